@@ -18,7 +18,7 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Page, async_playwright
 
-from mooring.ui.bundle import page_files
+from mooring.show.exports import page_files
 
 HERE = Path(__file__).parent
 FLAGS = (

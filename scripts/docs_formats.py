@@ -101,7 +101,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 def configuration_schema() -> dict[str, Any]:
     """The schema of a KubeSchedulerConfiguration, from the types that configurations are decoded into."""
-    from mooring.config import types
+    from mooring.core.config import types
 
     texts = runpy.run_path(str(Path(__file__).with_name("docs_pages.py")))["configuration_texts"]()
     structs: dict[str, type[msgspec.Struct]] = {}

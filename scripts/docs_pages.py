@@ -64,7 +64,7 @@ def _own_help(path: tuple[str, ...]) -> str:
     if path != ("mooring", "run"):
         return ""
     from mooring.cli.run import EXAMPLE
-    from mooring.scheduler.flags import help_text
+    from mooring.live.flags import help_text
 
     return help_text(EXAMPLE, width=HELP_WIDTH)
 
@@ -73,7 +73,7 @@ def _own_help(path: tuple[str, ...]) -> str:
 
 
 def configuration() -> str:
-    from mooring.config import types
+    from mooring.core.config import types
 
     order: list[type[msgspec.Struct]] = []
     _collect(types.KubeSchedulerConfiguration, order)
@@ -101,7 +101,7 @@ def _collect(kind: type[msgspec.Struct], found: list[type[msgspec.Struct]]) -> N
     found.append(kind)
     for hint in typing.get_type_hints(kind).values():
         for inner in _structs_in(hint):
-            if inner.__module__ == "mooring.config.types":
+            if inner.__module__ == "mooring.core.config.types":
                 _collect(inner, found)
 
 
@@ -146,7 +146,7 @@ def _type_name(hint: Any) -> str:
     if hint in names:
         return names[hint]
     name = getattr(hint, "__name__", str(hint))
-    return f"[{name}](#{name.lower()})" if getattr(hint, "__module__", "") == "mooring.config.types" else name
+    return f"[{name}](#{name.lower()})" if getattr(hint, "__module__", "") == "mooring.core.config.types" else name
 
 
 def _default(field: Any, hint: Any) -> str:
@@ -157,7 +157,7 @@ def _default(field: Any, hint: Any) -> str:
     if value is None or value is msgspec.NODEFAULT or value in ("", b""):
         return ""
     if _type_name(hint) == "duration":
-        from mooring.config.duration import format_duration
+        from mooring.core.config.decode import format_duration
 
         return f"`{format_duration(value)}`"
     return f"`{msgspec.json.encode(value).decode()}`"
@@ -167,10 +167,10 @@ def _default(field: Any, hint: Any) -> str:
 
 
 def plugins() -> str:
-    from mooring.config.load import default_config
-    from mooring.config.types import EXTENSION_POINTS, plugin_set
-    from mooring.engine.in_tree import IN_TREE, OPTIONAL
-    from mooring.framework.extension_points import points_of
+    from mooring.core.config.load import default_config
+    from mooring.core.config.types import EXTENSION_POINTS, plugin_set
+    from mooring.core.engine.in_tree import IN_TREE, OPTIONAL
+    from mooring.core.framework.extension_points import points_of
 
     (profile,) = default_config().profiles
     weights = {plugin.name: plugin.weight or 1 for plugin in plugin_set(profile.plugins, "multiPoint").enabled}
@@ -190,7 +190,7 @@ def plugins() -> str:
             "## kube-scheduler's plugins",
             "",
             "In the order in which the default profile runs them. The texts are the plugins' own; their files in "
-            "[`src/mooring/plugins/`](../../src/mooring/plugins) say the rest. Arguments are on "
+            "[`src/mooring/core/plugins/`](../../src/mooring/core/plugins) say the rest. Arguments are on "
             "[Configuration](configuration.md#arguments-of-plugins).",
             "",
             *map(entry, IN_TREE),
@@ -221,10 +221,10 @@ def _first_sentence(text: str) -> str:
 
 
 def extension_points() -> str:
-    from mooring.engine.in_tree import IN_TREE
-    from mooring.framework import extension_points as table_of_points
-    from mooring.framework import interfaces
-    from mooring.framework.extension_points import EXTENSION_POINTS, EXTENSIONS, points_of
+    from mooring.core.engine.in_tree import IN_TREE
+    from mooring.core.framework import extension_points as table_of_points
+    from mooring.core.framework import interfaces
+    from mooring.core.framework.extension_points import EXTENSION_POINTS, EXTENSIONS, points_of
 
     says = {
         name: (kind, method)
@@ -303,7 +303,7 @@ def decision_title(text: str) -> str:
 
 
 def metrics() -> str:
-    from mooring.observe.metrics import SchedulerMetrics
+    from mooring.live.metrics import SchedulerMetrics
 
     families = SchedulerMetrics().registry._families.values()
     rows = []
@@ -320,7 +320,7 @@ def metrics() -> str:
 
 
 def features() -> str:
-    from mooring.config.versions import VERSIONS, KubernetesVersion
+    from mooring.core.config.versions import VERSIONS, KubernetesVersion
 
     def state(name: str, version: KubernetesVersion) -> str:
         gate = version.gates.get(name)
@@ -343,7 +343,7 @@ def formats() -> str:
 
 def lint_rules() -> str:
     """Every rule of ``mooring lint`` as its docstring describes it."""
-    from mooring.linting.lint import all_rules
+    from mooring.ask.lint.lint import all_rules
 
     parts = [
         "# Lint rules",

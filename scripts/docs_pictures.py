@@ -80,8 +80,8 @@ PHASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def way_of_a_pod() -> str:
     """The extension points in the order in which a pod meets them, with the default profile's plugins."""
-    from mooring.engine.in_tree import IN_TREE
-    from mooring.framework.extension_points import EXTENSION_POINTS, points_of
+    from mooring.core.engine.in_tree import IN_TREE
+    from mooring.core.framework.extension_points import EXTENSION_POINTS, points_of
 
     points = [point.name for point in EXTENSION_POINTS if point.methods and not point.is_for_groups]
     assert points == [point for _, _, inside in PHASES.values() for point in inside], "a point has no phase here"
@@ -125,20 +125,16 @@ def _phase(
 # ---- layers ------------------------------------------------------------------------------------------------------
 
 NOTES = {
-    "cli": "people",
-    "lessons": "learning, measuring, the page",
-    "sim": "stories, replay",
-    "scheduler": "the live loop, leader election",
-    "client": "sockets, files",
-    "explanation": "why, and what would help",
-    "engine": "decisions, and which pod is next",
-    "plugins": "one rule per file",
-    "devices": "what several rules share",
-    "config": "what was configured; code from outside",
-    "framework": "contracts",
-    "state": "the cluster as columns",
-    "api": "typed objects",
-    "clock": "knows nothing of Kubernetes",
+    "cli": "the commands",
+    "learn": "seven small schedulers; measurements",
+    "show": "the page, reports, pictures",
+    "ask": "explain, capacity, drill, plan, diff, shadow",
+    "sim": "stories and simulations in virtual time",
+    "record": "what happened; the embedded API server",
+    "live": "the scheduler in a cluster",
+    "net": "HTTP, TLS, list and watch, extenders",
+    "core": "the decision: session, engine, queue, plugins",
+    "api": "Kubernetes' objects, typed",
 }
 
 

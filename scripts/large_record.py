@@ -11,16 +11,16 @@ import sys
 from copy import copy
 
 from mooring.api.core import Pod
-from mooring.config.load import config_from_dict, load_config_file
-from mooring.config.wire import to_wire
-from mooring.engine.decision import Outcome
+from mooring.api.version import __version__
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster
+from mooring.core.config.load import config_from_dict, load_config_file
+from mooring.core.config.wire import to_wire
+from mooring.core.engine.decision import Outcome
 from mooring.record import entries
-from mooring.record.blocks import FORMAT
-from mooring.record.writer import Writer
-from mooring.surface.cluster import Cluster
-from mooring.surface.scheduler import Scheduler
+from mooring.record.files import FORMAT
+from mooring.record.writer import RecordWriter
 from mooring.testing import bound, make_node, make_pod
-from mooring.version import __version__
 
 HOUR = 3600.0
 BEGIN = 1_767_258_000.0  # a morning in January
@@ -49,7 +49,7 @@ class LargeRecord:
             started=BEGIN,
             configuration=config,
         )
-        self.writer = Writer(self.file, header)
+        self.writer = RecordWriter(self.file, header)
         self.writer.write_state(BEGIN, [])
         self.cluster = Cluster()
         self.now = BEGIN

@@ -25,12 +25,12 @@ from typing import Any
 
 import yaml
 
-from mooring.client.errors import Conflict, ConnectionFailed, Forbidden, NotFound, ServerError
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
+from mooring.api.errors import MooringError
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.errors import MooringError
+from mooring.net.errors import Conflict, ConnectionFailed, Forbidden, NotFound, ServerError
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import RestClient
 
 NAME = "mooring-size"
 TEMPLATES = 50

@@ -29,7 +29,7 @@ def run(code: str) -> str:
 
 def test_importing_it_imports_nothing_heavy() -> None:
     loaded = set(run("import sys, mooring; print(*sys.modules)").split())
-    assert {name for name in loaded if name.startswith("mooring")} == {"mooring", "mooring.version"}
+    assert {name for name in loaded if name.startswith("mooring")} == {"mooring", "mooring.api.version"}
     assert not loaded & {"numpy", "msgspec", "asyncio", "rich", "typing", "json"}
 
 
@@ -43,7 +43,7 @@ def test_every_name_is_there_and_says_what_it_is(name: str) -> None:
 
 def test_the_function_explain_is_not_hidden_by_a_package() -> None:
     assert (
-        run("import mooring.explanation.why, mooring.surface.scheduler, mooring; print(callable(mooring.explain))")
+        run("import mooring.core.explain.why, mooring.ask.scheduler, mooring; print(callable(mooring.explain))")
         == "True"
     )
 

@@ -15,23 +15,23 @@ ROOT = Path(mooring.__file__).parent
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages([str(ROOT)], "mooring.")
-    if not module.name.endswith(".__main__") and ".lessons." not in module.name
+    if not module.name.endswith(".__main__") and ".learn." not in module.name
 )
 OPTIONAL = ("uvloop",)  # extras: a module may need one of these, and only these
 DOCUMENTED = (
     "mooring.sdk",
     "mooring.testing",
-    "mooring.errors",
-    "mooring.clock",
+    "mooring.api.errors",
+    "mooring.api.clock",
     "mooring.api.codec",
     "mooring.api.quantity",
-    "mooring.config.load",
-    "mooring.engine.build",
-    "mooring.engine.decision",
-    "mooring.framework.interfaces",
-    "mooring.framework.status",
+    "mooring.core.config.load",
+    "mooring.core.session",
+    "mooring.core.engine.decision",
+    "mooring.core.framework.interfaces",
+    "mooring.core.framework.status",
     "mooring.sim.replay",
-    "mooring.state.cluster",
+    "mooring.core.state.cluster",
 )
 
 
@@ -70,7 +70,7 @@ def test_testing_names_every_public_function_and_class_it_defines() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = []
     for path in ROOT.rglob("*.py"):
-        if "lessons" in path.parts or path.name == "__main__.py":
+        if "learn" in path.parts or path.name == "__main__.py":
             continue
         if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))):
             silent.append(str(path.relative_to(ROOT)))

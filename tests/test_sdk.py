@@ -12,13 +12,13 @@ from mooring import sdk, testing
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_defaults
-from mooring.config.load import config_from_dict
-from mooring.engine.build import Built, build
-from mooring.engine.decision import Decision, Outcome
-from mooring.engine.in_tree import in_tree_registry
-from mooring.errors import ConfigError, InputError
-from mooring.framework.runtime import run_pre_enqueue
-from mooring.state.cluster import Cluster
+from mooring.api.errors import ConfigError, InputError
+from mooring.core.config.load import config_from_dict
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.framework.runtime import run_pre_enqueue
+from mooring.core.session import Built, build
+from mooring.core.state.cluster import ClusterState
 from mooring.testing import Scheduler, make_node, make_node_view, make_pod
 
 
@@ -53,7 +53,7 @@ def built_with(
     profile: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in (*names, *points)]}}}
     if args is not None:
         profile["pluginConfig"] = [{"name": names[0], "args": args}]
-    cluster = Cluster()
+    cluster = ClusterState()
     built = build(config_from_dict({"profiles": [profile]}), cluster, registry=registry)
     objects = [*nodes, *pods]
     set_defaults(objects)

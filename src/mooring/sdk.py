@@ -43,19 +43,18 @@ from typing import Any, ClassVar
 import msgspec
 
 from mooring.api.core import Pod
-from mooring.errors import ConfigError
-from mooring.extender import sdk as extender
-from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
-from mooring.framework.cycle_state import CycleState
-from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, PreFlight
-from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.node_view import NodeView, NodeViews
-from mooring.framework.per_node import PerNodePlugin, Preemption
-from mooring.framework.remedies import Change
-from mooring.framework.status import SKIP, SUCCESS, Code, Status
-from mooring.framework.traits import Reads, Traits
-from mooring.meant import hint
+from mooring.api.errors import ConfigError
+from mooring.api.text import hint
+from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
+from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.handle import Handle
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, PreFlight
+from mooring.core.framework.node_statuses import NodeStatuses
+from mooring.core.framework.per_node import NodeView, NodeViews, PerNodePlugin, Preemption
+from mooring.core.framework.remedies import Change
+from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.status import SKIP, SUCCESS, Code, Status
+from mooring.net.extender import sdk as extender
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -128,7 +127,7 @@ class Args(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=Tr
     """Base for a plugin's arguments: snake_case here, camelCase in the configuration."""
 
 
-# ---- bases: who calls them, and where each status leads, is said in mooring.framework.interfaces -----------------
+# ---- bases: mooring.core.framework.interfaces says who calls them, and where each status leads ----------------------
 
 
 class Plugin(PerNodePlugin, ABC):

@@ -26,28 +26,28 @@ from typing import Any
 
 import numpy as np
 
+from mooring.api.clock import VirtualClock
 from mooring.api.codec import from_plain, struct_of
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.api.well_known import HOSTNAME, ZONE
-from mooring.clock import VirtualClock
-from mooring.config.types import KubeSchedulerConfiguration
-from mooring.config.versions import DEFAULT_VERSION
-from mooring.engine.build import Built
-from mooring.engine.decision import Decision, Outcome
-from mooring.framework.cycle_state import CycleState
-from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult
-from mooring.framework.node_view import NodeView, NodeViews
-from mooring.framework.remedies import Change
-from mooring.framework.resolved import ResolvedPlugin, resolve
-from mooring.framework.runtime import Profile
-from mooring.framework.status import SUCCESS, Status
-from mooring.state.cluster import Cluster
-from mooring.state.node_rows import NodeRows
-from mooring.surface import cluster as surface_cluster
-from mooring.surface import scheduler as surface_scheduler
+from mooring.ask import scheduler as surface_scheduler
+from mooring.core import cluster as surface_cluster
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.versions import DEFAULT_VERSION
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.handle import Handle
+from mooring.core.framework.interfaces import PreFilterResult
+from mooring.core.framework.per_node import NodeView, NodeViews
+from mooring.core.framework.remedies import Change
+from mooring.core.framework.resolved import ResolvedPlugin, resolve
+from mooring.core.framework.runtime import Profile
+from mooring.core.framework.status import SUCCESS, Status
+from mooring.core.session import Built
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.node_rows import NodeRows
 
 __all__ = [
     "DEFAULT_SCHEDULER",
@@ -234,15 +234,15 @@ def bound(pod: Pod, node: str) -> Pod:
 # ---- clusters and decisions --------------------------------------------------------------------------------------
 
 
-def make_cluster(*objects: Object) -> Cluster:
+def make_cluster(*objects: Object) -> ClusterState:
     """A cluster with these objects, taken in in the order given."""
-    cluster = Cluster()
+    cluster = ClusterState()
     for obj in objects:
         cluster.put(obj)
     return cluster
 
 
-def make_handle(cluster: Cluster, **fields: Any) -> Handle:
+def make_handle(cluster: ClusterState, **fields: Any) -> Handle:
     """What a plugin is given when it is made, with a clock that stands still."""
     return Handle(cluster, **{"clock": VirtualClock(NOON), **fields})
 
@@ -308,7 +308,7 @@ def decide(
 # ---- one plugin alone --------------------------------------------------------------------------------------------
 
 
-def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status]:
+def filter_statuses(plugin: Any, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     """What a plugin's PreFilter and Filter say of every node together, unsigned, by node name.
 
     A PreFilter that refuses the pod refuses it on every node; one that skips lets all nodes pass; one that
@@ -317,14 +317,14 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
     return _judged(resolve(plugin), CycleState(), cluster, pod)
 
 
-def facts(plugin: Any, cluster: Cluster, pod: Pod) -> list[str]:
+def facts(plugin: Any, cluster: ClusterState, pod: Pod) -> list[str]:
     """What a plugin says that the cluster has, where it refuses the pod."""
     asked, state = resolve(plugin), CycleState()
     refused = _refused(asked, state, cluster, pod)
     return [] if asked.facts is None else list(asked.facts(state, cluster.info(pod), refused))
 
 
-def remedies(plugin: Any, cluster: Cluster, pod: Pod) -> list[str]:
+def remedies(plugin: Any, cluster: ClusterState, pod: Pod) -> list[str]:
     """The changes that a plugin offers for the nodes that it refuses. Whether one helps, only a decision can say."""
     asked, state = resolve(plugin), CycleState()
     refused = _refused(asked, state, cluster, pod)
@@ -333,12 +333,12 @@ def remedies(plugin: Any, cluster: Cluster, pod: Pod) -> list[str]:
     return list(dict.fromkeys(" and ".join(str(change) for change in remedy) for remedy in changes if remedy))
 
 
-def _refused(plugin: ResolvedPlugin, state: CycleState, cluster: Cluster, pod: Pod) -> NodeRows:
+def _refused(plugin: ResolvedPlugin, state: CycleState, cluster: ClusterState, pod: Pod) -> NodeRows:
     statuses = _judged(plugin, state, cluster, pod)
     return _named(cluster.nodes(), (name for name, status in statuses.items() if not status.is_success))
 
 
-def _judged(plugin: ResolvedPlugin, state: CycleState, cluster: Cluster, pod: Pod) -> dict[str, Status]:
+def _judged(plugin: ResolvedPlugin, state: CycleState, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     info, nodes = cluster.info(pod), cluster.nodes()
     names = [node.name for node in nodes.infos]
     allowed: frozenset[str] | None = None
@@ -362,7 +362,7 @@ def _judged(plugin: ResolvedPlugin, state: CycleState, cluster: Cluster, pod: Po
 
 
 def scores(
-    plugin: Any, cluster: Cluster, pod: Pod, feasible: Iterable[str] | None = None, *, normalized: bool = True
+    plugin: Any, cluster: ClusterState, pod: Pod, feasible: Iterable[str] | None = None, *, normalized: bool = True
 ) -> dict[str, int] | None:
     """A plugin's scores of the feasible nodes (all, unless named), by node name; None when it skips."""
     everywhere = cluster.nodes()

@@ -25,10 +25,11 @@ from typing import Any
 
 import pytest
 
-from mooring.framework.extender import Extender
+from mooring.core.framework.extender import Extender
 from mooring.sim.library import built_in, find
 from mooring.sim.narration import NORMAL
-from mooring.sim.runner import Result, Settings, run_in_virtual_time
+from mooring.sim.runner import PlayResult as Result
+from mooring.sim.runner import PlaySettings, run_in_virtual_time
 from mooring.sim.scenario import ExpectationFailed, Play, Scenario, ScenarioCluster, node, pod, taint
 
 __all__ = [
@@ -75,7 +76,7 @@ def play(
     """
     lines: list[str] = []
     scenario = Scenario(getattr(story, "__name__", "story"), "", story, config, plugins, extenders=extenders)
-    result = run_in_virtual_time(scenario, Settings(level=level, write=lines.append, seed=seed))
+    result = run_in_virtual_time(scenario, PlaySettings(level=level, write=lines.append, seed=seed))
     if not result.held:
         raise ExpectationFailed("\n".join([result.failure, *lines]))
     return Story(result, lines)

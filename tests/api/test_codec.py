@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mooring.api.codec import KINDS, decode, from_plain, objects_in, to_plain
 from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.errors import InputError
 
 
 def test_every_kind_decodes_from_nothing() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from mooring.api.codec import to_plain
 from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError
 from mooring.api.manifests import Manifests, parse_manifests
 from mooring.api.storage import CSIDriver, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import PodDisruptionBudget
-from mooring.errors import InputError
 
 POD = """
 apiVersion: v1

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mooring.api.core import Node, Pod, Service
+from mooring.api.errors import InputError
 from mooring.api.manifests import load_manifests, parse_manifests
 from mooring.api.meta import Object
-from mooring.errors import InputError
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: %s}\n"
 

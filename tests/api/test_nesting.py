@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.codec import decode
-from mooring.api.nesting import MAX_DEPTH, flattened
+from mooring.api.codec import MAX_DEPTH, decode, flattened
 from mooring.api.resource import ResourceClaim
 
 

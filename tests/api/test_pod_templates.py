@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.api.pod_templates import is_workload, made_by
-from mooring.errors import InputError
 from mooring.testing_scenarios import ScenarioCluster, node, play
 
 CONTAINERS = [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}]

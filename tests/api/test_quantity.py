@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.api.errors import ParseError
 from mooring.api.quantity import INT64_MAX, ceil_milli, ceil_value, milli_value_of, parse_quantity, value_of
-from mooring.errors import ParseError
 
 F = Fraction
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.manifests import parse_manifests
-from mooring.api.release import UNKNOWN, Release, release_of
+from mooring.api.version import UNKNOWN, Release, release_of
 
 NODES = """
 {apiVersion: v1, kind: Node, metadata: {name: a}, status: {nodeInfo: {kubeletVersion: v1.35.2}}}

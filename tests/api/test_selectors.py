@@ -8,9 +8,9 @@ import pytest
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
+from mooring.api.errors import ParseError
 from mooring.api.meta import LabelSelector
 from mooring.api.selectors import EVERYTHING, NOTHING, compile_selector, compile_set, parse_int64, requirement
-from mooring.errors import ParseError
 
 
 def selector(**wire: Any) -> LabelSelector:

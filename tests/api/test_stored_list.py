@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from mooring.api import manifests
-from mooring.api.manifests import Manifests, parse_manifests
-from mooring.api.stored_list import stored_items
-from mooring.errors import InputError
+from mooring.api.errors import InputError
+from mooring.api.manifests import Manifests, parse_manifests, stored_items
 
 
 def stored(kind: str, name: str, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.core import Taint, Toleration
-from mooring.api.taints import UNSCHEDULABLE, first_untolerated, is_tolerated, tolerates
+from mooring.api.selectors import UNSCHEDULABLE, first_untolerated, is_tolerated, tolerates
 
 GPU = Taint("dedicated", "gpu", "NoSchedule")
 

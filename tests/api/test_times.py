@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from mooring.api.errors import ParseError
 from mooring.api.times import format_micro_time, format_time, human_duration, parse_time
-from mooring.errors import ParseError
 
 
 @pytest.mark.parametrize(

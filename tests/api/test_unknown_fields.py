@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.api import yaml
-from mooring.api.type_table import type_name, types
-from mooring.api.unknown_fields import unknown_fields
+from mooring.api.type_table import type_name, types, unknown_fields
 
 POD = """
 apiVersion: v1

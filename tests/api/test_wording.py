@@ -7,7 +7,7 @@ import pytest
 from mooring.api.codec import from_plain
 from mooring.api.core import Taint
 from mooring.api.meta import LabelSelector
-from mooring.api.wording import count_of, expression_text, label_fact, missing_label_fact, selector_text, taint_text
+from mooring.api.text import count_of, expression_text, label_fact, missing_label_fact, selector_text, taint_text
 
 
 @pytest.mark.parametrize(("count", "want"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes")])

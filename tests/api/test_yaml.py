@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api import yaml
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 
 
 @pytest.mark.parametrize(

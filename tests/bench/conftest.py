@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.bench.perf.definitions import Workload, load
+from mooring.bench.perf.definitions import PerfWorkload, load
 
 OBJECTS = {
     "pod.yaml": """
@@ -95,7 +95,7 @@ OBJECTS = {
     """,
 }
 
-WriteCase = Callable[..., Workload]
+WriteCase = Callable[..., PerfWorkload]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def write_case(tmp_path: Path) -> WriteCase:
     for name, text in OBJECTS.items():
         (folder / name).write_text(text)
 
-    def write(steps: str, **params: object) -> Workload:
+    def write(steps: str, **params: object) -> PerfWorkload:
         numbers = ", ".join(f"{name}: {value}" for name, value in params.items())
         (folder / "performance-config.yaml").write_text(
             f"- name: Case\n  workloadTemplate:\n{steps}\n  workloads:\n  - name: tiny\n    params: {{{numbers}}}\n"

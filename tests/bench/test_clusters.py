@@ -20,9 +20,9 @@ from mooring.bench.clusters import (
     pods_of,
 )
 from mooring.bench.decisions import measure, measure_state
-from mooring.config.load import default_config
-from mooring.engine.build import build
-from mooring.engine.decision import Outcome
+from mooring.core.config.load import default_config
+from mooring.core.engine.decision import Outcome
+from mooring.core.session import build
 
 
 def first(workload: str, count: int = 1, *, alike: bool = True) -> list[Pod]:

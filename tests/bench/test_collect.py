@@ -20,8 +20,8 @@ from mooring.bench.perf.collect import (
     percentile,
     windows,
 )
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.scheduler.meters import Meters
+from mooring.live.meters import Meters
+from mooring.live.metrics import SchedulerMetrics
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.errors import InputError, UsageError
 from mooring.bench.perf.definitions import Definitions, load
 from mooring.bench.perf.templates import Template
 from mooring.bench.workloads import DIRECTORY
-from mooring.errors import InputError, UsageError
 
 UPSTREAM = Path(__file__).parents[3] / "shared" / "scheduler_perf"
 needs_upstream = pytest.mark.skipif(not UPSTREAM.is_dir(), reason="Kubernetes' own definitions are not beside us")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.bench import own_process as own
-from mooring.bench.documents import read_document
+from mooring.bench.decisions import read_document
 from mooring.bench.own_process import own_process
-from mooring.errors import InputError
 
 FORMAT = "mooring.example/v1"
 

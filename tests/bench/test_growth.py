@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.bench import growth
-from mooring.bench.growth import Cost, Measured, Plan, Size
+from mooring.bench.growth import Cost, GrowthPlan, Measured, Size
 from mooring.bench.growth_plot import growth as picture
-from mooring.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_steepest_part_is_found_where_the_whole_hides_it() -> None:
 
 
 def test_a_size_that_both_sweeps_have_is_measured_once() -> None:
-    plan = Plan(nodes=(10, 20), pods=(0, 200), pods_per_node=10, fixed_nodes=20)
+    plan = GrowthPlan(nodes=(10, 20), pods=(0, 200), pods_per_node=10, fixed_nodes=20)
     assert plan.sizes_by("nodes") == [Size(10, 100), Size(20, 200)]
     assert plan.sizes_by("pods") == [Size(20, 0), Size(20, 200)]
     assert plan.sizes() == [Size(10, 100), Size(20, 200), Size(20, 0)]
@@ -91,7 +91,7 @@ def measured(nodes: int, pods: int, low: float, *, kinds: tuple[str, ...] = ("pl
     return Measured(Size(nodes, pods), costs, nodes_mib=nodes / 512, pods_mib=pods / 1024, peak_mib=99.0)
 
 
-PLAN = Plan(nodes=(100, 200, 400), pods=(0, 2000, 4000), pods_per_node=10, fixed_nodes=200)
+PLAN = GrowthPlan(nodes=(100, 200, 400), pods=(0, 2000, 4000), pods_per_node=10, fixed_nodes=200)
 SIZES = [
     measured(100, 1000, 10.0),
     measured(200, 2000, 20.0),

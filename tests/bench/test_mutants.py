@@ -12,30 +12,30 @@ from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.soak import replay, short_story
 from mooring.bench.virtual.story import from_text
 from mooring.bench.virtual.world import MachineClock
-from mooring.client import informer as informers
-from mooring.client.backoff import Backoff
-from mooring.client.errors import Gone, NotFound
-from mooring.client.rest import MERGE_PATCH, RestClient
-from mooring.client.watch import Reflector
-from mooring.client.wire import Answer
-from mooring.devices.cluster_devices import ClusterDevices
-from mooring.extender import wire
-from mooring.extender.client import FILTER, HttpExtender
-from mooring.framework.cluster_event import EventResource
-from mooring.framework.extender import ExtenderFilterResult
-from mooring.framework.status import SUCCESS, Status
-from mooring.observe.decision_log import DecisionLog
-from mooring.plugins.gang_scheduling import GangScheduling
-from mooring.plugins.volume_binding import VolumeBinding
-from mooring.queue.scheduling_queue import SchedulingQueue
-from mooring.scheduler import plugin_calls, unconfirmed, writer
-from mooring.scheduler.binding import BindingCycle
-from mooring.scheduler.failure import Failures
-from mooring.scheduler.leader_election import LeaderElectionSettings, LeaderElector, Record
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.writer import ApiWriter
-from mooring.state.cluster import Cluster
-from mooring.state.group_members import group_of
+from mooring.core.framework.cluster_event import EventResource
+from mooring.core.framework.extender import ExtenderFilterResult
+from mooring.core.framework.status import SUCCESS, Status
+from mooring.core.plugins.devices.cluster_devices import ClusterDevices
+from mooring.core.plugins.gang_scheduling import GangScheduling
+from mooring.core.plugins.volume_binding import VolumeBinding
+from mooring.core.queue.scheduling_queue import SchedulingQueue
+from mooring.core.state.cluster import ClusterState, group_of
+from mooring.live import plugin_calls, writer
+from mooring.live import writer as unconfirmed
+from mooring.live.binding import BindingCycle
+from mooring.live.failure import Failures
+from mooring.live.leader_election import LeaderElectionRecord, LeaderElectionSettings, LeaderElector
+from mooring.live.observer import DecisionLog
+from mooring.live.process import SchedulerProcess
+from mooring.live.writer import ApiWriter
+from mooring.net import informer as informers
+from mooring.net.errors import Gone, NotFound
+from mooring.net.extender import wire
+from mooring.net.extender.client import FILTER, HttpExtender
+from mooring.net.pool import Backoff
+from mooring.net.rest import MERGE_PATCH, RestClient
+from mooring.net.watch import Reflector
+from mooring.net.wire import HttpAnswer
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def a_lease_that_is_gone_is_free(patch):
         try:
             return await get(self)
         except NotFound:
-            self._observed = Record()
+            self._observed = LeaderElectionRecord()
             raise
 
     patch.setattr(LeaderElector, "_get", forget)
@@ -224,7 +224,7 @@ def a_conflict_is_a_success(patch):
 
 def an_assumption_ends_with_the_binding(patch):
     """And not when the watch confirms it."""
-    assume, finish, held = Cluster.assume, BindingCycle._finish, {}
+    assume, finish, held = ClusterState.assume, BindingCycle._finish, {}
 
     def note(self, pod, node_name):
         held[pod.uid] = self
@@ -234,7 +234,7 @@ def an_assumption_ends_with_the_binding(patch):
         finish(self, placement)
         held[placement.pod.uid].forget(placement.pod.uid)
 
-    patch.setattr(Cluster, "assume", note)
+    patch.setattr(ClusterState, "assume", note)
     patch.setattr(BindingCycle, "_finish", forget)
 
 
@@ -243,7 +243,7 @@ def an_extender_without_an_answer_agrees(patch):
 
 
 def whatever_an_extender_names_is_feasible(patch):
-    made, clusters = Cluster.__init__, []
+    made, clusters = ClusterState.__init__, []
 
     def note(self):
         made(self)
@@ -254,7 +254,7 @@ def whatever_an_extender_names_is_feasible(patch):
         known = next(each.table.nodes for each in clusters if each.table.nodes.get(nodes[0].name) is nodes[0])
         return ExtenderFilterResult([known[name] for name in answer.node_names or () if name in known])
 
-    patch.setattr(Cluster, "__init__", note)
+    patch.setattr(ClusterState, "__init__", note)
     patch.setattr(HttpExtender, "filter", believe)
 
 
@@ -303,7 +303,7 @@ def a_list_that_breaks_off_is_whole(patch):
         except Gone:
             if "continue" not in (query or {}):
                 raise
-            return Answer(200, {}, b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % 10**6)
+            return HttpAnswer(200, {}, b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % 10**6)
 
     patch.setattr(RestClient, "get", a_last_page)
 

@@ -10,15 +10,25 @@ from typing import Any
 
 import pytest
 
-from mooring.bench.perf import objects
-from mooring.bench.perf.claims import CLAIMS, POD_CLAIM_NAME, TEMPLATES, ClaimController
-from mooring.bench.perf.objects import New, collection_path, leave_as_found, list_objects, many, object_path
-from mooring.client.rest import RestClient
+from mooring.api.errors import ApiError
+from mooring.bench.perf import templates as objects
+from mooring.bench.perf.templates import (
+    CLAIMS,
+    POD_CLAIM_NAME,
+    TEMPLATES,
+    ClaimController,
+    New,
+    collection_path,
+    leave_as_found,
+    list_objects,
+    many,
+    object_path,
+)
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import ApiError
-from mooring.sim.in_process import InProcessClient
+from mooring.net.rest import RestClient
+from mooring.sim.backend import InProcessClient
 from mooring.sim.objects import node, pod
 
 DEPLOYMENTS = by_resource("deployments.apps")

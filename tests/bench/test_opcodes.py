@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from mooring.bench.perf import targets
-from mooring.bench.perf.definitions import Workload, load
-from mooring.bench.perf.report import Result
-from mooring.bench.perf.runner import Progress, RunOptions, features_of, run_workload
+from mooring.bench.perf.definitions import PerfWorkload, load
+from mooring.bench.perf.report import PerfResult
+from mooring.bench.perf.runner import BenchProgress, RunOptions, features_of, run_workload
 from mooring.bench.workloads import DIRECTORY
-from mooring.client.credentials import StaticCredentials
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient
-from mooring.config.load import default_config
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.registry.verbs import Options as ApiOptions
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.storage.store import ADDED, DELETED, Event
-from mooring.scheduler.live import LiveScheduler
+from mooring.core.config.load import default_config
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.net.credentials import StaticCredentials
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import RestClient
 
-WriteCase = Callable[..., Workload]
+WriteCase = Callable[..., PerfWorkload]
 OPTIONS = RunOptions(stall_s=20.0, freezes_gc=False)
 
 
-async def measured(workload: Workload, options: RunOptions = OPTIONS) -> Result:
+async def measured(workload: PerfWorkload, options: RunOptions = OPTIONS) -> PerfResult:
     (result,) = await run_workload(workload, options)
     assert not result.error
     return result
@@ -247,10 +247,10 @@ async def test_a_workload_that_cannot_be_run_says_why(write_case: WriteCase, ste
 
 async def test_progress_is_told_meanwhile(write_case: WriteCase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.bench.perf.runner.TICK_S", 0.01)
-    told: list[Progress] = []
+    told: list[BenchProgress] = []
     workload = write_case(f"{NODES_10}\n{MEASURED_20}\n  - {{opcode: sleep, duration: 50ms}}")
     await run_workload(workload, OPTIONS, told.append)
-    assert told[-1] == Progress("Case/tiny", "sleep", 20, 20)
+    assert told[-1] == BenchProgress("Case/tiny", "sleep", 20, 20)
 
 
 def test_gates_that_cannot_be_switched_are_noted(write_case: WriteCase) -> None:
@@ -317,7 +317,7 @@ async def test_a_cluster_that_does_not_list_its_pods_is_given_up(
 ) -> None:
     monkeypatch.setattr(targets, "LIST_S", 5.0)  # longer than a busy machine needs to be told why
     kubeconfig = tmp_path / "kubeconfig"
-    faults = Faults([Rule("error", path="/pods", times=10**6, message="the disk is gone")])
+    faults = Faults([FaultRule("error", path="/pods", times=10**6, message="the disk is gone")])
     async with ControlPlane(kubeconfig_path=kubeconfig, faults=faults):
         options = RunOptions(kubeconfig=str(kubeconfig), with_scheduler=False)
         [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), options)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mooring.bench import growth_plot
-from mooring.bench.growth import NODES, Curve, Plan
-from mooring.bench.perf import flame, svg
+from mooring.bench.growth import NODES, Curve, GrowthPlan
+from mooring.bench.perf import plot as svg
 from mooring.bench.perf.plot import scale
+from mooring.bench.perf.profiling import collapsed, flame_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -89,7 +90,7 @@ def curve(**fields: Any) -> Curve:
 
 
 def test_a_curve_that_grows_linearly_lies_on_the_line_that_says_so() -> None:
-    picture = ET.fromstring(growth_plot.growth([curve()], Plan()).partition("\n")[2])
+    picture = ET.fromstring(growth_plot.growth([curve()], GrowthPlan()).partition("\n")[2])
     (drawn,) = picture.findall(f"{SVG}polyline")
     ends = [tuple(map(float, point.split(","))) for point in str(drawn.get("points")).split()]
     lines = [
@@ -102,7 +103,8 @@ def test_a_curve_that_grows_linearly_lies_on_the_line_that_says_so() -> None:
 
 def test_the_picture_says_the_power_and_what_was_not_measured() -> None:
     texts = [
-        each.text for each in ET.fromstring(growth_plot.growth([curve()], Plan(), "today").partition("\n")[2]).iter()
+        each.text
+        for each in ET.fromstring(growth_plot.growth([curve()], GrowthPlan(), "today").partition("\n")[2]).iter()
     ]
     assert {"today", "not measured", "plain", f"of {NODES} 1.00"} <= set(texts)
 
@@ -111,7 +113,7 @@ STACKS = {"a (x.py);b (x.py)": 3, "a (x.py);c (y.py)": 1}
 
 
 def test_boxes_of_a_flame_graph_are_as_wide_as_their_shares() -> None:
-    picture = ET.fromstring(flame.flame_graph(STACKS, "Mine").partition("\n")[2])
+    picture = ET.fromstring(flame_graph(STACKS, "Mine").partition("\n")[2])
     boxes = {str(box[0].text): float(str(box.get("width"))) for box in picture.findall(f"{SVG}rect") if len(box)}
     assert set(boxes) == {"a (x.py): 100.0%", "b (x.py): 75.0%", "c (y.py): 25.0%"}
     assert boxes["b (x.py): 75.0%"] == pytest.approx(3 * boxes["c (y.py): 25.0%"], rel=0.01)
@@ -119,11 +121,11 @@ def test_boxes_of_a_flame_graph_are_as_wide_as_their_shares() -> None:
 
 def test_a_frame_that_is_too_narrow_has_no_name_and_a_tiny_one_no_box() -> None:
     many = {f"a;{'x' * 200}": 10_000, "a;rare": 1}
-    picture = ET.fromstring(flame.flame_graph(many, "Mine").partition("\n")[2])
+    picture = ET.fromstring(flame_graph(many, "Mine").partition("\n")[2])
     titles = [str(box[0].text) for box in picture.findall(f"{SVG}rect") if len(box)]
     assert not any(title.startswith("rare") for title in titles)
-    assert ET.fromstring(flame.flame_graph({}, "Nothing").partition("\n")[2]) is not None
+    assert ET.fromstring(flame_graph({}, "Nothing").partition("\n")[2]) is not None
 
 
 def test_collapsed_stacks_are_sorted_lines() -> None:
-    assert flame.collapsed({"b": 1, "a;c": 2}) == "a;c 2\nb 1\n"
+    assert collapsed({"b": 1, "a;c": 2}) == "a;c 2\nb 1\n"

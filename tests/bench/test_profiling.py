@@ -8,8 +8,16 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from mooring.bench.perf.flame import collapsed, flame_graph
-from mooring.bench.perf.profiling import PySpy, StackSampler, breakdown, hottest, make_profiler, part_of
+from mooring.bench.perf.profiling import (
+    PySpy,
+    StackSampler,
+    breakdown,
+    collapsed,
+    flame_graph,
+    hottest,
+    make_profiler,
+    part_of,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 LOOP = "run (asyncio/runners.py:86)"
@@ -36,16 +44,16 @@ def test_our_own_sampler_sees_who_uses_the_processor() -> None:
 @pytest.mark.parametrize(
     ("stack", "want"),
     [
-        pytest.param("Engine.decide (mooring/engine/cycle.py:10);_amax (numpy/_core/_methods.py)", "decide",
+        pytest.param("Engine.decide (mooring/core/engine/cycle.py:10);_amax (numpy/_core/_methods.py)", "decide",
                      id="what the engine calls is a decision"),
-        pytest.param("SchedulingLoop._place (mooring/scheduler/loop.py);Cluster.assume (mooring/state/cluster.py:9)",
+        pytest.param("SchedulingLoop._place (mooring/live/schedule_one.py);assume (mooring/core/state/cluster.py:9)",
                      "cache: assume, confirm", id="assuming"),
-        pytest.param("Engine.decide (mooring/engine/cycle.py);snapshot (mooring/state/cluster.py)", "decide",
+        pytest.param("Engine.decide (mooring/core/engine/cycle.py);snapshot (mooring/core/state/cluster.py)", "decide",
                      id="a snapshot belongs to the decision"),
-        pytest.param("Informer.apply (mooring/client/informer.py);put (mooring/scheduler/event_handlers.py);"
-                     "pop (mooring/queue/active.py)", "queue", id="the innermost that says so"),
-        pytest.param("BindingCycle.run (mooring/scheduler/binding.py);ApiWriter.bind (mooring/scheduler/writer.py);"
-                     "request (mooring/sim/in_process.py);bind (mooring/controlplane/registry/subresources.py)",
+        pytest.param("Informer.apply (mooring/net/informer.py);put (mooring/live/event_handlers.py);"
+                     "pop (mooring/core/queue/sub_queues.py)", "queue", id="the innermost that says so"),
+        pytest.param("BindingCycle.run (mooring/live/binding.py);ApiWriter.bind (mooring/live/writer.py);"
+                     "request (mooring/sim/backend.py);bind (mooring/controlplane/registry/subresources.py)",
                      "API server: bindings and patches", id="the server, for a binding"),
         pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/registry/verbs.py)",
                      "API server: making objects", id="the server, for the load"),
@@ -59,22 +67,22 @@ def test_whose_time_a_stack_is(stack: str, want: str) -> None:
 
 
 STACKS = {
-    f"{LOOP};decide (mooring/engine/cycle.py)": 6,
-    f"{LOOP};decide (mooring/engine/cycle.py);score (mooring/plugins/a.py)": 2,
-    f"{LOOP};pop (mooring/queue/active.py)": 2,
+    f"{LOOP};decide (mooring/core/engine/cycle.py)": 6,
+    f"{LOOP};decide (mooring/core/engine/cycle.py);score (mooring/plugins/a.py)": 2,
+    f"{LOOP};pop (mooring/core/queue/sub_queues.py)": 2,
 }
 
 
 def test_shares_add_up() -> None:
     assert breakdown(STACKS) == [("decide", 0.8), ("queue", 0.2)]
     assert breakdown({}) == []
-    assert hottest(STACKS, 1) == [("decide (mooring/engine/cycle.py)", 0.6, 0.8)]
+    assert hottest(STACKS, 1) == [("decide (mooring/core/engine/cycle.py)", 0.6, 0.8)]
 
 
 def test_a_flame_graph_is_a_picture_with_a_box_for_each_frame() -> None:
     root = ET.fromstring(flame_graph({**STACKS, "<module> (a&b.py)": 1}, "Basic & more"))
     titles = [title.text for title in root.iter(f"{SVG}title")]
-    assert "decide (mooring/engine/cycle.py): 72.7%" in titles
+    assert "decide (mooring/core/engine/cycle.py): 72.7%" in titles
     assert "<module> (a&b.py): 9.1%" in titles
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     for box in root.iter(f"{SVG}rect"):

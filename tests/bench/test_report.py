@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.bench.perf import plot, report
 from mooring.bench.perf.collect import Collector, Latencies, ThisProcess
-from mooring.bench.perf.definitions import Workload
-from mooring.bench.perf.report import Result, Throughput
-from mooring.errors import InputError
+from mooring.bench.perf.definitions import PerfWorkload
+from mooring.bench.perf.report import PerfResult, Throughput
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def make_result(name: str = "5Nodes", average: float = 500.0, **fields: object) -> Result:
-    result = Result("Basic", name, "misc", {"initNodes": 5}, "embedded", pods=1000, seconds=2.0)
+def make_result(name: str = "5Nodes", average: float = 500.0, **fields: object) -> PerfResult:
+    result = PerfResult("Basic", name, "misc", {"initNodes": 5}, "embedded", pods=1000, seconds=2.0)
     result.throughput = Throughput(average, 480.0, 520.0, 530.0, [480.0, 520.0])
     result.cpu_s, result.cpu_s_per_1000, result.peak_mib = 1.5, 1.5, 200.0
     result.algorithm_ms = Latencies(1000, 0.2, 0.1, 0.3, 0.9)
@@ -29,7 +29,7 @@ def make_result(name: str = "5Nodes", average: float = 500.0, **fields: object) 
 
 
 def test_a_collector_becomes_a_result() -> None:
-    workload = Workload("Basic", "5Nodes", "misc", {}, frozenset(), 3.0, {}, ())
+    workload = PerfWorkload("Basic", "5Nodes", "misc", {}, frozenset(), 3.0, {}, ())
     collector = Collector("", lambda record: True, ThisProcess(), None, lambda: 0.0)
     collector.start()
     collector.times = [collector.started + at for at in (0.5, 1.0, 1.5, 2.0)]
@@ -62,7 +62,7 @@ def test_a_collector_becomes_a_result() -> None:
         pytest.param(make_result(error="no"), ["-", "failed", *["-"] * 8], id="a failure"),
     ],
 )
-def test_rows(result: Result, cells: list[str]) -> None:
+def test_rows(result: PerfResult, cells: list[str]) -> None:
     (row,) = report.rows([result])
     assert row == ["Basic/5Nodes", *cells]
     assert len(row) == len(report.COLUMNS)

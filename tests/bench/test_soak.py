@@ -13,14 +13,14 @@ from mooring.bench.soak_churn import Churn
 from mooring.bench.soak_holdings import TASKS, count_holdings, left_behind
 from mooring.bench.soak_memory import slope_per_minute
 from mooring.bench.soak_replicas import Leaders
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient
-from mooring.config.load import default_config
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
-from mooring.observe.events import ObjectReference
-from mooring.scheduler.live import LiveScheduler
+from mooring.core.config.load import default_config
+from mooring.live.events import InvolvedObject
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import RestClient
 from mooring.testing import make_node, make_pod
 
 FAULTS = {"cordon", "lose_node", "drop_watch", "expire_watch", "fail_binding", "fail_requests"}
@@ -147,7 +147,7 @@ def test_a_scheduler_at_rest_holds_what_the_api_server_has(at_rest):
         ),
         pytest.param(
             lambda live: live.recorder.record(
-                ObjectReference(name="x"), type="Normal", reason="Scheduled", action="Binding", note=""
+                InvolvedObject(name="x"), type="Normal", reason="Scheduled", action="Binding", note=""
             ),
             ["events to be written: 1 instead of 0"],
             id="an event that nobody writes",

@@ -16,18 +16,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from mooring.client.wire import Answer
-from mooring.clock import VirtualClock
-from mooring.config.load import config_from_dict
-from mooring.devices import cel, pools
-from mooring.engine import nominated, template_columns
-from mooring.engine.preemption import dry_run_columns
-from mooring.framework import runtime
-from mooring.plugins import image_locality, pod_topology_spread
-from mooring.queue import heap, unschedulable
-from mooring.scheduler.assembly import Options, Scheduler
-from mooring.scheduler.writer import ApiWriter
-from mooring.state import change_log, node_table, pod_index, pod_info, term_index
+from mooring.api.clock import VirtualClock
+from mooring.core.config.load import config_from_dict
+from mooring.core.engine import columns as template_columns
+from mooring.core.engine import dry_run_columns, nominated
+from mooring.core.framework import runtime
+from mooring.core.plugins import image_locality, pod_topology_spread
+from mooring.core.plugins.devices import cel, pools
+from mooring.core.queue import sub_queues as heap
+from mooring.core.queue import sub_queues as unschedulable
+from mooring.core.state import node_table, pod_index, pod_info
+from mooring.core.state import pod_index as term_index
+from mooring.core.state import sharing as change_log
+from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.writer import ApiWriter
+from mooring.net.wire import HttpAnswer
 from mooring.testing import bound, make_node, make_object, make_pod
 
 SMALL = 5
@@ -62,10 +65,10 @@ class _Client:
     """Grants every wish."""
 
     async def create(self, path, body):
-        return Answer(201, {}, b"{}")
+        return HttpAnswer(201, {}, b"{}")
 
     async def patch(self, path, body, *, content_type=""):
-        return Answer(200, {}, b"{}")
+        return HttpAnswer(200, {}, b"{}")
 
     delete = update = create
 
@@ -77,7 +80,7 @@ async def scheduler(small_caches):
         config_from_dict(None),
         lambda pods: ApiWriter(_Client(), recorder, pods),
         recorder,
-        Options(clock=VirtualClock(1_000_000.0), rng=random.Random(0)),
+        SchedulerOptions(clock=VirtualClock(1_000_000.0), rng=random.Random(0)),
     )
     made.put(make_node("stays", cpu="64", pods=500))
     return made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.bench.perf.templates import Template, render_text
-from mooring.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ import random
 
 import pytest
 
+from mooring.api.errors import InputError
 from mooring.bench.virtual.plan import Plan, Step, make_plan
 from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.shrink import shrink
 from mooring.bench.virtual.story import from_text, story_of, to_text
 from mooring.bench.virtual.world import Machine, MachineClock, World
-from mooring.errors import InputError
+from mooring.live.process import SchedulerProcess
 from mooring.record.background import InBackground, running
 from mooring.record.files import RotatedFiles, WholeWrites
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
-from mooring.scheduler.process import SchedulerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ def test_shortening_ends_after_so_many_runs():
 
 def test_a_failure_is_told_with_the_time_of_the_write(monkeypatch):
     """A leader that sleeps longer than its lease, without the fence: the audit must see it, and when."""
-    monkeypatch.setattr("mooring.scheduler.process.SchedulerProcess._is_fenced", lambda self: False)
+    monkeypatch.setattr("mooring.live.process.SchedulerProcess._is_fenced", lambda self: False)
     burst = tuple(Step(29.9, "pod", f"pod-{i}", 60.0, 250) for i in range(60))
     sleeps, next_dies = Step(30.0, "sleep", "leader", 17.0), Step(30.5, "kill", "leader", 30.0, how="elected")
     plans = (Plan(seed, 55.0, qps=3, steps=(*burst, sleeps, next_dies)) for seed in range(1, 9))

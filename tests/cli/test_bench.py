@@ -11,9 +11,9 @@ from rich.console import Console
 
 from mooring.api import yaml
 from mooring.bench import extender as extender_bench
-from mooring.cli import progress as showing
+from mooring.cli import output as showing
 from mooring.cli.main import run
-from mooring.cli.progress import progress
+from mooring.cli.output import progress
 
 TINY = ["bench", "decide", "--nodes", "10", "--pods", "5"]
 

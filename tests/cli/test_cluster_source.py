@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli.cluster_source import ClusterSource
 from mooring.cli.main import run
+from mooring.cli.options import ClusterSource
 
 KUBECONFIG = """
 apiVersion: v1

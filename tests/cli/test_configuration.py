@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.cli.main import cli, run
-from mooring.config.own_plugins import enabling
+from mooring.core.config.load import enabling
 
 URL = "http://127.0.0.1:1/ext"
 CONFIG = {

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.entry import main
-from mooring.cli.interruption import Termination, interrupt
-from mooring.cli.kubeconfig_place import kubeconfig_place
+from mooring.cli.options import kubeconfig_place
+from mooring.cli.output import Termination, interrupt
 
 
 @pytest.fixture(autouse=True)

@@ -18,12 +18,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mooring.cli.learn_live import schedule_for, serve_sandbox
+from mooring.cli.learn import schedule_for, serve_sandbox
 from mooring.cli.main import run
-from mooring.client.kubeconfig import find_config
-from mooring.client.rest import RestClient
-from mooring.lessons import progress
-from mooring.lessons.course import CHAPTERS, LESSONS, Chapter, lesson
+from mooring.learn.course import CHAPTERS, LESSONS, Chapter, lesson, place, remember, solved
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 
 Start = Callable[..., "subprocess.Popen[str]"]
 ReadUntil = Callable[["subprocess.Popen[str]", str], str]
@@ -45,8 +44,8 @@ def test_the_list_has_lessons_and_chapters(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_list_remembers_what_was_solved(capsys: pytest.CaptureFixture[str]) -> None:
-    progress.remember(1)
-    progress.remember(3)
+    remember(1)
+    remember(3)
     assert run(["learn"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^1 +✓ +any node", out, re.MULTILINE)
@@ -56,16 +55,16 @@ def test_the_list_remembers_what_was_solved(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"solved": 3}', '{"solved": ["x"]}'])
 def test_a_broken_memory_counts_for_nothing(content: str) -> None:
-    progress.place().parent.mkdir(parents=True)
-    progress.place().write_text(content)
-    assert progress.solved() == set()
-    progress.remember(2)
-    assert progress.solved() == {2}
+    place().parent.mkdir(parents=True)
+    place().write_text(content)
+    assert solved() == set()
+    remember(2)
+    assert solved() == {2}
 
 
 def test_after_the_last_exercise_the_chapters_are_next(capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(1, 8):
-        progress.remember(number)
+        remember(number)
     assert run(["learn"]) == 0
     assert "All exercises are solved. Next: mooring learn 8\n" in capsys.readouterr().out
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mooring.ask.lint.lint import all_rules
 from mooring.cli.main import run
-from mooring.linting.lint import all_rules
 
 CLUSTER = """
 kind: Node

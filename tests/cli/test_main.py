@@ -12,8 +12,8 @@ import click
 import pytest
 
 from mooring import __version__
+from mooring.api.errors import ApiError, ConfigError, InputError, MooringError
 from mooring.cli import main as frame
-from mooring.errors import ApiError, ConfigError, InputError, MooringError
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str) -> int:
@@ -87,7 +87,7 @@ def test_bad_usage_is_one_line_and_2(args: list[str], want: str, capsys: pytest.
 def test_a_command_whose_module_is_missing_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = frame.Entry("later", "mooring.cli.nowhere", "later", "Not here yet.", frame.RUN)
+    gone = frame.CommandEntry("later", "mooring.cli.nowhere", "later", "Not here yet.", frame.RUN)
     monkeypatch.setattr(frame, "COMMANDS", (*frame.COMMANDS, gone))
     assert frame.run(["later"]) == 2
     assert capsys.readouterr().err == f'mooring: the command "later" is not part of this version ({__version__})\n'
@@ -131,7 +131,7 @@ def test_a_commands_help_has_a_whole_example(path: str, command: click.Command, 
 
 
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in frame.COMMANDS])
-def test_the_list_of_commands_says_what_the_command_says(entry: frame.Entry) -> None:
+def test_the_list_of_commands_says_what_the_command_says(entry: frame.CommandEntry) -> None:
     """The list is written by hand, because it is shown without importing the commands."""
     assert len(entry.help) <= 64, "it fits beside the names in 80 columns"
     if entry.name not in frame.cli.list_commands(click.Context(frame.cli)):

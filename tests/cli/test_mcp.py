@@ -15,15 +15,15 @@ pytest.importorskip("mcp")
 
 from mcp import Client, StdioServerParameters
 
+from mooring.ask.scheduler import Scheduler
 from mooring.cli.main import run
-from mooring.cli.mcp_tools import MAX_ITEMS, MAX_TEXT, make_server
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
+from mooring.cli.mcp import MAX_ITEMS, MAX_TEXT, make_server
 from mooring.controlplane.server import ControlPlane
+from mooring.core.cluster import Cluster
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import RestClient
 from mooring.sim.backend import Backend
 from mooring.sim.scenario import node, pod
-from mooring.surface.cluster import Cluster
-from mooring.surface.scheduler import Scheduler
 from mooring.testing import make_node, make_pod
 
 MANIFEST = """

@@ -15,9 +15,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input, to_json
-from mooring.cli.streams import say
-from mooring.errors import InputError
+from mooring.api.errors import InputError
+from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input, say, to_json
 
 
 class Colour(enum.Enum):

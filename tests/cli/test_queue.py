@@ -13,12 +13,12 @@ import pytest
 
 from mooring.api import yaml
 from mooring.api.times import format_time
-from mooring.cli import queue_source
+from mooring.cli import queue as queue_source
 from mooring.cli.main import run
-from mooring.client.errors import Forbidden
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery
-from mooring.sim.runner import EmbeddedWorld, Listening, Settings
+from mooring.net.errors import Forbidden
+from mooring.sim.runner import EmbeddedWorld, Listening, PlaySettings
 from mooring.sim.scenario import node, pod
 
 Ask = Callable[..., Awaitable[int]]
@@ -190,7 +190,7 @@ async def test_a_stranger_is_told_which_flags_the_scheduler_needs(
 @pytest.mark.e2e
 async def test_the_cluster_of_mooring_start_shows_its_queue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    settings = Settings(write=lambda line: None)
+    settings = PlaySettings(write=lambda line: None)
     async with EmbeddedWorld(settings, listening=Listening(kubeconfig_path=kubeconfig)) as world:
         await world.cluster.create(node("node1", cpu="1"), pod("large", cpu="8"))
         await world.cluster.expect_pod("large", pending="Insufficient cpu")

@@ -9,10 +9,10 @@ import pytest
 
 from mooring.cli.main import run
 from mooring.cli.record import _record
-from mooring.client.credentials import bearer
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient
 from mooring.controlplane.server import ControlPlane
+from mooring.net.credentials import bearer
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import RestClient
 from mooring.record.entries import Attempt
 from mooring.record.reader import Record
 from mooring.sim.backend import Backend

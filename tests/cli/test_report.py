@@ -8,7 +8,7 @@ import pytest
 
 from mooring.cli.main import run
 from mooring.record.recorder import Recorder
-from mooring.simulation.simulate import Arrival, simulate
+from mooring.sim.simulate import Arrival, simulate
 from mooring.testing import make_node, make_pod
 
 

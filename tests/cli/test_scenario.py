@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.errors import UsageError
 from mooring.cli.main import run
 from mooring.cli.story_options import EMBEDDED, KUBERNETES, Place, Telling, with_scheduler
-from mooring.errors import UsageError
 from mooring.sim.library import find, names
 from mooring.sim.narration import NORMAL, QUIET, VERBOSE
-from mooring.sim.remote_world import ExistingWorld
-from mooring.sim.runner import Settings, World
+from mooring.sim.remote import ExistingWorld
+from mooring.sim.runner import PlaySettings, World
 
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
 GOOD = f"title: Good\nsteps: [{{nodes: {{}}}}, {{create: {POD}}}, {{expect: {{pod: p, node: node1}}}}]\n"
@@ -143,7 +143,7 @@ def test_a_kubeconfig_leads_to_an_existing_cluster() -> None:
     Path("kubeconfig").write_text(KUBECONFIG)
 
     async def main() -> World:
-        return Place(EMBEDDED, "kubeconfig").remote_world(Settings(), None, Path("unused"))
+        return Place(EMBEDDED, "kubeconfig").remote_world(PlaySettings(), None, Path("unused"))
 
     assert isinstance(asyncio.run(main()), ExistingWorld)
 

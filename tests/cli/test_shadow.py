@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+from mooring.api.errors import MooringError
 from mooring.cli.main import run
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
-from mooring.config.load import default_config
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import Attributes, User, write_kubeconfig
+from mooring.controlplane.serving.access import ApiUser, Attributes, write_kubeconfig
 from mooring.controlplane.serving.rbac import Rbac
-from mooring.errors import MooringError
+from mooring.core.config.load import default_config
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import RestClient
 from mooring.record.entries import Note
 from mooring.record.reader import Record
-from mooring.scheduler.live import LiveScheduler
 from mooring.sim.backend import Backend
 from mooring.sim.scenario import node, pod
 
@@ -33,7 +33,7 @@ from ..deploy.conftest import kustomize as kustomize  # a fixture
 from ..docs.test_formats import check
 
 WAIT_S = 120.0
-ACCOUNT = User(
+ACCOUNT = ApiUser(
     "system:serviceaccount:kube-system:mooring-shadow",
     groups=("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )

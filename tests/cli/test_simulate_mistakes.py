@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import mooring
+from mooring.api.errors import UsageError
 from mooring.cli.main import run
-from mooring.errors import UsageError
 
 NODES = b"name,cpu\na,4\n"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.cli import watched_cluster
-from mooring.cli.watched_cluster import Reach
-from mooring.errors import ApiError
+from mooring.api.errors import ApiError
+from mooring.cli import ui as watched_cluster
+from mooring.cli.ui import WatchReach
 
 
 class Refusing:
@@ -40,7 +40,7 @@ async def test_a_list_that_will_not_come_is_told(refusal: str, said: str, monkey
 
 
 def test_a_restart_is_not_worth_a_word_and_a_loss_is_told_once() -> None:
-    reach, told = Reach(), {}
+    reach, told = WatchReach(), {}
     for now, trouble in enumerate(["", "a", "a", "", *["b"] * 10, "", ""]):
         told[now] = reach.look(trouble, float(now))
     assert {now: text for now, text in told.items() if text} == {
@@ -51,7 +51,7 @@ def test_a_restart_is_not_worth_a_word_and_a_loss_is_told_once() -> None:
 
 
 def test_a_loss_that_lasts_counts_as_far_as_it_was_seen() -> None:
-    reach = Reach()
+    reach = WatchReach()
     reach.look("a", 10.0)
     reach.look("a", 13.5)
     assert reach.lost_s == 3.5

@@ -12,9 +12,9 @@ import pytest
 from mooring.api.codec import to_plain
 from mooring.api.meta import Object
 from mooring.cli.main import run
-from mooring.client.kubeconfig import find_config
-from mooring.client.rest import RestClient
 from mooring.controlplane.server import ControlPlane
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 from mooring.testing import make_node, make_pod
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

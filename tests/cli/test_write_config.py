@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from mooring.api import yaml
+from mooring.api.errors import UsageError
 from mooring.cli.run import run
-from mooring.errors import UsageError
 
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1

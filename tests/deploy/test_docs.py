@@ -98,7 +98,7 @@ def pages() -> dict[str, str]:
 
 
 def test_every_plugin_is_described_in_two_sentences(pages):
-    from mooring.engine.in_tree import IN_TREE, OPTIONAL
+    from mooring.core.engine.in_tree import IN_TREE, OPTIONAL
 
     rows = dict(re.findall(r"^### (\w+)\n\n(.*)$", pages["reference/plugins.md"], re.MULTILINE))
     assert list(rows) == [plugin.__name__ for plugin in (*IN_TREE, *OPTIONAL)]
@@ -118,7 +118,7 @@ def test_every_command_is_described(pages):
 def test_every_field_of_the_configuration_is_described(pages):
     import msgspec
 
-    from mooring.config import types
+    from mooring.core.config import types
 
     text = pages["reference/configuration.md"]
     for kind in (types.KubeSchedulerConfiguration, types.Extender, *types.ARGS_TYPES.values()):
@@ -132,7 +132,7 @@ def test_every_field_of_the_configuration_is_described(pages):
 def test_no_text_describes_a_field_that_is_gone():
     import msgspec
 
-    from mooring.config import types
+    from mooring.core.config import types
 
     texts = runpy.run_path(str(ROOT / "scripts" / "docs_pages.py"))["configuration_texts"]()
     for name, fields in texts.items():
@@ -141,7 +141,7 @@ def test_no_text_describes_a_field_that_is_gone():
 
 
 def test_every_metric_is_described(pages):
-    from mooring.observe.metrics import SchedulerMetrics
+    from mooring.live.metrics import SchedulerMetrics
 
     for name in SchedulerMetrics().registry.names():
         assert f"`{name}`" in pages["reference/metrics.md"]
@@ -217,7 +217,7 @@ def test_commands_and_flags_that_a_page_names_exist(page):
     import click
 
     from mooring.cli.main import cli
-    from mooring.scheduler.flags import parse_flags
+    from mooring.live.flags import parse_flags
 
     for words in _typed(page, "mooring"):
         command: click.Command = cli

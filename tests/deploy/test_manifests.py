@@ -13,9 +13,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from mooring.config.load import load_config_file
 from mooring.controlplane.server import ControlPlane
-from mooring.scheduler.flags import parse_flags
+from mooring.core.config.load import load_config_file
+from mooring.live.flags import parse_flags
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = ("overlays/second-scheduler", "overlays/replacement", "shadow")
@@ -150,7 +150,7 @@ def test_the_chart_and_the_overlay_agree(kustomize, render_chart):
 
 def test_the_kinds_that_a_plugin_adds_can_be_allowed(manifests, render_chart):
     """A profile with such a plugin waits for ever for a kind that it may not watch."""
-    from mooring.client.kinds import EXTRA_KINDS
+    from mooring.net.kinds import EXTRA_KINDS
 
     needed = {
         ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural) for kind in EXTRA_KINDS.values()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mooring.observe.metrics import SchedulerMetrics
+from mooring.live.metrics import SchedulerMetrics
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "monitoring" / "dashboard.json"

@@ -24,18 +24,18 @@ from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import Attributes, User, write_kubeconfig
-from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.access import ApiUser, Attributes, write_kubeconfig
+from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.serving.rbac import Rbac
 from mooring.controlplane.types.status import StatusError
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.settings import load_settings
-from mooring.scheduler.writer import AGAIN_S, PATCH_TRIES
+from mooring.live.flags import parse_flags
+from mooring.live.process import SchedulerProcess
+from mooring.live.settings import load_settings
+from mooring.live.writer import AGAIN_S, PATCH_TRIES
 
 pytestmark = pytest.mark.e2e
 
-ACCOUNT = User(
+ACCOUNT = ApiUser(
     "system:serviceaccount:kube-system:mooring",
     groups=("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )
@@ -282,7 +282,7 @@ async def _claims(cluster: Cluster, faults: Faults) -> None:
     )
     cluster.pod("train", resourceClaims=[{"name": "g", "resourceClaimName": "one"}])
     assert await cluster.bound("train") == "b"
-    faults.add(Rule("error", "POST", r"/pods/extended/binding$", code=500, times=PATCH_TRIES * len(AGAIN_S)))
+    faults.add(FaultRule("error", "POST", r"/pods/extended/binding$", code=500, times=PATCH_TRIES * len(AGAIN_S)))
     cluster.pod("extended", {"cpu": "100m", "example.com/gpu": "1"})
     assert await cluster.bound("extended") == "b"
 
@@ -292,7 +292,7 @@ async def _metrics(cluster: Cluster) -> int:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     headers = {
-        "Authorization": f"Bearer {cluster.plane.access.issue(User('prometheus', groups=('system:authenticated',)))}"
+        "Authorization": f"Bearer {cluster.plane.access.issue(ApiUser('prometheus', groups=('system:authenticated',)))}"
     }
     async with (
         aiohttp.ClientSession() as session,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from mooring.client.kubeconfig import load_kubeconfig
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.settings import load_settings
+from mooring.live.flags import parse_flags
+from mooring.live.process import SchedulerProcess
+from mooring.live.settings import load_settings
+from mooring.net.kubeconfig import load_kubeconfig
 
 pytestmark = pytest.mark.e2e
 

@@ -15,17 +15,17 @@ import aiohttp
 import pytest
 import yaml
 
-from mooring.client.kubeconfig import load_kubeconfig
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import User, kubeconfig
-from mooring.controlplane.serving.faults import Faults, Rule
-from mooring.observe import logs
-from mooring.record import blocks
+from mooring.controlplane.serving.access import ApiUser, kubeconfig
+from mooring.controlplane.serving.faults import FaultRule, Faults
+from mooring.live import logs
+from mooring.live.flags import parse_flags
+from mooring.live.process import SchedulerProcess
+from mooring.live.settings import load_settings
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.record.files import check_head, payload_of, scan
 from mooring.record.recorder import Recorder
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.settings import load_settings
 
 pytestmark = pytest.mark.e2e
 
@@ -68,7 +68,7 @@ def _forms(secret: str) -> list[str]:
 async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
     faults = Faults()
     async with ControlPlane(faults=faults) as plane:
-        token = plane.access.issue(User("scheduler", groups=("system:masters", "system:authenticated")))
+        token = plane.access.issue(ApiUser("scheduler", groups=("system:masters", "system:authenticated")))
         path, config = tmp_path / "kubeconfig", tmp_path / "scheduler.yaml"
         path.write_text(yaml.safe_dump(dict(kubeconfig(plane.url, token, plane.certificate))))
         extender = {
@@ -114,8 +114,8 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
         task = asyncio.create_task(process.run(signals=False))
         await asyncio.wait_for(process.ready.wait(), 30)
         # Pods that fit and that do not, bindings that fail in several ways, watches that break.
-        faults.add(Rule("error", "POST", r"/binding$", code=500))
-        faults.add(Rule("drop", "POST", r"/events"))
+        faults.add(FaultRule("error", "POST", r"/binding$", code=500))
+        faults.add(FaultRule("drop", "POST", r"/events"))
         for name, cpu in (("web", "1"), ("big", "99")):
             container = {
                 "name": "c",
@@ -159,9 +159,9 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
 def _content(path: Path) -> str:
     """Everything in a record, unpacked."""
     with path.open("rb") as file:
-        blocks.check_head(file, "record")
-        found = [*blocks.scan(file, path.stat().st_size)]
-        return b"".join(blocks.payload_of(file, block, "record") for block in found).decode("utf-8", "replace")
+        check_head(file, "record")
+        found = [*scan(file, path.stat().st_size)]
+        return b"".join(payload_of(file, block, "record") for block in found).decode("utf-8", "replace")
 
 
 async def _until(check) -> None:
@@ -184,8 +184,8 @@ async def _visit(port: int, path: str, token: str) -> str:
 
 
 def test_the_configuration_is_shown_without_its_keys(tmp_path):
-    from mooring.config.load import load_config
-    from mooring.config.wire import to_wire
+    from mooring.core.config.load import load_config
+    from mooring.core.config.wire import to_wire
 
     tls = {"keyData": base64.b64encode(EXTENDER_KEY.encode()).decode(), "certData": "aGk="}
     document = {

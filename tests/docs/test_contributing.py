@@ -20,7 +20,7 @@ def contracts() -> list[dict[str, object]]:
 
 
 def test_the_layers_are_those_of_import_linter() -> None:
-    table = PAGE[PAGE.index("| row | packages |") : PAGE.index("From `explanation` down")]
+    table = PAGE[PAGE.index("| row | packages |") : PAGE.index("In `core` and `api` nothing")]
     rows = [re.findall(r"`(\w+)`", line.split("|")[2]) for line in table.strip().splitlines()[2:]]
     layers = next(contract["layers"] for contract in contracts() if str(contract["name"]).startswith("Layers"))
     assert isinstance(layers, list)
@@ -35,19 +35,19 @@ def test_a_file_that_a_recipe_names_exists(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        ("src/mooring/engine/in_tree.py", "IN_TREE"),
-        ("src/mooring/engine/in_tree.py", "OPTIONAL"),
-        ("src/mooring/config/profile.py", "IN_TREE_POINTS"),
-        ("src/mooring/config/types.py", "ARGS_TYPES"),
+        ("src/mooring/core/engine/in_tree.py", "IN_TREE"),
+        ("src/mooring/core/engine/in_tree.py", "OPTIONAL"),
+        ("src/mooring/core/config/profile.py", "IN_TREE_POINTS"),
+        ("src/mooring/core/config/types.py", "ARGS_TYPES"),
         ("src/mooring/cli/main.py", "COMMANDS"),
-        ("src/mooring/engine/derived.py", "class Derived"),
-        ("src/mooring/engine/derived.py", "class Kept"),
-        ("src/mooring/engine/derived.py", "def settle"),
-        ("src/mooring/engine/cycle.py", "uses_cache"),
+        ("src/mooring/core/engine/derived.py", "class Derived"),
+        ("src/mooring/core/engine/derived.py", "class Kept"),
+        ("src/mooring/core/engine/derived.py", "def settle"),
+        ("src/mooring/core/engine/cycle.py", "uses_cache"),
         ("src/mooring/controlplane/registry/catalog.py", "GROUPS"),
-        ("src/mooring/observe/metrics.py", "class SchedulerMetrics"),
-        ("src/mooring/scheduler/meters.py", "class Meters"),
-        ("src/mooring/observe/observer.py", "class SchedulerObserver"),
+        ("src/mooring/live/metrics.py", "class SchedulerMetrics"),
+        ("src/mooring/live/meters.py", "class Meters"),
+        ("src/mooring/live/observer.py", "class SchedulerObserver"),
     ],
 )
 def test_a_name_in_a_recipe_is_in_its_file(path: str, name: str) -> None:

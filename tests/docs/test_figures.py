@@ -8,20 +8,20 @@ import tomllib
 
 import pytest
 
-from mooring.config.types import ClientConnectionConfiguration, Extender, KubeSchedulerConfiguration
 from mooring.controlplane.cluster.controllers.node_lifecycle import GRACE_S as NODE_GRACE_S
 from mooring.controlplane.storage.store import Store
-from mooring.extender.breaker import FAILURES, MAX_PAUSE_S, PAUSE_S
-from mooring.extender.server import Limits
-from mooring.importing.simulator_record import FIRST_MOMENT_S
-from mooring.measures.shapes import COVERAGE, MOST_TYPICAL
-from mooring.measures.timeline import SAMPLES
-from mooring.observe.events import EventRecorder
-from mooring.scheduler.assembly import Options
-from mooring.scheduler.leader_election import JITTER_FACTOR, LeaderElectionSettings
-from mooring.scheduler.log_entry import MAX_NODES
-from mooring.scheduler.process import DRAIN_S
-from mooring.scheduler.serving import ServingSettings
+from mooring.core.config.types import ClientConnectionConfiguration, Extender, KubeSchedulerConfiguration
+from mooring.live.events import EventRecorder
+from mooring.live.leader_election import JITTER_FACTOR, LeaderElectionSettings
+from mooring.live.observer import MAX_NODES
+from mooring.live.process import DRAIN_S
+from mooring.live.scheduler import SchedulerOptions
+from mooring.live.serving import ServingSettings
+from mooring.net.extender.client import FAILURES, MAX_PAUSE_S, PAUSE_S
+from mooring.net.extender.server import Limits
+from mooring.record.measures import SAMPLES
+from mooring.record.node_measures import COVERAGE, MOST_TYPICAL
+from mooring.sim.imports.simulator import FIRST_MOMENT_S
 
 from .texts import REPOSITORY
 
@@ -73,8 +73,8 @@ def recorded_verdicts() -> str:
         ("docs/extend/extenders.md", f"{LIMITS.threads} run and {LIMITS.waiting} wait"),
         ("docs/extend/extenders.md", f"more than {LIMITS.connections} connections"),
         ("docs/extend/extenders.md", f"bodies of more than {LIMITS.total_body_bytes >> 20} MiB at once"),
-        ("docs/parity.md", f"`--plugin-timeout` ({Options().plugin_timeout_s:g} s)"),
-        ("docs/parity.md", f"`--attempt-timeout`** ({Options().attempt_timeout_s:g} s)"),
+        ("docs/parity.md", f"`--plugin-timeout` ({SchedulerOptions().plugin_timeout_s:g} s)"),
+        ("docs/parity.md", f"`--attempt-timeout`** ({SchedulerOptions().attempt_timeout_s:g} s)"),
         (
             "docs/glossary.md",
             f"doubles from {CONFIGURATION.pod_initial_backoff_seconds} s to {CONFIGURATION.pod_max_backoff_seconds} s",

@@ -16,11 +16,11 @@ import jsonschema
 import pytest
 
 from mooring.cli.main import cli, run
-from mooring.client.kubeconfig import find_config
-from mooring.client.rest import RestClient
-from mooring.engine.decision import Decision
-from mooring.framework.runtime import Profile
-from mooring.scheduler.log_entry import MAX_NODES, log_entry
+from mooring.core.engine.decision import Decision
+from mooring.core.framework.runtime import Profile
+from mooring.live.observer import MAX_NODES, log_entry
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 from mooring.testing import NOON, Scheduler, make_node, make_pod
 
 from .test_texts import Terminal

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.client.kubeconfig import find_config
-from mooring.client.rest import RestClient
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 
 from .test_texts import Terminal
 from .texts import REPOSITORY, Step, follows, parts

@@ -21,8 +21,8 @@ import click
 import pytest
 
 from mooring.cli.main import COMMANDS, cli, run
-from mooring.lessons.classroom import Classroom
-from mooring.lessons.course import CHAPTERS
+from mooring.learn.classroom import Classroom
+from mooring.learn.course import CHAPTERS
 
 from .texts import (
     LEARN,

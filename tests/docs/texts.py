@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 LEARN = REPOSITORY / "docs" / "learn"
-STAGES = REPOSITORY / "src" / "mooring" / "lessons"
+STAGES = REPOSITORY / "src" / "mooring" / "learn"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w-]+\.(?:py|yaml|toml))\n")

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from mooring.client.errors import NotFound
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import MERGE_PATCH, RestClient
-from mooring.config.load import config_from_dict
-from mooring.config.types import KubeSchedulerConfiguration
+from mooring.api.errors import ApiError
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
-from mooring.errors import ApiError
-from mooring.scheduler.assembly import Options
-from mooring.scheduler.live import LiveScheduler
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.scheduler import SchedulerOptions
+from mooring.net.errors import NotFound
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import MERGE_PATCH, RestClient
 
 EXTERNAL = os.environ.get("MOORING_E2E_KUBECONFIG", "")
 WAIT_S = 300.0
@@ -193,7 +193,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def scheduler(
-        self, config: dict[str, Any] | None = None, options: Options | None = None
+        self, config: dict[str, Any] | None = None, options: SchedulerOptions | None = None
     ) -> AsyncIterator[LiveScheduler]:
         """A scheduler at work, in this process but over its own connections."""
         async with (
@@ -204,8 +204,8 @@ class World:
             yield live
 
 
-def _configuration(config: dict[str, Any] | None, options: Options | None) -> KubeSchedulerConfiguration:
-    return config_from_dict(config, (options or Options()).features)
+def _configuration(config: dict[str, Any] | None, options: SchedulerOptions | None) -> KubeSchedulerConfiguration:
+    return config_from_dict(config, (options or SchedulerOptions()).features)
 
 
 @pytest.fixture

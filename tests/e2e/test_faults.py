@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
-from mooring.config.load import config_from_dict
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.faults import Rule
-from mooring.scheduler.live import LiveScheduler
-from mooring.scheduler.writer import AGAIN_S
+from mooring.controlplane.serving.faults import FaultRule
+from mooring.core.config.load import config_from_dict
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.writer import AGAIN_S
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import RestClient
 
 pytestmark = pytest.mark.e2e
 
@@ -24,15 +24,17 @@ BINDING = r"/binding$"
     ("rule", "message"),
     [
         pytest.param(
-            Rule("error", "POST", BINDING, code=409),
+            FaultRule("error", "POST", BINDING, code=409),
             'running Bind plugin "DefaultBinder": fault injected',
             id="a conflict although nobody has bound it",
         ),
         pytest.param(
-            Rule("error", "POST", BINDING, code=404), 'running Bind plugin "DefaultBinder": fault injected', id="404"
+            FaultRule("error", "POST", BINDING, code=404),
+            'running Bind plugin "DefaultBinder": fault injected',
+            id="404",
         ),
         pytest.param(
-            Rule("error", "POST", BINDING, code=500, times=len(AGAIN_S)),
+            FaultRule("error", "POST", BINDING, code=500, times=len(AGAIN_S)),
             'running Bind plugin "DefaultBinder": fault injected',
             id="500, however often it is sent",
         ),
@@ -52,7 +54,7 @@ async def test_a_refused_binding_is_reported_and_tried_again(world, rule, messag
 
 async def test_a_throttled_binding_is_sent_again_without_a_new_attempt(world):
     await world.node("a")
-    rule = world.faults.add(Rule("throttle", "POST", BINDING, times=2, seconds=1))
+    rule = world.faults.add(FaultRule("throttle", "POST", BINDING, times=2, seconds=1))
     async with world.scheduler() as live:
         await world.pod("patient")
         assert await world.bound("patient") == "a"
@@ -61,7 +63,7 @@ async def test_a_throttled_binding_is_sent_again_without_a_new_attempt(world):
 
 async def test_a_binding_whose_connection_is_cut_is_looked_up_before_it_is_given_up(world):
     await world.node("a", cpu="1")
-    rule = world.faults.add(Rule("drop", "POST", BINDING))
+    rule = world.faults.add(FaultRule("drop", "POST", BINDING))
     async with world.scheduler():
         await world.pod("cut")
         assert await world.bound("cut") == "a"
@@ -93,7 +95,7 @@ async def test_a_binding_without_an_answer_that_was_carried_out_is_a_success(wor
 
 async def test_a_pod_deleted_between_decision_and_binding_leaves_nothing_behind(world):
     await world.node("a", cpu="1")
-    world.faults.add(Rule("delay", "POST", BINDING, seconds=0.3))
+    world.faults.add(FaultRule("delay", "POST", BINDING, seconds=0.3))
     async with world.scheduler() as live:
         await world.pod("doomed")
 
@@ -112,7 +114,7 @@ async def test_a_pod_deleted_between_decision_and_binding_leaves_nothing_behind(
 async def test_a_pod_that_somebody_else_binds_first_stays_where_it_is(world):
     await world.node("a", cpu="1")
     await world.node("b", cpu="1")
-    world.faults.add(Rule("delay", "POST", BINDING, skip=1, seconds=0.8))
+    world.faults.add(FaultRule("delay", "POST", BINDING, skip=1, seconds=0.8))
     async with world.scheduler() as live:
         await world.pod("warm-up")
         first = await world.bound("warm-up")
@@ -141,7 +143,7 @@ async def test_a_pod_that_somebody_else_binds_first_stays_where_it_is(world):
 
 async def test_a_status_patch_with_a_conflict_is_repeated(world):
     await world.node("a")
-    rule = world.faults.add(Rule("error", "PATCH", r"/pods/contested/status$", code=409))
+    rule = world.faults.add(FaultRule("error", "PATCH", r"/pods/contested/status$", code=409))
     async with world.scheduler():
         await world.pod("contested", cpu="99")
         await world.condition("contested", reason="Unschedulable")
@@ -154,7 +156,7 @@ async def test_a_victim_that_cannot_be_deleted_is_tried_again(world):
     async with world.scheduler():
         await world.pod("stuck", terminationGracePeriodSeconds=0)
         await world.bound("stuck")
-        rule = world.faults.add(Rule("error", "DELETE", r"/pods/stuck$", code=500))
+        rule = world.faults.add(FaultRule("error", "DELETE", r"/pods/stuck$", code=500))
         await world.pod("thwarted", priorityClassName="high")
         assert await world.bound("thwarted") == "a"
         assert rule.times == 0
@@ -163,10 +165,10 @@ async def test_a_victim_that_cannot_be_deleted_is_tried_again(world):
 @pytest.mark.parametrize(
     "rule",
     [
-        pytest.param(Rule("drop", on_watch=True, path="/pods$"), id="the watch of pods is cut"),
-        pytest.param(Rule("gone", on_watch=True, path="/pods$"), id="410: everything is listed anew"),
-        pytest.param(Rule("duplicate", on_watch=True, path="/pods$", times=20), id="events come twice"),
-        pytest.param(Rule("gone", on_watch=True, path="/nodes$"), id="410 on nodes"),
+        pytest.param(FaultRule("drop", on_watch=True, path="/pods$"), id="the watch of pods is cut"),
+        pytest.param(FaultRule("gone", on_watch=True, path="/pods$"), id="410: everything is listed anew"),
+        pytest.param(FaultRule("duplicate", on_watch=True, path="/pods$", times=20), id="events come twice"),
+        pytest.param(FaultRule("gone", on_watch=True, path="/nodes$"), id="410 on nodes"),
     ],
 )
 async def test_pods_are_bound_whatever_happens_to_watches(world, rule):

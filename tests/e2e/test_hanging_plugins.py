@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import pytest
 
 from mooring import sdk
-from mooring.clock import VirtualClock
-from mooring.engine.in_tree import in_tree_registry
-from mooring.framework.registry import Registry
-from mooring.framework.status import SUCCESS
-from mooring.scheduler.assembly import Options
-from mooring.scheduler.time_limits import TimeLimits
+from mooring.api.clock import VirtualClock
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.framework.registry import Registry
+from mooring.core.framework.status import SUCCESS
+from mooring.live.scheduler import SchedulerOptions
+from mooring.live.time_limits import TimeLimits
 
 pytestmark = pytest.mark.e2e
 
@@ -60,12 +60,14 @@ UNREACHABLE = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter", "igno
 """An extender that nobody answers for: decisions are then made in a thread of their own."""
 
 
-def settings(plugin: type, *, extenders: list[dict[str, Any]], **limits: float) -> tuple[dict[str, Any], Options]:
+def settings(
+    plugin: type, *, extenders: list[dict[str, Any]], **limits: float
+) -> tuple[dict[str, Any], SchedulerOptions]:
     registry: Registry = in_tree_registry()
     registry.register(plugin)
     plugins = {"multiPoint": {"enabled": [{"name": plugin.name}]}}
     config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}], "extenders": extenders}
-    return config, Options(registry=registry, limits=TimeLimits(CLOCK, poll_s=0.01), **limits)
+    return config, SchedulerOptions(registry=registry, limits=TimeLimits(CLOCK, poll_s=0.01), **limits)
 
 
 BY_EXTENDERS = pytest.mark.parametrize(

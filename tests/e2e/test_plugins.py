@@ -8,20 +8,20 @@ from typing import ClassVar
 
 import pytest
 
-from mooring.engine.in_tree import in_tree_registry
-from mooring.framework.interfaces import PreFilterResult, PreFlight
-from mooring.framework.registry import Registry
-from mooring.framework.status import SUCCESS, Status
-from mooring.scheduler.assembly import Options
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.framework.interfaces import PreFilterResult, PreFlight
+from mooring.core.framework.registry import Registry
+from mooring.core.framework.status import SUCCESS, Status
+from mooring.live.scheduler import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 
 
-def with_plugins(*plugins: type) -> Options:
+def with_plugins(*plugins: type) -> SchedulerOptions:
     registry: Registry = in_tree_registry()
     for plugin in plugins:
         registry.register(plugin)
-    return Options(registry=registry)
+    return SchedulerOptions(registry=registry)
 
 
 def enabled(*names: str) -> dict:

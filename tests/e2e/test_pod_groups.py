@@ -6,19 +6,19 @@ import logging
 
 import pytest
 
-from mooring.config.features import Features
-from mooring.config.versions import V1_37
-from mooring.controlplane.serving.faults import Rule
-from mooring.scheduler.assembly import Options
-from mooring.scheduler.without import consequences
+from mooring.controlplane.serving.faults import FaultRule
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_37
+from mooring.live.informers import consequences
+from mooring.live.scheduler import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 
 MEMBER = {"schedulingGroup": {"podGroupName": "train"}}
 
 
-def options() -> Options:
-    return Options(features=Features(V1_37, GenericWorkload=True))
+def options() -> SchedulerOptions:
+    return SchedulerOptions(features=Features(V1_37, GenericWorkload=True))
 
 
 async def group(world, minimum: int) -> None:
@@ -51,9 +51,9 @@ async def test_a_gang_is_bound_as_a_whole_and_its_condition_says_so(world):
 
 async def test_an_api_server_without_some_kinds_is_served_all_the_same(world, caplog):
     """As one of 1.34 to 1.36 is, or one with a group switched off: pods without such things are bound."""
-    caplog.set_level(logging.INFO, "mooring.scheduler")
+    caplog.set_level(logging.INFO, "mooring.live")
     for path in ("/podgroups", "/devicetaintrules", "/csistoragecapacities", "/resource.k8s.io/"):
-        world.faults.add(Rule("error", "GET", path, times=1_000, code=404))
+        world.faults.add(FaultRule("error", "GET", path, times=1_000, code=404))
     await world.node("a")
     async with world.scheduler(options=options()) as live:
         await world.pod("plain")

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import User, write_kubeconfig
-from mooring.controlplane.serving.faults import Rule
+from mooring.controlplane.serving.access import ApiUser, write_kubeconfig
+from mooring.controlplane.serving.faults import FaultRule
 from mooring.controlplane.serving.rbac import Rbac
 
 pytestmark = pytest.mark.e2e
@@ -94,7 +94,7 @@ async def mooring(*arguments):
 async def test_sigterm_under_load_finishes_what_was_begun_and_gives_the_lease_back(world):
     for i in range(10):
         await world.node(f"node-{i}", cpu="10")
-    world.faults.add(Rule("delay", "POST", r"/binding$", times=10_000, seconds=0.05))
+    world.faults.add(FaultRule("delay", "POST", r"/binding$", times=10_000, seconds=0.05))
     async with running(*flags_for(world)) as run:
         await run.says("Successfully acquired lease")
         await asyncio.gather(*(world.pod(f"pod-{i}") for i in range(60)))
@@ -240,7 +240,7 @@ async def test_bad_usage_is_one_line_and_code_2(arguments, line, tmp_path):
 async def test_missing_rights_are_named_and_tried_again(tmp_path):
     async with ControlPlane(authorizer=Rbac) as plane:
         path = tmp_path / "kubeconfig"
-        token = plane.access.issue(User("nobody", ()))
+        token = plane.access.issue(ApiUser("nobody", ()))
         write_kubeconfig(path, plane.url, token, plane.certificate)
         async with running("--kubeconfig", str(path), "--secure-port=0", "--leader-elect=false") as run:
             await run.says('User "nobody" cannot watch resource "pods" in API group ""')
@@ -248,7 +248,7 @@ async def test_missing_rights_are_named_and_tried_again(tmp_path):
 
 
 async def test_a_wrong_certificate_authority_is_said_in_one_line(world, tmp_path):
-    from mooring.tls import self_signed
+    from mooring.net.tls import self_signed
 
     if world.plane is None:
         pytest.skip("the embedded server is needed")

@@ -24,7 +24,7 @@ QUIET_S = 0.5  # long enough for a second and third attempt, too short for one a
 LEFT_OUT = ("preempt", "tls", "bind")  # victims' uids are the API server's own; the others try nothing twice
 
 _spec = importlib.util.spec_from_file_location(
-    "scripted_server", Path(__file__).parents[1] / "extender/scripted_server.py"
+    "scripted_server", Path(__file__).parents[1] / "net/extender/scripted_server.py"
 )
 assert _spec is not None and _spec.loader is not None
 scripted = sys.modules.setdefault("scripted_server", importlib.util.module_from_spec(_spec))

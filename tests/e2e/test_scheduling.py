@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.config.features import Features
-from mooring.errors import ApiError
-from mooring.scheduler.assembly import Options
+from mooring.api.errors import ApiError
+from mooring.core.config.features import Features
+from mooring.live.scheduler import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 
@@ -107,7 +107,7 @@ async def test_without_the_gate_victims_are_evicted_before_the_attempt_ends(worl
     """The order of requests tells: with the gate the preemptor's condition may be written before anybody is deleted."""
     await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
     await world.node("a", cpu="2")
-    options = Options(features=Features(SchedulerAsyncPreemption=False))
+    options = SchedulerOptions(features=Features(SchedulerAsyncPreemption=False))
     async with world.scheduler(options=options) as live:
         await world.pod("low-1", terminationGracePeriodSeconds=0)
         await world.pod("low-2", terminationGracePeriodSeconds=0)
@@ -126,7 +126,7 @@ async def test_without_the_gate_victims_are_evicted_before_the_attempt_ends(worl
 async def test_without_the_gate_a_refused_eviction_is_told_to_the_preemptor(world):
     await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
     await world.node("a", cpu="2")
-    options = Options(features=Features(SchedulerAsyncPreemption=False))
+    options = SchedulerOptions(features=Features(SchedulerAsyncPreemption=False))
     async with world.scheduler(options=options) as live:
         await world.pod("low", cpu="2", terminationGracePeriodSeconds=0)
         await world.bound("low")

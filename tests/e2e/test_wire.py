@@ -21,12 +21,12 @@ from pathlib import Path
 
 import pytest
 
-from mooring.client.rest import RestClient, with_query
-from mooring.controlplane.serving.faults import Rule
+from mooring.controlplane.serving.faults import FaultRule
+from mooring.net.rest import RestClient, with_query
 
 pytestmark = pytest.mark.e2e
 
-RECORDED = Path(__file__).parent.parent / "scheduler" / "wire" / "api.jsonl.gz"
+RECORDED = Path(__file__).parent.parent / "live" / "wire" / "api.jsonl.gz"
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 EVENT_NAME = re.compile(r"\.[0-9a-f]{16}\b")
@@ -386,7 +386,7 @@ async def test_claims_for_devices(world, wire, recorded):
 
 async def test_a_binding_that_is_not_found(world, wire, recorded):
     """The recorded answers were made up; ours differ in their words, which are replaced."""
-    world.faults.add(Rule("error", "POST", r"/pods/vanished/binding$", code=404))
+    world.faults.add(FaultRule("error", "POST", r"/pods/vanished/binding$", code=404))
     scenario = json.loads(json.dumps(recorded["binding-not-found"]).replace('pods \\"vanished\\" not found', "#"))
     async with world.scheduler() as live:
         wire.take()
@@ -398,7 +398,7 @@ async def test_a_binding_that_is_not_found(world, wire, recorded):
 
 
 async def test_a_status_patch_with_a_conflict(world, wire, recorded):
-    world.faults.add(Rule("error", "PATCH", r"/pods/contested/status$", code=409))
+    world.faults.add(FaultRule("error", "PATCH", r"/pods/contested/status$", code=409))
     async with world.scheduler():
         wire.take()
         await world.pod("contested", cpu="100")
@@ -409,7 +409,7 @@ async def test_a_victim_that_is_gone_already(world, wire, recorded):
     await _priorities(world)
     await _running(world, "ghost", "node-0", "4")
     await _running(world, "low-1", "node-1", "4", "middle")
-    world.faults.add(Rule("error", "PATCH", r"/pods/ghost/status$", code=404))
+    world.faults.add(FaultRule("error", "PATCH", r"/pods/ghost/status$", code=404))
     async with world.scheduler():
         wire.take()
         await world.pod("haunted", cpu="4", priorityClassName="high")

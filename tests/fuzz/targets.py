@@ -22,17 +22,11 @@ from hypothesis import strategies as st
 from mooring.api import yaml
 from mooring.api.codec import decode
 from mooring.api.core import Node, Pod
+from mooring.api.errors import MooringError
 from mooring.api.manifests import parse_manifests
 from mooring.api.meta import LabelSelector
 from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
 from mooring.api.selectors import compile_selector
-from mooring.client.kinds import PODS, RESOURCE_CLAIMS
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.pages import Garbled
-from mooring.client.watch_events import EventReader
-from mooring.config.duration import parse_duration
-from mooring.config.load import load_config, read_document
-from mooring.config.policy import convert_policy, is_policy
 from mooring.controlplane.registry.catalog import NAMESPACES
 from mooring.controlplane.registry.catalog import PODS as POD_KIND
 from mooring.controlplane.registry.verbs import Api, Options
@@ -40,17 +34,23 @@ from mooring.controlplane.storage.selectors import parse_fields, parse_labels
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import protobuf
 from mooring.controlplane.types.patch import APPLY, JSON, MERGE, patched
-from mooring.engine.build import build
-from mooring.errors import MooringError
-from mooring.extender import wire
-from mooring.extender.handlers import serve_object
-from mooring.extender.sdk import Node as ExtenderNode
-from mooring.http1 import BadMessage, MessageReader, inflate
-from mooring.importing import openb, simkube, simulator_export, simulator_record
-from mooring.importing.json_lines import read_json
-from mooring.record import blocks
+from mooring.core.config.decode import parse_duration
+from mooring.core.config.load import load_config, read_document
+from mooring.core.config.policy import convert_policy, is_policy
+from mooring.core.session import build
+from mooring.core.state.cluster import ClusterState
+from mooring.net.extender import wire
+from mooring.net.extender.sdk import Node as ExtenderNode
+from mooring.net.extender.server import serve_object
+from mooring.net.http1 import BadMessage, MessageReader, inflate
+from mooring.net.kinds import PODS, RESOURCE_CLAIMS
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.watch_events import EventReader, Garbled
+from mooring.record import files as blocks
 from mooring.record.reader import Record
-from mooring.state.cluster import Cluster
+from mooring.sim.imports import openb, simkube
+from mooring.sim.imports.imported import read_json
+from mooring.sim.imports.simulator import import_export, import_record, is_export
 
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -139,12 +139,12 @@ def imported_table(data: bytes) -> object:
 
 
 def imported_record(data: bytes) -> object:
-    return simulator_record.import_record(Path("fuzz.jsonl"), data.decode("utf-8", "replace"))
+    return import_record(Path("fuzz.jsonl"), data.decode("utf-8", "replace"))
 
 
 def imported_export(data: bytes) -> object:
     value = read_json(data.decode("utf-8", "replace"), "fuzz.json")
-    return simulator_export.import_export(Path("fuzz.json"), value) if simulator_export.is_export(value) else None
+    return import_export(Path("fuzz.json"), value) if is_export(value) else None
 
 
 def imported_trace(data: bytes) -> object:
@@ -267,7 +267,7 @@ def scheduled_pod(data: bytes) -> object:
         return None
     if not node.metadata.name:
         return None
-    cluster = Cluster()
+    cluster = ClusterState()
     built = build(_default(), cluster)
     cluster.put(node)
     pod.spec.node_name = ""
@@ -276,7 +276,7 @@ def scheduled_pod(data: bytes) -> object:
 
 
 def _default() -> Any:
-    from mooring.config.load import default_config
+    from mooring.core.config.load import default_config
 
     return default_config()
 

@@ -71,8 +71,8 @@ def test_every_module_imports_without_extras(installed, tmp_path):
     code = (
         "import importlib, pkgutil, mooring\n"
         "for m in pkgutil.walk_packages(mooring.__path__, 'mooring.'):\n"
-        "    if m.name not in ('mooring.__main__', 'mooring.testing_scenarios', 'mooring.gym.environment',"
-        " 'mooring.bench.environment', 'mooring.ui.widget'):\n"
+        "    if m.name not in ('mooring.__main__', 'mooring.testing_scenarios', 'mooring.sim.gym.environment',"
+        " 'mooring.bench.environment', 'mooring.show.widget'):\n"
         "        importlib.import_module(m.name)\n"
     )
     done = subprocess.run(
@@ -89,7 +89,7 @@ def test_every_module_imports_without_extras(installed, tmp_path):
 def test_device_selectors_work_without_extras(installed, tmp_path):
     code = (
         "import msgspec\n"
-        "from mooring.devices.cel import CelSelectors\n"
+        "from mooring.core.plugins.devices.cel import CelSelectors\n"
         "device = msgspec.msgpack.encode(('gpu.example.com', None, {}, {}))\n"
         "print(CelSelectors().matches('device.driver.endsWith(\".example.com\")', device))\n"
     )

@@ -21,14 +21,14 @@ from mooring.api.core import Pod
 from mooring.api.meta import Condition
 from mooring.api.pod_groups import PodGroup
 from mooring.api.times import format_time
-from mooring.config.features import Features
-from mooring.config.load import config_from_dict
-from mooring.config.versions import V1_37
-from mooring.observe.events import ObjectReference
-from mooring.scheduler.assembly import Options, Scheduler
+from mooring.core.config.features import Features
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
+from mooring.core.state.pod_info import PodInfo
+from mooring.live.events import InvolvedObject
+from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.sim.recording import load_object
 from mooring.sim.virtual_time import LoopClock, run_virtual
-from mooring.state.pod_info import PodInfo
 
 FOLDER = Path(__file__).parent / "groups-1.37"
 MAX_ROUNDS = 12
@@ -117,7 +117,7 @@ class Events:
     def __init__(self) -> None:
         self.noted: list[dict[str, str]] = []
 
-    def record(self, regarding: ObjectReference, *, type: str, reason: str, note: str, **more: Any) -> None:
+    def record(self, regarding: InvolvedObject, *, type: str, reason: str, note: str, **more: Any) -> None:
         about = f"{regarding.namespace}/{regarding.name}"
         self.noted.append({"about": about, "type": type, "reason": reason, "message": note})
 
@@ -146,7 +146,9 @@ async def _replay(case: Case) -> list[dict[str, Any]]:
     features = Features(V1_37, **case["gates"])
     clock = LoopClock(asyncio.get_running_loop())
     world, events = World(clock), Events()
-    options = Options(features=features, clock=clock, rng=random.Random(0), plugin_timeout_s=0, attempt_timeout_s=0)
+    options = SchedulerOptions(
+        features=features, clock=clock, rng=random.Random(0), plugin_timeout_s=0, attempt_timeout_s=0
+    )
     config = config_from_dict(case["config"], features)
     scheduler = Scheduler(config, lambda pods: world, events, options)
     world.scheduler = scheduler

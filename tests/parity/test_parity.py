@@ -9,8 +9,8 @@ import numpy as np
 import parity_corpus as corpus
 import pytest
 
-from mooring.engine.ranking import Ranking
-from mooring.engine.tie_break import heap_winner
+from mooring.core.engine.batching import Ranking
+from mooring.core.engine.columns import heap_winner
 
 CHUNK = 24  # cases per test: small enough that two workers finish together
 

@@ -11,7 +11,7 @@ import pytest
 
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
-from mooring.simulation.simulate import Arrival, simulate
+from mooring.sim.simulate import Arrival, simulate
 from mooring.testing import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import MooringError, UsageError
+from mooring.api.errors import MooringError, UsageError
 from mooring.record.background import LOOK_S, PART, PART_S, InBackground
-from mooring.record.blocks import MAGIC
 from mooring.record.entries import Attempt, Configured, ExtenderVerbs, Gap, Header
-from mooring.record.files import RotatedFiles, WholeWrites, create
+from mooring.record.files import MAGIC, RotatedFiles, WholeWrites, create
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
 from mooring.testing import make_node

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.main import run
-from mooring.framework.extender import ExtenderError, ExtenderFilterResult, Prioritized, VictimsOnNode
-from mooring.record import extenders
+from mooring.core.framework.extender import ExtenderError, ExtenderFilterResult, Prioritized, VictimsOnNode
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.pod_info import PodInfo
+from mooring.record import played as extenders
 from mooring.record.entries import Attempt
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
-from mooring.sim.runner import Settings, run_in_virtual_time
+from mooring.sim.runner import PlaySettings, run_in_virtual_time
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sim.scenarios import extender as landlord
-from mooring.state.node_info import NodeInfo
-from mooring.state.pod_info import PodInfo
 
 from .test_live import played
 from .test_reopening import check_all
@@ -80,7 +80,7 @@ def test_answers_that_name_too_many_nodes_are_left_out_and_said_to_be(
     monkeypatch.setattr(extenders, "MAX_NAMES", 2)
     recorder = Recorder.to_file(path, source="scenario")
     story = Scenario("landlord", "", landlord.scenario, extenders=landlord.EXTENDERS)
-    run_in_virtual_time(story, Settings(write=lambda text: None, observers=(recorder,)))
+    run_in_virtual_time(story, PlaySettings(write=lambda text: None, observers=(recorder,)))
     recorder.close()
     with Record.open(path) as record:
         left_out = [entry.number for _, entry in record.attempts() if entry.answers is None]

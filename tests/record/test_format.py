@@ -14,14 +14,15 @@ import msgspec
 import pytest
 
 from mooring.api.codec import KINDS, from_plain
-from mooring.client.kinds import EXTRA_KINDS, SCHEDULER_KINDS
-from mooring.errors import InputError, MooringError, UsageError
-from mooring.framework.traits import Traits
-from mooring.record import blocks, entries, packing
+from mooring.api.errors import InputError, MooringError, UsageError
+from mooring.core.framework.resolved import Traits
+from mooring.net.kinds import EXTRA_KINDS, SCHEDULER_KINDS
+from mooring.record import entries, packing
+from mooring.record.entries import keeping
+from mooring.record.files import _HEAD, ENTRIES, pack_block
 from mooring.record.packing import PackedPut, Packer, Unpacker
 from mooring.record.reader import Record
-from mooring.record.redaction import keeping
-from mooring.record.writer import Writer
+from mooring.record.writer import RecordWriter
 from mooring.testing import bound, make_node, make_object, make_pod
 
 from .conftest import read, story
@@ -31,7 +32,7 @@ HEADER = entries.Header(format=1, mooring="0", kubernetes="1.36", started=1.0)
 
 def written(*items: Any, header: entries.Header = HEADER, at_once: int = 1, closes: bool = True) -> bytes:
     sink = io.BytesIO()
-    writer = Writer(sink, header)
+    writer = RecordWriter(sink, header)
     writer.write_state(1.0, [])
     for i, item in enumerate(items):
         writer.write([2.0 + i], [item])
@@ -191,7 +192,7 @@ def test_a_state_has_the_annotations_that_the_plugins_of_then_read() -> None:
     for obj in (node, pod):
         obj.metadata.annotations = {"mine": "1", "other": "2"}
     header = entries.Header(format=2, mooring="0", kubernetes="1.36")
-    writer = Writer(sink, header)
+    writer = RecordWriter(sink, header)
     writer.write_state(1.0, [node, pod])
     writer.write_state(2.0, [entries.Configured({}, (), ("mine",)), node, pod])
     writer.close()
@@ -211,7 +212,7 @@ def test_a_record_that_was_cut_off_is_read_to_its_last_whole_block() -> None:
     whole = written(*NODES)
     starts = {block.offset + block.stored: i for i, block in enumerate(read(whole)._blocks)}
     seen = set()
-    for end in range(blocks._HEAD.size + 1, len(whole)):
+    for end in range(_HEAD.size + 1, len(whole)):
         try:
             record = read(whole[:end])
         except InputError as error:
@@ -302,5 +303,5 @@ def test_the_bytes_are_the_same_everywhere() -> None:
     allow only one of them: see decisions."""
     rng = random.Random(1)
     payload = b"".join(b"default/web-%d node-%d " % (rng.randrange(500), rng.randrange(50)) for _ in range(20_000))
-    digest = hashlib.sha256(blocks.pack_block(blocks.ENTRIES, payload, 1, 2, 3, 4)).hexdigest()
+    digest = hashlib.sha256(pack_block(ENTRIES, payload, 1, 2, 3, 4)).hexdigest()
     assert digest[:16] == "19554c3e3927a959"

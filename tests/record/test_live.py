@@ -12,22 +12,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring import sdk
-from mooring.client.credentials import StaticCredentials
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient
-from mooring.config.features import Features
-from mooring.config.load import config_from_dict
 from mooring.controlplane.server import ControlPlane
-from mooring.observe.observer import SchedulerObserver
+from mooring.core.config.features import Features
+from mooring.core.config.load import config_from_dict
+from mooring.live.flags import parse_flags
+from mooring.live.observer import SchedulerObserver
+from mooring.live.process import OK, SchedulerProcess
+from mooring.live.settings import load_settings
+from mooring.net.credentials import StaticCredentials
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import RestClient
 from mooring.record.background import record_live, running
 from mooring.record.entries import Note, Put
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.process import OK, SchedulerProcess
-from mooring.scheduler.settings import load_settings
 from mooring.sim.library import built_in
-from mooring.sim.runner import Settings, run_in_virtual_time
+from mooring.sim.runner import PlaySettings, run_in_virtual_time
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sim.scenarios import volumes
 
@@ -40,7 +40,7 @@ STORIES = built_in()
 def played(story: Scenario) -> Record:
     sink = io.BytesIO()
     recorder = Recorder(Immediately(sink), source="scenario", keyframe_every=1, batch=1)  # many keyframes
-    run_in_virtual_time(story, Settings(write=lambda text: None, observers=(recorder,)))
+    run_in_virtual_time(story, PlaySettings(write=lambda text: None, observers=(recorder,)))
     recorder.close()
     return Record(io.BytesIO(sink.getvalue()), story.name, [*story.plugins, *story.plugin_files])
 
@@ -101,7 +101,9 @@ def reloaded(recorder: Recorder) -> None:
             await cluster.create(pod(f"p{i}", cpu="1"))
             await cluster.advance(1)
 
-    run_in_virtual_time(Scenario("reload", "", play), Settings(write=lambda text: None, observers=(known, recorder)))
+    run_in_virtual_time(
+        Scenario("reload", "", play), PlaySettings(write=lambda text: None, observers=(known, recorder))
+    )
     recorder.close()
 
 
@@ -148,7 +150,7 @@ def test_annotations_that_a_plugin_reads_are_recorded_from_the_reload_on_that_en
         await cluster.advance(30)
 
     story = Scenario("teams", "", play, plugins=(Teams,))
-    run_in_virtual_time(story, Settings(write=lambda text: None, observers=(known, recorder)))
+    run_in_virtual_time(story, PlaySettings(write=lambda text: None, observers=(known, recorder)))
     recorder.close()
     record = Record(io.BytesIO(sink.getvalue()), "teams", [Teams])
     attempts = check_all(record)

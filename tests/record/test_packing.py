@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
+from mooring.api.errors import InputError
 from mooring.api.meta import Object, ObjectMeta, OwnerReference
-from mooring.errors import InputError
 from mooring.record.entries import Entry
 from mooring.record.packing import PackedPod, PackedPut, PackedSpec, Packer, Unpacker
 from mooring.testing import bound, make_node, make_pod

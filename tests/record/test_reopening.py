@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mooring.api.core import Node
-from mooring.record import blocks
 from mooring.record.entries import Attempt, Nominated, Put
+from mooring.record.files import KEYFRAME, scan
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
-from mooring.simulation.simulate import Arrival
+from mooring.sim.simulate import Arrival
 from mooring.testing import make_pod
 
 from .conftest import play, story
@@ -116,5 +116,5 @@ def test_pods_that_only_come_are_worth_no_keyframe(run_s: float | None, has_more
     arrivals = [Arrival(i / 10, make_pod(f"p{i}", spec={} if run_s else gated), run_s=run_s) for i in range(200)]
     sink = io.BytesIO()
     play(arrivals, Recorder(Immediately(sink), keyframe_every=20, batch=10))
-    kinds = [block.kind for block in blocks.scan(sink, len(sink.getvalue()))]
-    assert (kinds.count(blocks.KEYFRAME) > 1) == has_more
+    kinds = [block.kind for block in scan(sink, len(sink.getvalue()))]
+    assert (kinds.count(KEYFRAME) > 1) == has_more

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from mooring.api.clock import VirtualClock
+from mooring.api.errors import InputError
 from mooring.api.meta import Condition
-from mooring.clock import VirtualClock
-from mooring.config.features import DEFAULT_FEATURES
-from mooring.config.load import default_config
-from mooring.errors import InputError
+from mooring.core.config.features import DEFAULT_FEATURES
+from mooring.core.config.load import default_config
 from mooring.record import entries
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from mooring.client.errors import AlreadyExists, Invalid, NotFound
+from mooring.api.errors import InputError
 from mooring.controlplane.server import ControlPlane
-from mooring.errors import InputError
-from mooring.sim.backend import Backend, Ref, kind_named, kind_of
-from mooring.sim.in_process import InProcessClient
+from mooring.net.errors import AlreadyExists, Invalid, NotFound
+from mooring.sim.backend import Backend, InProcessClient, Ref, kind_named, kind_of
 from mooring.sim.objects import node, pod
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 from mooring.sim.library import find
 from mooring.sim.recorded_import import import_all
 from mooring.sim.scenario_file import scenario_of
-from mooring.simulation.simulate import run_scenario
+from mooring.sim.simulate import run_scenario
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nbig,4000,8192,0,\n"
 PODS = (

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mooring.client.errors import Conflict, NotFound
-from mooring.client.rest import MERGE_PATCH, RestClient
+from mooring.api.errors import ApiError
 from mooring.controlplane.server import ControlPlane
-from mooring.errors import ApiError
-from mooring.sim.in_process import InProcessClient
+from mooring.net.errors import Conflict, NotFound
+from mooring.net.rest import MERGE_PATCH, RestClient
+from mooring.sim.backend import InProcessClient
 
 NODES = "/api/v1/nodes"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mooring.sim.runner import EmbeddedWorld, Listening, Settings
+from mooring.sim.runner import EmbeddedWorld, Listening, PlaySettings
 from mooring.sim.scenario import node, pod
 
 pytestmark = [
@@ -57,7 +57,7 @@ class Kubectl:
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     path = tmp_path / "kubeconfig"
     listening = Listening(kubeconfig_path=path)
-    async with EmbeddedWorld(Settings(write=lambda line: None), listening=listening) as world:
+    async with EmbeddedWorld(PlaySettings(write=lambda line: None), listening=listening) as world:
         assert isinstance(world, EmbeddedWorld)
         for i in (1, 2, 3):
             await world.cluster.create(node(f"node{i}"))

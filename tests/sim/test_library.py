@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 from mooring.sim.library import FIRST, FOLDER, built_in, find, load, names
 
 STORY = '''"""A story in a file.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.sim.narrated import Narration, Told, tell
-from mooring.sim.runner import Settings, run_in_real_time, run_in_virtual_time
+from mooring.sim.runner import PlaySettings, run_in_real_time, run_in_virtual_time
 from mooring.sim.scenario import Scenario, node, pod
 from mooring.testing import make_node, make_object, make_pod
 
@@ -43,7 +43,7 @@ async def gang_of_two(cluster) -> None:
 def test_a_story_sees_the_pod_groups_that_its_plugin_wants(run):
     lines: list[str] = []
     story = Scenario("gang", "", gang_of_two, config=GANG)
-    result = run(story, Settings(write=lines.append))
+    result = run(story, PlaySettings(write=lines.append))
     assert result.held, "\n".join(lines)
     assert any("podgroup gang" in line for line in lines)
     assert any('first is held back: pod group "gang" has 1 of the 2 pods it needs' in line for line in lines)
@@ -98,7 +98,7 @@ class PaperNarrator:
 
 
 def test_pods_of_other_namespaces_are_told_with_their_namespace():
-    from mooring.scheduler.writer import reference_to
+    from mooring.live.writer import reference_to
 
     narrator = PaperNarrator()
     narration = Narration(narrator)

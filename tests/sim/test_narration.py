@@ -10,16 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from mooring import sdk
+from mooring.api.clock import VirtualClock
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.clock import VirtualClock
-from mooring.engine.decision import Decision, Outcome
-from mooring.framework.status import Status
-from mooring.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
-from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.sim.narration import NORMAL, QUIET, VERBOSE, Narrator
-from mooring.sim.words import detail, many, name_of, plural
-from mooring.state.pod_info import PodInterner
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.framework.status import Status
+from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.state.pod_info import PodInterner
+from mooring.sim.narration import NORMAL, QUIET, VERBOSE, Narrator, detail, many, name_of, plural
 from mooring.testing import Scheduler, bound, decide, make_node, make_object, make_pod
 
 Tell = Callable[[Narrator], None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 from mooring.sim.objects import documents, node, pod, taint
 
 A, B = {"kind": "A"}, {"kind": "B"}

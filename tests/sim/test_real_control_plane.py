@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mooring.errors import MooringError, UsageError
+from mooring.api.errors import MooringError, UsageError
+from mooring.net.tls import self_signed
 from mooring.sim import real_control_plane
 from mooring.sim.real_control_plane import RealControlPlane, apiserver_arguments, etcd_arguments, find_binaries
-from mooring.tls import self_signed
 
 pytestmark = pytest.mark.e2e
 STAYS = "exec sleep 1000"

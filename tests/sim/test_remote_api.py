@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mooring.clock import SystemClock
+from mooring.api.clock import SystemClock
 from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
 from mooring.controlplane.registry.groups.apps import REPLICA_SETS
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.types.status import StatusError
-from mooring.sim.in_process import InProcessClient
-from mooring.sim.remote_api import RemoteApi
+from mooring.sim.backend import InProcessClient
+from mooring.sim.remote import RemoteApi
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_a_deletion_leaves_the_copy(plane: ControlPlane, remote: RemoteApi
 
 async def test_a_refused_write_is_answered_too(plane: ControlPlane, remote: RemoteApi) -> None:
     assert plane.handlers.faults is not None
-    plane.handlers.faults.add(Rule("error", "POST"))
+    plane.handlers.faults.add(FaultRule("error", "POST"))
     await do(remote, lambda: remote.create(NODES, "", {"metadata": {"name": "a"}}))
     assert remote.store.get(NODES, "", "a") is None
 
@@ -152,7 +152,7 @@ async def test_a_controller_creates_nothing_twice_while_answers_are_slow(
     plane: ControlPlane, remote: RemoteApi
 ) -> None:
     assert plane.handlers.faults is not None
-    plane.handlers.faults.add(Rule("delay", "POST", times=100, seconds=0.05))
+    plane.handlers.faults.add(FaultRule("delay", "POST", times=100, seconds=0.05))
     controller = ReplicaSetController(remote, asyncio.get_running_loop())
     controller.start()
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

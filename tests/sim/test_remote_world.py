@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from mooring.api.errors import ApiError
 from mooring.cli.main import run
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import ApiError
-from mooring.sim import remote_world
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import MERGE_PATCH, RestClient
+from mooring.sim import remote as remote_world
 from mooring.sim.library import find
-from mooring.sim.remote_world import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
-from mooring.sim.runner import Settings, World
+from mooring.sim.remote import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
+from mooring.sim.runner import PlaySettings, World
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 
 pytestmark = pytest.mark.e2e
@@ -38,7 +38,7 @@ class _OnAnotherServer(KubernetesWorld):
     """A world of our own around a server that is already up, in place of real binaries."""
 
     def __init__(self, scenario: Scenario, plane: ControlPlane, lines: list[str]) -> None:
-        World.__init__(self, Settings(write=lines.append), scenario)
+        World.__init__(self, PlaySettings(write=lines.append), scenario)
         self._path = plane.kubeconfig_path
 
     async def _bring_up(self) -> RestClient:
@@ -87,7 +87,7 @@ async def test_a_guest_leaves_other_nodes_alone_and_nothing_behind(plane: Contro
 
     config = load_kubeconfig([str(plane.kubeconfig_path)])
     async with asyncio.timeout(60):
-        async with ExistingWorld(Settings(write=lines.append), Scenario("guest", "", play), config) as world:
+        async with ExistingWorld(PlaySettings(write=lines.append), Scenario("guest", "", play), config) as world:
             result = await world.play(Scenario("guest", "", play))
     assert result.held, "\n".join(lines)
     assert [entry.name for entry in plane.store.iterate(PODS)] == ["theirs"]
@@ -138,7 +138,7 @@ async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, mon
     scenario = Scenario("nodes", "", play)
     lines: list[str] = []
     config = load_kubeconfig([str(plane.kubeconfig_path)])
-    async with ExistingWorld(Settings(write=lines.append), scenario, config) as world:
+    async with ExistingWorld(PlaySettings(write=lines.append), scenario, config) as world:
         result = await world.play(scenario)
     assert result.held, "\n".join(lines)
 
@@ -147,7 +147,7 @@ async def test_a_node_that_is_never_ready_is_told(plane: ControlPlane, monkeypat
     """On a cluster without a controller that would lift the taint."""
     monkeypatch.setattr(remote_world, "NODES_READY_WITHIN_S", 0.0)
     config = load_kubeconfig([str(plane.kubeconfig_path)])
-    async with ExistingWorld(Settings(write=lambda line: None), None, config) as world:
+    async with ExistingWorld(PlaySettings(write=lambda line: None), None, config) as world:
         with pytest.raises(ApiError, match="node/slow is not ready within 0s of its creation"):
             await world.cluster.create(node("slow", taints=["node.kubernetes.io/not-ready:NoSchedule"]))
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.api.codec import to_plain
+from mooring.api.errors import InputError, MooringError
 from mooring.cli.decide import decide
-from mooring.errors import InputError, MooringError
 from mooring.sim.replay import replay_case
 from mooring.testing import make_node, make_pod
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from mooring import sdk
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
-from mooring.errors import ConfigError, InputError, PluginError, UsageError
+from mooring.api.errors import ConfigError, InputError, PluginError, UsageError
+from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.rest import RestClient
 from mooring.sim.runner import (
     EmbeddedWorld,
     Listening,
-    Result,
-    Settings,
+    PlayResult,
+    PlaySettings,
     registry_for,
     run_in_real_time,
     run_in_virtual_time,
@@ -41,9 +41,11 @@ async def places_a_pod(cluster: ScenarioCluster) -> None:
     await cluster.expect_pod("p", node="n")
 
 
-def run(play: Any, lines: list[str] | None = None, **scenario: Any) -> Result:
+def run(play: Any, lines: list[str] | None = None, **scenario: Any) -> PlayResult:
     write = (lambda line: None) if lines is None else lines.append
-    return run_in_virtual_time(Scenario("story", scenario.pop("title", ""), play, **scenario), Settings(write=write))
+    return run_in_virtual_time(
+        Scenario("story", scenario.pop("title", ""), play, **scenario), PlaySettings(write=write)
+    )
 
 
 def test_a_story_that_holds() -> None:
@@ -149,14 +151,14 @@ def test_the_seed_decides_what_is_drawn_by_lot() -> None:
 
     def said(seed: int) -> str:
         lines: list[str] = []
-        run_in_virtual_time(Scenario("s", "", play), Settings(level=0, write=lines.append, seed=seed))
+        run_in_virtual_time(Scenario("s", "", play), PlaySettings(level=0, write=lines.append, seed=seed))
         return lines[0]
 
     assert said(1) == said(1) != said(2)
 
 
 def test_the_same_story_in_real_time() -> None:
-    result = run_in_real_time(Scenario("story", "", places_a_pod), Settings(write=lambda line: None))
+    result = run_in_real_time(Scenario("story", "", places_a_pod), PlaySettings(write=lambda line: None))
     assert result.held and result.expectations == 1
 
 
@@ -165,7 +167,7 @@ async def test_an_open_world_can_be_reached_and_leaves_only_its_data(tmp_path: P
     kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "data"
     data.mkdir()
     listening = Listening(kubeconfig_path=kubeconfig, data_dir=data)
-    settings = Settings(write=lambda line: None)
+    settings = PlaySettings(write=lambda line: None)
     async with EmbeddedWorld(settings, listening=listening) as world:
         assert world.plane.url.startswith("https://127.0.0.1:")
         assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
@@ -182,7 +184,7 @@ async def test_a_port_that_is_taken_is_one_clear_error(tmp_path: Path) -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
-        async with EmbeddedWorld(Settings(), listening=Listening(port=port)):
+        async with EmbeddedWorld(PlaySettings(), listening=Listening(port=port)):
             pass
     server.close()
     await server.wait_closed()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import ApiError, InputError
-from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.api.errors import ApiError, InputError
+from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import ExpectationFailed, ScenarioCluster, node, pod
 from mooring.sim.virtual_time import run_virtual
 
@@ -21,7 +21,7 @@ def played(play: Play) -> tuple[Any, list[str]]:
     lines: list[str] = []
 
     async def main() -> Any:
-        async with EmbeddedWorld(Settings(level=0, write=lines.append)) as world:
+        async with EmbeddedWorld(PlaySettings(level=0, write=lines.append)) as world:
             return await play(world.cluster)
 
     return run_virtual(main()), [line[10:] for line in lines]

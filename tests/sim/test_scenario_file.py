@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api import yaml
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 from mooring.sim.file_expectations import value_at
-from mooring.sim.runner import Result, Settings, run_in_virtual_time
+from mooring.sim.runner import PlayResult, PlaySettings, run_in_virtual_time
 from mooring.sim.scenario_file import parse_scenario
 
 SPEC = "{terminationGracePeriodSeconds: 1, containers: [{name: c, image: i}]}"
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: " + SPEC + "}"
 
 
-def _play(text: str, folder: Path = Path()) -> tuple[Result, str]:
+def _play(text: str, folder: Path = Path()) -> tuple[PlayResult, str]:
     lines: list[str] = []
     scenario = parse_scenario(text, source="story.yaml", folder=folder, name="story")
-    return run_in_virtual_time(scenario, Settings(write=lines.append)), "\n".join(lines)
+    return run_in_virtual_time(scenario, PlaySettings(write=lines.append)), "\n".join(lines)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 
 from mooring.sim.library import FIRST, find, names
 from mooring.sim.narration import VERBOSE
-from mooring.sim.runner import Result, Settings, run_in_real_time, run_in_virtual_time
+from mooring.sim.runner import PlayResult, PlaySettings, run_in_real_time, run_in_virtual_time
 
 
-def _run(name: str, *, as_json: bool = False, level: int = VERBOSE) -> tuple[Result, str]:
+def _run(name: str, *, as_json: bool = False, level: int = VERBOSE) -> tuple[PlayResult, str]:
     lines: list[str] = []
-    result = run_in_virtual_time(find(name), Settings(level=level, as_json=as_json, write=lines.append))
+    result = run_in_virtual_time(find(name), PlaySettings(level=level, as_json=as_json, write=lines.append))
     return result, "\n".join(lines) + "\n"
 
 
@@ -47,7 +47,7 @@ def test_minutes_are_told_in_virtual_time() -> None:
 
 def test_the_first_story_in_real_time() -> None:
     lines: list[str] = []
-    result = run_in_real_time(find(FIRST), Settings(write=lines.append))
+    result = run_in_real_time(find(FIRST), PlaySettings(write=lines.append))
     assert result.held, "\n".join(lines)
     assert any("pod1 → node10" in line for line in lines)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.clock import VirtualClock
-from mooring.controlplane.cluster.timers import DiscreteTimers
+from mooring.api.clock import VirtualClock
+from mooring.controlplane.cluster.api import DiscreteTimers
 from mooring.sim.virtual_time import EPOCH_S, GRACE_S, MANY_TIMERS, LoopClock, NothingLeft, run_virtual
 
 

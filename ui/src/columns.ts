@@ -1,4 +1,4 @@
-// Columns that grow, and the record that is made of them. The server's side is src/mooring/ui/columns.py and timeline.py.
+// Columns that grow, and the record that is made of them. The server's side is src/mooring/show/timeline.py and timeline.py.
 
 type Numbers = Float64Array | Int32Array | Uint8Array;
 const TYPES = { f64: Float64Array, i32: Int32Array, u8: Uint8Array } as const;

@@ -1,1 +1,4 @@
-"""API objects as typed structs, quantities, selectors and defaults; no behaviour of the scheduler itself."""
+"""Kubernetes' objects as typed structs, quantities, selectors, defaults; and what knows nothing of Kubernetes.
+
+No behaviour of the scheduler is here. ``clock``, ``errors``, ``text``, ``memory`` and ``version`` are for everybody.
+"""

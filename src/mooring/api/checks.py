@@ -23,12 +23,12 @@ from mooring.api.core import (
     Toleration,
     TopologySpreadConstraint,
 )
+from mooring.api.errors import ParseError
 from mooring.api.meta import LabelSelector, Object
 from mooring.api.quantity import parse_quantity
 from mooring.api.selectors import requirement
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
-from mooring.errors import ParseError
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

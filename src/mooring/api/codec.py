@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import msgspec
 
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
+from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.api.nesting import flattened
 from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage import (
@@ -23,7 +24,34 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import PodDisruptionBudget, PriorityClass, ReplicaSet, StatefulSet
-from mooring.errors import InputError
+
+# --------------------------------------------------------------------------------------------------------------------
+# JSON that is nested too deeply for a decoder that recurses.
+#
+# An API server takes 10,000 levels where anything may stand, for example in a ResourceClaim's opaque parameters.
+# Decoders give up at about 1,000, even on parts that they only skip. Nothing that scheduling reads is so deep.
+
+MAX_DEPTH = 200
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+def flattened(data: bytes) -> bytes:
+    """Replace every value that is nested deeper than ``MAX_DEPTH`` by null."""
+    pieces: list[bytes] = []
+    depth = end = start = 0
+    for token in _STRING_OR_BRACKET.finditer(data):
+        bracket = token[0]
+        if bracket in (b"{", b"["):
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                start = token.start()
+        elif bracket in (b"}", b"]"):
+            if depth == MAX_DEPTH + 1:
+                pieces += (data[end:start], b"null")
+                end = token.end()
+            depth -= 1
+    return b"".join((*pieces, data[end:]))
+
 
 KINDS: dict[str, type[Object]] = {
     kind.__name__: kind

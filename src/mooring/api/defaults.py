@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from mooring.api.budgets import default_budget
 from mooring.api.core import (
     Container,
     Namespace,
@@ -26,10 +25,10 @@ from mooring.api.core import (
     Toleration,
     TopologySpreadConstraint,
 )
+from mooring.api.errors import InputError
 from mooring.api.meta import LabelSelector, LabelSelectorRequirement, Object
 from mooring.api.quantity import parse_quantity
 from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from mooring.api.runtime_class import RuntimeClass
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -40,8 +39,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.well_known import NOT_READY, UNREACHABLE
-from mooring.api.workloads import PodDisruptionBudget, PriorityClass
-from mooring.errors import InputError
+from mooring.api.workloads import PodDisruptionBudget, PriorityClass, RuntimeClass, default_budget
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 CLUSTER_SCOPED: tuple[type[Object], ...] = (

@@ -19,7 +19,7 @@ from typing import Any
 from mooring.api import well_known
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 
 Plain = dict[str, Any]
 

@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from mooring.errors import ParseError
+from mooring.api.errors import ParseError
 
 INT64_MAX = (1 << 63) - 1
 NANO = 10**9

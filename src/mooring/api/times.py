@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from mooring.errors import ParseError
+from mooring.api.errors import ParseError
 
 
 @lru_cache(maxsize=16384)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-from mooring.errors import InputError
+from mooring.api.errors import InputError
 
 _MAX_ALIASED = 400_000  # values that following aliases may add; without them a text has fewer values than letters
 _MAX_DEPTH = 200

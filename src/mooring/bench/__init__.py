@@ -1,1 +1,1 @@
-"""Measurements: generated workloads, runners and reports."""
+"""What users measure on their machines and clusters: decisions, growth, scheduler_perf, simulations."""

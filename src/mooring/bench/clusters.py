@@ -34,7 +34,7 @@ from mooring.api.storage import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
 )
-from mooring.state.cluster import Cluster
+from mooring.core.state.cluster import ClusterState
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -139,7 +139,7 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
 }
 
 
-def fill_with_unimportant(cluster: Cluster, nodes: int) -> None:
+def fill_with_unimportant(cluster: ClusterState, nodes: int) -> None:
     """Leave no room: four pods of low priority per node, which only preemption can move."""
     for i in range(4 * nodes):
         pod = make_pod(i, f"filler-{i % 10}", cpu="8", memory="1Gi")
@@ -149,14 +149,14 @@ def fill_with_unimportant(cluster: Cluster, nodes: int) -> None:
         cluster.set_pod(pod)
 
 
-def add_csi_nodes(cluster: Cluster, nodes: int) -> None:
+def add_csi_nodes(cluster: ClusterState, nodes: int) -> None:
     """Every node can attach so many volumes of one CSI driver."""
     for i in range(nodes):
         driver = CsiNodeDriver(name=CSI_DRIVER, allocatable=CsiNodeDriverAllocatable(count=39))
         cluster.put(CSINode(metadata=ObjectMeta(name=f"node-{i:05d}"), spec=CsiNodeSpec(drivers=[driver])))
 
 
-def add_bound_claim(cluster: Cluster, i: int) -> None:
+def add_bound_claim(cluster: ClusterState, i: int) -> None:
     """A claim with its volume, bound to each other."""
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(
@@ -175,9 +175,9 @@ def add_bound_claim(cluster: Cluster, i: int) -> None:
     cluster.put(claim)
 
 
-def make_cluster(nodes: int, running: int = 0) -> Cluster:
+def make_cluster(nodes: int, running: int = 0) -> ClusterState:
     """A cluster with nodes and, evenly over them, running pods of a hundred different applications."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.put(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
     for i in range(nodes):
         cluster.set_node(make_node(i))

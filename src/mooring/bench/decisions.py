@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mooring.api.core import PodSchedulingGroup
+from mooring.api.errors import InputError
+from mooring.api.memory import keep_freed_memory, measuring
 from mooring.api.meta import ObjectMeta
 from mooring.api.pod_groups import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 from mooring.bench.clusters import add_bound_claim, add_csi_nodes, fill_with_unimportant, make_cluster, pods_of
-from mooring.config.features import DEFAULT_FEATURES, Features
-from mooring.config.load import config_from_dict
-from mooring.config.versions import V1_37
-from mooring.engine.build import build
-from mooring.engine.decision import Outcome
-from mooring.framework.pod_groups import PodGroupInfo
-from mooring.memory import keep_freed_memory, measuring
-from mooring.state.cluster import Cluster
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
+from mooring.core.engine.decision import Outcome
+from mooring.core.framework.pod_groups import PodGroupInfo
+from mooring.core.session import build
+from mooring.core.state.cluster import ClusterState
 
 Progress = Callable[[int, int], None]
 
@@ -28,7 +31,7 @@ GANGS = 5  # how many times
 
 
 @dataclass(slots=True)
-class Result:
+class DecisionMeasurement:
     """One measurement. Times are of ``decide`` alone; CPU counts the whole turn: look, decide, assume."""
 
     workload: str
@@ -55,7 +58,7 @@ def measure(
     alike: bool = True,
     progress: Progress | None = None,
     features: Features = DEFAULT_FEATURES,
-) -> Result:
+) -> DecisionMeasurement:
     """Place pods one after another and take the time of every decision."""
     keep_freed_memory()  # as mooring run does
     cluster = make_cluster(nodes, running)
@@ -96,7 +99,7 @@ def measure(
                 progress(i, pods)
         cpu = time.process_time() - started
     times.sort()
-    return Result(
+    return DecisionMeasurement(
         workload=workload,
         nodes=nodes,
         running_pods=running,
@@ -110,7 +113,7 @@ def measure(
     )
 
 
-def _measure_gang(cluster: Cluster, nodes: int, running: int, pods: int, alike: bool) -> Result:
+def _measure_gang(cluster: ClusterState, nodes: int, running: int, pods: int, alike: bool) -> DecisionMeasurement:
     """Decide about one gang of all pods, several times; times are per pod."""
     features = Features(V1_37, GenericWorkload=True)
     built = build(config_from_dict(None, features), cluster, features=features)
@@ -131,7 +134,7 @@ def _measure_gang(cluster: Cluster, nodes: int, running: int, pods: int, alike: 
         times.append((time.perf_counter() - before) / pods)
     cpu = (time.process_time() - started) / GANGS
     times.sort()
-    return Result(
+    return DecisionMeasurement(
         workload=GANG,
         nodes=nodes,
         running_pods=running,
@@ -162,3 +165,20 @@ def measure_state(nodes: int, pods: int) -> dict[str, float]:
 def _resident_mib() -> float:
     with open("/proc/self/statm", encoding="ascii") as f:
         return int(f.read().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Results of earlier runs, read back from the files that `--save` and `-o json` write.
+
+
+def read_document(path: Path, format: str, command: str) -> dict[str, Any]:
+    """The document that a command wrote; anything else is refused."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, dict) or value.get("format") != format:
+        raise InputError(f"{path}: not a result of {command} -o json ({format})")
+    return value

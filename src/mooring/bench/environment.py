@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mooring.gym.environment import SchedulingEnv
-from mooring.gym.episodes import generated
+from mooring.sim.gym.environment import SchedulingEnv
+from mooring.sim.gym.world import generated
 
 CONFIG: Mapping[str, Any] = {
     "profiles": [
@@ -30,7 +30,7 @@ CONFIG: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Measurement:
     """Steps of whole episodes: an observation, a mask and a reward each, and an action by lot of those allowed."""
 
     nodes: int
@@ -42,7 +42,7 @@ class Result:
         return asdict(self)
 
 
-def measure(nodes: int, steps: int, seed: int = 1) -> Result:
+def measure(nodes: int, steps: int, seed: int = 1) -> Measurement:
     """Play episodes until there are so many steps. Pods end, so that the cluster is about half full."""
     episodes = generated(nodes=nodes, pods=min(steps, 8 * nodes), load=100.0, run_s=2.0 * nodes)
     env, rng = SchedulingEnv(episodes, config=CONFIG), np.random.default_rng(seed)
@@ -59,4 +59,4 @@ def measure(nodes: int, steps: int, seed: int = 1) -> Result:
             _, _, is_over, _, info = env.step(allowed[rng.integers(len(allowed))])
             made += 1
         in_steps += time.process_time() - started
-    return Result(nodes, made, round(made / in_steps, 1), round(1000 * in_resets / resets, 1))
+    return Measurement(nodes, made, round(made / in_steps, 1), round(1000 * in_resets / resets, 1))

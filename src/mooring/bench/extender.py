@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.errors import MooringError
-from mooring.extender.traffic import args_body, make_node, make_pod
+from mooring.api.errors import MooringError
+from mooring.net.extender.workers import args_body, make_node, make_pod
 
 START_S = 30.0
 TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ WARM_UP = 5
 VARIANTS = 4  # of each request
 
 _SDK_WHOLE = """
-from mooring.extender.sdk import Node, Pod, refuse
+from mooring.net.extender.sdk import Node, Pod, refuse
 
 def filter(pod: Pod, node: Node):
     if node.labels.get("disk") != "ssd":
@@ -48,7 +48,7 @@ def prioritize(pod: Pod, node: Node) -> int:
 """
 
 _SDK_NAMES = """
-from mooring.extender.sdk import Filtered, Pod
+from mooring.net.extender.sdk import Filtered, Pod
 
 NAMES = [f"node-{i:05d}" for i in range(NODES)]
 SSD = set(NAMES[1::2])
@@ -62,7 +62,7 @@ def prioritize(pod: Pod, nodes: list[str]):
 """
 
 _SDK_EACH_NAME = """
-from mooring.extender.sdk import Pod, refuse
+from mooring.net.extender.sdk import Pod, refuse
 
 NAMES = [f"node-{i:05d}" for i in range(NODES)]
 SSD = set(NAMES[1::2])

@@ -32,16 +32,16 @@ from mooring.api.core import (
     PodAffinityTerm,
     PreferredSchedulingTerm,
 )
+from mooring.api.errors import InputError
+from mooring.api.memory import measuring
 from mooring.api.meta import LabelSelector
 from mooring.bench.clusters import TEMPLATES, Template, make_cluster, make_pod
-from mooring.bench.documents import read_document
+from mooring.bench.decisions import read_document
 from mooring.bench.own_process import own_process
-from mooring.config.load import default_config
-from mooring.engine.build import build
-from mooring.engine.decision import Outcome
-from mooring.errors import InputError
-from mooring.memory import measuring
-from mooring.state.cluster import Cluster
+from mooring.core.config.load import default_config
+from mooring.core.engine.decision import Outcome
+from mooring.core.session import build
+from mooring.core.state.cluster import ClusterState
 
 FORMAT = "mooring-bench-growth/1"
 NODES, PODS = "nodes", "pods"  # what grows
@@ -167,7 +167,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GrowthPlan:
     """Which sizes: nodes with so many pods each, and pods on a fixed number of nodes."""
 
     nodes: tuple[int, ...] = NODE_SIZES
@@ -259,7 +259,7 @@ def _pods(kind: str, alike: bool) -> Iterator[Pod]:
 class Deciding:
     """A scheduler without an API server on a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         built = build(default_config(), cluster)
         self._engine = built.engine
@@ -335,7 +335,7 @@ def steepest(sizes: Sequence[float], costs: Sequence[float]) -> float | None:
     return max((slope for slope in pairs if slope is not None), default=None)
 
 
-def curves(measured: Sequence[Measured], plan: Plan) -> list[Curve]:
+def curves(measured: Sequence[Measured], plan: GrowthPlan) -> list[Curve]:
     """What was measured as curves: by nodes, then by pods. Sizes that are missing are left out."""
     known = {each.size: {(cost.kind, cost.alike): cost for cost in each.costs} for each in measured}
     found = []
@@ -374,7 +374,7 @@ def memory(measured: Sequence[Measured]) -> dict[str, float]:
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 
-def document(measured: Sequence[Measured], plan: Plan, about: Mapping[str, Any]) -> dict[str, Any]:
+def document(measured: Sequence[Measured], plan: GrowthPlan, about: Mapping[str, Any]) -> dict[str, Any]:
     """A run as JSON carries it."""
     return {
         "format": FORMAT,

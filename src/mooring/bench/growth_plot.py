@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.bench.growth import KINDS, NODES, PODS, Curve, Plan
-from mooring.bench.perf import svg
-from mooring.bench.perf.plot import COLOURS, scale
+from mooring.bench.growth import KINDS, NODES, PODS, Curve, GrowthPlan
+from mooring.bench.perf.plot import COLOURS, box, document, dot, line, polyline, scale, text
 
 WIDTH, HEIGHT = 960.0, 400.0
 TOP, BOTTOM = 74.0, 352.0
@@ -27,11 +26,11 @@ class Axis:
     marks: Sequence[float]
 
 
-def growth(curves: Sequence[Curve], plan: Plan, subtitle: str = "") -> str:
+def growth(curves: Sequence[Curve], plan: GrowthPlan, subtitle: str = "") -> str:
     """An SVG document with a panel for each thing that grew."""
-    body = [svg.text(LEFT, 20, TITLE, size=15)]
+    body = [text(LEFT, 20, TITLE, size=15)]
     if subtitle:
-        body.append(svg.text(LEFT, 36, subtitle, size=10, fill="#666666"))
+        body.append(text(LEFT, 36, subtitle, size=10, fill="#666666"))
     panels = [
         (NODES, f"µs, by nodes with {plan.pods_per_node} running pods each", "nodes (both axes are logarithmic)", True),
         (PODS, f"µs, by running pods on {plan.fixed_nodes:,} nodes", "running pods", False),
@@ -41,14 +40,14 @@ def growth(curves: Sequence[Curve], plan: Plan, subtitle: str = "") -> str:
         body += _panel(LEFT + i * (PANEL + GAP), title, label, shown, is_logarithmic=is_logarithmic)
     kinds = [kind for kind in KINDS if any(curve.kind == kind for curve in curves)]
     body += _legend(kinds, curves)
-    return svg.document(WIDTH, HEIGHT + 44 + LEGEND_ROW * len(kinds), TITLE, body)
+    return document(WIDTH, HEIGHT + 44 + LEGEND_ROW * len(kinds), TITLE, body)
 
 
 def _panel(left: float, title: str, label: str, curves: Sequence[Curve], *, is_logarithmic: bool) -> list[str]:
     right = left + PANEL
-    body = [svg.text(left, TOP - 16, title, size=12)]
+    body = [text(left, TOP - 16, title, size=12)]
     if not curves:
-        return [*body, svg.text((left + right) / 2, (TOP + BOTTOM) / 2, "not measured", anchor="middle")]
+        return [*body, text((left + right) / 2, (TOP + BOTTOM) / 2, "not measured", anchor="middle")]
     sizes = sorted({size for curve in curves for size in curve.sizes})
     costs = [cost for curve in curves for cost in curve.p5_us]
     across = _logarithmic(sizes[0], sizes[-1], left, right) if is_logarithmic else _linear(sizes[-1], left, right)
@@ -56,23 +55,23 @@ def _panel(left: float, title: str, label: str, curves: Sequence[Curve], *, is_l
     for mark in up.marks:
         y = up.at(mark)
         body += [
-            svg.line(left, y, right, y),
-            svg.text(left - 8, y + 4, f"{mark:,.0f}", anchor="end", size=11),
+            line(left, y, right, y),
+            text(left - 8, y + 4, f"{mark:,.0f}", anchor="end", size=11),
         ]
     for size in sizes if is_logarithmic else across.marks:
         x = across.at(size)
         body += [
-            svg.line(x, BOTTOM, x, BOTTOM + 4, GREY),
-            svg.text(x, BOTTOM + 18, f"{size:,.0f}", anchor="middle", size=11),
+            line(x, BOTTOM, x, BOTTOM + 4, GREY),
+            text(x, BOTTOM + 18, f"{size:,.0f}", anchor="middle", size=11),
         ]
-    body.append(svg.text((left + right) / 2, BOTTOM + 36, label, anchor="middle", size=11, fill="#666666"))
+    body.append(text((left + right) / 2, BOTTOM + 36, label, anchor="middle", size=11, fill="#666666"))
     if is_logarithmic:
         body += _linear_growth(across, up, sizes, costs)
     for curve in curves:
         points = [(across.at(size), up.at(cost)) for size, cost in zip(curve.sizes, curve.p5_us, strict=True)]
-        body.append(svg.polyline(points, _colour(curve.kind), "" if curve.alike else DASHES))
+        body.append(polyline(points, _colour(curve.kind), "" if curve.alike else DASHES))
         for (x, y), size, cost in zip(points, curve.sizes, curve.p5_us, strict=True):
-            body.append(svg.dot(x, y, _colour(curve.kind), f"{curve.kind}, {size:,} {curve.by}: {cost:,.0f} µs"))
+            body.append(dot(x, y, _colour(curve.kind), f"{curve.kind}, {size:,} {curve.by}: {cost:,.0f} µs"))
     return body
 
 
@@ -82,25 +81,25 @@ def _linear_growth(across: Axis, up: Axis, sizes: Sequence[int], costs: Sequence
     end = min(float(sizes[-1]), sizes[0] * high / low)
     x, y = across.at(end), up.at(low * end / sizes[0])
     return [
-        svg.line(across.at(sizes[0]), up.at(low), x, y, GREY, "1 3"),
-        svg.text(x - 6, y + 4, "linear", anchor="end", size=10, fill=GREY),
+        line(across.at(sizes[0]), up.at(low), x, y, GREY, "1 3"),
+        text(x - 6, y + 4, "linear", anchor="end", size=10, fill=GREY),
     ]
 
 
 def _legend(kinds: Sequence[str], curves: Sequence[Curve]) -> list[str]:
     y = HEIGHT + 18
     body = [
-        svg.line(LEFT, y - 4, LEFT + 26, y - 4, "#222222"),
-        svg.text(LEFT + 34, y, "pods of one template"),
-        svg.line(LEFT + 180, y - 4, LEFT + 206, y - 4, "#222222", DASHES),
-        svg.text(LEFT + 214, y, "a template each: no cache helps"),
-        svg.text(LEFT + PANEL + GAP, y, "grows with the power (0 flat, 1 linear)", fill="#666666"),
+        line(LEFT, y - 4, LEFT + 26, y - 4, "#222222"),
+        text(LEFT + 34, y, "pods of one template"),
+        line(LEFT + 180, y - 4, LEFT + 206, y - 4, "#222222", DASHES),
+        text(LEFT + 214, y, "a template each: no cache helps"),
+        text(LEFT + PANEL + GAP, y, "grows with the power (0 flat, 1 linear)", fill="#666666"),
     ]
     for i, kind in enumerate(kinds):
         y = HEIGHT + 18 + LEGEND_ROW * (i + 1)
-        body += [svg.box(LEFT, y - 9, 12, 10, _colour(kind)), svg.text(LEFT + 18, y, kind)]
+        body += [box(LEFT, y - 9, 12, 10, _colour(kind)), text(LEFT + 18, y, kind)]
         powers = [f"of {by} {' / '.join(found)}" for by in (NODES, PODS) if (found := _powers(curves, by, kind))]
-        body.append(svg.text(LEFT + PANEL + GAP, y, ", ".join(powers)))
+        body.append(text(LEFT + PANEL + GAP, y, ", ".join(powers)))
     return body
 
 

@@ -47,7 +47,7 @@ def measure(
     from mooring.record.recorder import Recorder
     from mooring.sim.library import find
     from mooring.sim.scenario_file import scenario_of
-    from mooring.simulation.simulate import run_scenario
+    from mooring.sim.simulate import run_scenario
 
     folder = tempfile.TemporaryDirectory(prefix="mooring-bench-")
     path = Path(folder.name) / "record"

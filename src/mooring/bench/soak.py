@@ -24,8 +24,8 @@ from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.settings import Settings, load_settings
+from mooring.live.flags import parse_flags
+from mooring.live.settings import Settings, load_settings
 
 LEASE = "soak"
 REPLICAS = 2

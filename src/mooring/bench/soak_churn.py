@@ -11,7 +11,7 @@ from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.registry.subresources import evict
 from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.types.status import StatusError
 
 NAMESPACE = "default"
@@ -168,14 +168,14 @@ class Churn:
         self._hub.close_all(self._rng.choice((PODS, NODES, None)))
 
     def _expire_watch(self) -> None:
-        self._faults.add(Rule("gone", on_watch=True, path=self._rng.choice(("/pods", "/nodes"))))
+        self._faults.add(FaultRule("gone", on_watch=True, path=self._rng.choice(("/pods", "/nodes"))))
 
     def _fail_binding(self) -> None:
         action, code = self._rng.choice((("error", 500), ("error", 409), ("throttle", 429), ("drop", 0)))
-        self._faults.add(Rule(action, "POST", r"/binding$", code=code, seconds=1))
+        self._faults.add(FaultRule(action, "POST", r"/binding$", code=code, seconds=1))
 
     def _fail_requests(self) -> None:
-        self._faults.add(Rule(self._rng.choice(("error", "drop")), path=r"/(status|events)", times=3))
+        self._faults.add(FaultRule(self._rng.choice(("error", "drop")), path=r"/(status|events)", times=3))
         if len(self._faults.rules) > 50:
             self._faults.rules[:] = [rule for rule in self._faults.rules if rule.times > 0]
 

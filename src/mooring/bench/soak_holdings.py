@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from mooring.controlplane.registry.catalog import NODES, PODS, STORED, by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.scheduler.live import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 
 EVENTS = by_resource("events")
 Holdings = dict[str, int]

@@ -6,9 +6,9 @@ import asyncio
 import random
 
 from mooring.bench.soak_churn import Churn
-from mooring.scheduler.live import LiveScheduler
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.settings import Settings
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.process import SchedulerProcess
+from mooring.live.settings import Settings
 
 
 class Replica:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from mooring.cli.output import emit, output_option, print_table, to_json
-from mooring.cli.progress import progress
-from mooring.errors import UsageError
-from mooring.meant import hint
+from mooring.api.errors import UsageError
+from mooring.api.text import hint
+from mooring.cli.output import emit, output_option, print_table, progress, to_json
 
 if TYPE_CHECKING:
-    from mooring.bench.growth import Curve, Measured, Plan, Size
+    from mooring.bench.growth import Curve, GrowthPlan, Measured, Size
 
 NODES, PODS, BOTH = "nodes", "pods", "both"
 
@@ -91,7 +90,7 @@ def growth(
     for path in (plot, save):
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"{path}: no such directory")
-    plan = growing.Plan(
+    plan = growing.GrowthPlan(
         nodes=() if by == PODS else nodes or growing.NODE_SIZES,
         pods=() if by == NODES else pods or growing.POD_SIZES,
         pods_per_node=pods_per_node,
@@ -139,7 +138,7 @@ def _has_all(measured: Measured, kinds: Sequence[str]) -> bool:
     }
 
 
-def _in_order(found: dict[Size, Measured], plan: Plan) -> list[Measured]:
+def _in_order(found: dict[Size, Measured], plan: GrowthPlan) -> list[Measured]:
     return [found[size] for size in plan.sizes() if size in found]
 
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import Console
 
-from mooring.cli.numbers import Numbers
-from mooring.cli.output import emit, output_option, print_table
-from mooring.cli.progress import Show, progress
-from mooring.errors import UsageError
+from mooring.api.errors import UsageError
+from mooring.cli.output import Numbers, Show, emit, output_option, print_table, progress
 
 if TYPE_CHECKING:
-    from mooring.bench.perf.definitions import Definitions, Workload
-    from mooring.bench.perf.report import Result
+    from mooring.bench.perf.definitions import Definitions, PerfWorkload
+    from mooring.bench.perf.report import PerfResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 QUICK, NIGHTLY = "quick", "performance"
@@ -110,7 +108,7 @@ def perf(
         if path is not None:
             _check_writable(path)
     about = report.about()
-    results: list[Result] = []
+    results: list[PerfResult] = []
     with progress("pods") as show:
         for i, workload in enumerate(chosen):
             results += _run(definitions, workload, options, show, f"{i + 1}/{len(chosen)} ")[0]
@@ -173,7 +171,8 @@ def profile(
     Example:
       mooring bench profile SchedulingBasic/5000Nodes --svg basic.svg
     """
-    from mooring.bench.perf import flame, profiling, report
+    from mooring.bench.perf import profiling, report
+    from mooring.bench.perf.profiling import collapsed, flame_graph
 
     definitions = _definitions(directory)
     workload = _one(definitions, name)
@@ -187,9 +186,9 @@ def profile(
     result = results[0]
     if not result.error:
         title = f"{workload.full_name}: {result.throughput.average:,.0f} pods/s, by {profiler}"
-        svg.write_text(flame.flame_graph(found, title), encoding="utf-8")
+        svg.write_text(flame_graph(found, title), encoding="utf-8")
         if stacks is not None:
-            stacks.write_text(flame.collapsed(found), encoding="utf-8")
+            stacks.write_text(collapsed(found), encoding="utf-8")
     cpu_us = (result.cpu_s_per_1000 or 0.0) * 1000
     parts = [
         {"part": part, "share": round(share, 4), "us_per_pod": round(share * cpu_us, 1)}
@@ -259,7 +258,7 @@ def _run_options(
     )
 
 
-def _one(definitions: Definitions, name: str) -> Workload:
+def _one(definitions: Definitions, name: str) -> PerfWorkload:
     chosen = definitions.select([name])
     if len(chosen) > 1:
         chosen = [workload for workload in chosen if QUICK in workload.labels] or chosen
@@ -274,12 +273,12 @@ def _check_writable(path: Path) -> None:
 
 def _run(
     definitions: Definitions,
-    workload: Workload,
+    workload: PerfWorkload,
     options: Any,
     show: Show,
     prefix: str,
     sampler: str = "",
-) -> tuple[list[Result], dict[str, int], str]:
+) -> tuple[list[PerfResult], dict[str, int], str]:
     from mooring.bench.perf.worker import run_isolated
 
     return run_isolated(
@@ -291,7 +290,7 @@ def _run(
     )
 
 
-def _list(workloads: Sequence[Workload], output: str) -> None:
+def _list(workloads: Sequence[PerfWorkload], output: str) -> None:
     value = [
         {
             "name": workload.full_name,

@@ -12,9 +12,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from mooring.cli.numbers import Numbers
-from mooring.cli.output import console, emit, output_option, print_table
-from mooring.cli.streams import say
+from mooring.cli.output import Numbers, console, emit, output_option, print_table, say
 
 if TYPE_CHECKING:
     from mooring.bench.soak import Report

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
-from mooring.cli.cluster_source import warnings_on_stderr
+from mooring.api.errors import UsageError
+from mooring.cli.options import warnings_on_stderr
 from mooring.cli.output import emit, output_option
-from mooring.errors import UsageError
+from mooring.cli.queue import asked_scheduler, scheduler_options
 
 
 @click.command()
@@ -39,8 +39,7 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
       mooring capacity --cluster dump.json --pod web.yaml
       mooring capacity --cluster dump.json --pod web.yaml=3 --pod shop/db-0 --copies 10
     """
-    from mooring.whatif.capacity import capacity_of
-    from mooring.whatif.capacity_text import draw
+    from mooring.ask.capacity import capacity_of, draw
 
     scheduler = asked_scheduler("capacity", output, **asked)
     with warnings_on_stderr():

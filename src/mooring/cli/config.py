@@ -8,18 +8,18 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
-from mooring.cli.configuration import features_for, load_registry, plugin_option, version_option
+from mooring.api.errors import ConfigError, InputError, UsageError
 from mooring.cli.help import Group, examples
+from mooring.cli.options import features_for, load_registry, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
-from mooring.config.convert import OLD_VERSIONS, Note, convert_document
-from mooring.config.features import parse_feature_gates
-from mooring.config.load import default_config, load_document, read_document
-from mooring.config.policy import convert_policy, is_policy
-from mooring.config.profile import Expanded
-from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
-from mooring.config.wire import to_wire
-from mooring.engine.checking import check_configuration
-from mooring.errors import ConfigError, InputError, UsageError
+from mooring.core.config.convert import OLD_VERSIONS, ConversionNote, convert_document
+from mooring.core.config.features import parse_feature_gates
+from mooring.core.config.load import default_config, load_document, read_document
+from mooring.core.config.policy import convert_policy, is_policy
+from mooring.core.config.profile import Expanded
+from mooring.core.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
+from mooring.core.config.wire import to_wire
+from mooring.core.session import check_configuration
 
 _feature_gates = click.option(
     "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
@@ -86,7 +86,7 @@ def convert(
     The new configuration goes to standard output, what changed to standard error.
     """
     document = read_document(read_input(file), _source(file))
-    notes: list[Note] = []
+    notes: list[ConversionNote] = []
     if is_policy(document):
         converted, notes = convert_policy(document)
     elif document.get("apiVersion") in OLD_VERSIONS:
@@ -191,7 +191,7 @@ def _draw(
         errors.print(f"warning: {warning}", style="yellow", markup=False)
 
 
-def _report_notes(notes: list[Note]) -> None:
+def _report_notes(notes: list[ConversionNote]) -> None:
     to = console(stderr=True)
     if not notes:
         to.print("already version v1, nothing changed", markup=False)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.api.release import Release, release_of
-from mooring.cli.configuration import (
+from mooring.api.errors import InputError, MooringError
+from mooring.api.text import without_password
+from mooring.api.version import Release, release_of
+from mooring.cli.options import (
     features_for,
     load_configuration,
     load_registry,
@@ -21,12 +23,10 @@ from mooring.cli.configuration import (
     version_option,
     warn_of_extenders,
 )
-from mooring.errors import InputError, MooringError
-from mooring.urls import without_password
 
 if TYPE_CHECKING:
-    from mooring.config.features import Features
-    from mooring.config.types import KubeSchedulerConfiguration
+    from mooring.core.config.features import Features
+    from mooring.core.config.types import KubeSchedulerConfiguration
 
 
 def read_cases(path: str) -> Iterator[dict[str, Any]]:

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
-from mooring.cli.configuration import features_for, load_configuration, load_registry, plugin_option, version_option
+from mooring.api.errors import UsageError
+from mooring.cli.options import (
+    ClusterSource,
+    cluster_options,
+    features_for,
+    load_configuration,
+    load_registry,
+    plugin_option,
+    version_option,
+    warnings_on_stderr,
+)
 from mooring.cli.output import emit, output_option
-from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.compare.diff import Difference
-    from mooring.surface.cluster import Cluster
-    from mooring.surface.scheduler import Scheduler
+    from mooring.ask.diff import Difference
+    from mooring.ask.scheduler import Scheduler
+    from mooring.core.cluster import Cluster
 
 DEFAULT = "the default"
 
@@ -87,7 +95,7 @@ def diff(
       mooring diff --story day.yaml --set pods=monday.csv --plugin my_plugin.py -o json
       mooring diff --record run.mrec --config tomorrow.yaml
     """
-    from mooring.compare.rendering import draw
+    from mooring.ask.diff import draw
 
     asked = _Asked(configs, versions, plugins, kubernetes_version)
     source = ClusterSource(dumps, kubeconfig, context)
@@ -150,7 +158,7 @@ class _Side:
     version: str | None
 
     def scheduler(self, cluster: Cluster) -> Scheduler:
-        from mooring.surface.scheduler import Scheduler
+        from mooring.ask.scheduler import Scheduler
 
         return Scheduler(cluster, self.config, self.plugins, kubernetes_version=self.version)
 
@@ -159,7 +167,7 @@ Found = tuple[tuple[str, str], "Difference"]
 
 
 def _of_cluster(cluster: Cluster, asked: _Asked, all_pods: bool) -> Found:
-    from mooring.compare.diff import diff as compare
+    from mooring.ask.diff import diff as compare
 
     one, two = asked.sides()
     return (one.name, two.name), compare(
@@ -169,10 +177,10 @@ def _of_cluster(cluster: Cluster, asked: _Asked, all_pods: bool) -> Found:
 
 def _of_story(story: str, settings: tuple[str, ...], seed: int, asked: _Asked, top: int) -> Found:
     """Both simulations are recorded, and the records compared."""
-    from mooring.compare.runs import diff_runs
+    from mooring.ask.runs import diff_runs
     from mooring.record.reader import Record
-    from mooring.sim.parameters import parse_settings
-    from mooring.simulation.front_door import simulate
+    from mooring.sim.front_door import simulate
+    from mooring.sim.step_fields import parse_settings
 
     asked.check()
     one, two = asked.sides()
@@ -194,8 +202,8 @@ def _of_story(story: str, settings: tuple[str, ...], seed: int, asked: _Asked, t
 
 
 def _of_records(records: tuple[str, ...], asked: _Asked, top: int) -> Found:
-    from mooring.compare.runs import diff_record, diff_runs
-    from mooring.config.wire import to_wire
+    from mooring.ask.runs import diff_record, diff_runs
+    from mooring.core.config.wire import to_wire
     from mooring.record.reader import Record
 
     if asked.versions or asked.version:

@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
-from mooring.cli.cluster_source import warnings_on_stderr
-from mooring.cli.output import emit, output_option
-from mooring.cli.progress import shown_on_a_terminal
+from mooring.cli.options import warnings_on_stderr
+from mooring.cli.output import emit, output_option, shown_on_a_terminal
+from mooring.cli.queue import asked_scheduler, scheduler_options
 
 
 @click.command()
@@ -36,8 +35,7 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
       mooring drill --cluster dump.json --lose zone
       mooring drill --kubeconfig ~/.kube/config --lose label=example.com/rack --n 2
     """
-    from mooring.whatif.drill import drill_with
-    from mooring.whatif.drill_text import draw
+    from mooring.ask.drill import draw, drill_with
 
     scheduler = asked_scheduler("drill", output, **asked)
     with warnings_on_stderr(), shown_on_a_terminal("losses", "drill") as show:

@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.api.release import UNKNOWN, Release
-from mooring.cli.cluster_source import ClusterSource, cluster_options, namespace_option
-from mooring.cli.configuration import (
+from mooring.api.errors import UsageError
+from mooring.api.version import UNKNOWN, Release
+from mooring.cli.options import (
+    ClusterSource,
+    cluster_options,
     config_option,
     features_for,
     load_configuration,
     load_registry,
+    namespace_option,
     plugin_option,
     version_option,
 )
-from mooring.cli.output import emit, output_option
-from mooring.cli.streams import say
-from mooring.errors import UsageError
+from mooring.cli.output import emit, output_option, say
 
 if TYPE_CHECKING:
-    from mooring.config.features import Features
-    from mooring.surface.cluster import Cluster
+    from mooring.core.cluster import Cluster
+    from mooring.core.config.features import Features
 
 
 @click.command()
@@ -69,13 +70,11 @@ def explain(
       mooring explain podgroup/ml/train-1 --cluster dump.json
     """
     from mooring.api.pod_groups import PodGroup
-    from mooring.engine.build import build
-    from mooring.explanation.rendering import draw
-    from mooring.explanation.why import explain_pod
-    from mooring.state.group_members import group_of
-    from mooring.surface.asked_pod import find_pod
-    from mooring.surface.cluster import Cluster
-    from mooring.surface.pod_groups import asked_group, with_groups
+    from mooring.ask.asked_pod import asked_group, find_pod, with_groups
+    from mooring.core.cluster import Cluster
+    from mooring.core.explain.why import draw, explain_pod
+    from mooring.core.session import build
+    from mooring.core.state.cluster import group_of
 
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):
@@ -121,10 +120,9 @@ def _version_of_groups(release: Release) -> str | None:
 def _explain_group(
     key: str, cluster: Cluster, config_path: str | None, plugins: tuple[str, ...], features: Features, output: str
 ) -> int:
-    from mooring.engine.build import build
-    from mooring.explanation.group import explain_group
-    from mooring.explanation.group_rendering import draw_group
-    from mooring.surface.pod_groups import find_group
+    from mooring.ask.asked_pod import find_group
+    from mooring.core.explain.why import draw_group, explain_group
+    from mooring.core.session import build
 
     group, pods = find_group(key, cluster)
     if not features["GenericWorkload"]:

@@ -16,20 +16,17 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
-from mooring.cli.configuration import plugin_option
+from mooring.api.errors import PluginError, UsageError
 from mooring.cli.help import Group
-from mooring.cli.numbers import Numbers
-from mooring.cli.output import console, emit, output_option, print_table
-from mooring.cli.streams import say
-from mooring.errors import PluginError, UsageError
+from mooring.cli.options import plugin_option
+from mooring.cli.output import Numbers, console, emit, output_option, print_table, say
 
 if TYPE_CHECKING:
     import ssl
 
-    from mooring.extender.conformance import Report
-    from mooring.extender.handlers import Served
-    from mooring.extender.plugin_server import PluginServer
-    from mooring.extender.server import ExtenderServer
+    from mooring.net.extender.conformance import ConformanceReport
+    from mooring.net.extender.plugin_server import PluginServer
+    from mooring.net.extender.server import ExtenderServer, Served
 
 _PORT = 8888
 FIRST_LISTS_S = 60.0
@@ -55,13 +52,13 @@ def _served(
         raise UsageError("name either a FILE with an extender or a --plugin to serve as one")
     if file and is_watched:
         raise UsageError("--watch is for a --plugin; an extender in a FILE sees what the scheduler sends")
-    from mooring.extender.loading import load_extender
+    from mooring.net.extender.server import load_extender
 
     try:
         if file:
             return load_extender(file), None
-        from mooring.extender.plugin_server import PluginServer
-        from mooring.loading.plugins import find_plugins
+        from mooring.core.config.plugin_loading import find_plugins
+        from mooring.net.extender.plugin_server import PluginServer
 
         found = [plugin for reference in plugins for plugin in find_plugins(reference)]
         server = PluginServer(found, _arguments(arguments, found), is_watched=is_watched)
@@ -140,9 +137,9 @@ def serve(
       mooring extender serve --plugin my_plugin.py --host 0.0.0.0
       mooring extender serve --plugin my_plugin.py --kubeconfig ~/.kube/config
     """
-    from mooring.extender.server import ExtenderServer, Limits, timeout_for
-    from mooring.extender.tls_contexts import server_context
-    from mooring.observe import logs
+    from mooring.live import logs
+    from mooring.net.extender.http_client import server_context
+    from mooring.net.extender.server import ExtenderServer, Limits, timeout_for
 
     is_watched = bool(watch or kubeconfig or context)
     served, plugin_server = _served(file, plugins, arguments, is_watched=is_watched)
@@ -166,8 +163,8 @@ def serve(
 @contextlib.contextmanager
 def _watched(server: PluginServer | None, kubeconfig: str, context: str) -> Iterator[None]:
     """Tell the plugins' server what happens in the cluster."""
-    from mooring.client.kubeconfig import find_config
-    from mooring.scheduler.watching import ClusterWatch
+    from mooring.live.informers import ClusterWatch
+    from mooring.net.kubeconfig import find_config
 
     assert server is not None, "only plugins are served with a cluster"
     config = find_config(kubeconfig, context=context)
@@ -238,7 +235,7 @@ def config_(
     Example:
       mooring extender config my_ext.py --url http://my-ext.kube-system:8888 > scheduler.yaml
     """
-    from mooring.extender.snippet import configuration_for, entry_for
+    from mooring.net.extender.plugin_server import configuration_for, entry_for
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--url: expected http://… or https://…, found {url!r}")
@@ -295,15 +292,14 @@ def check(
     Example:
       mooring extender check http://127.0.0.1:8888 --node-cache-capable --nodes 1000
     """
-    from mooring.config.types import Extender, ExtenderTLSConfig
-    from mooring.extender.conformance import Kit, Plan
-    from mooring.extender.http_client import HttpClient
-    from mooring.extender.tls_contexts import tls_context
+    from mooring.core.config.types import Extender, ExtenderTLSConfig
+    from mooring.net.extender.conformance import ConformancePlan, Kit
+    from mooring.net.extender.http_client import HttpClient, tls_context
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"expected http://… or https://…, found {url!r}")
     tls = ExtenderTLSConfig(insecure=insecure, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
-    plan = Plan(
+    plan = ConformancePlan(
         filter_verb=filter_verb,
         prioritize_verb=prioritize_verb,
         preempt_verb=preempt_verb,
@@ -329,7 +325,7 @@ def check(
     return 0 if report.passed else 1
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: ConformanceReport) -> dict[str, Any]:
     return {
         "url": report.url,
         "passed": report.passed,
@@ -341,7 +337,7 @@ def _plain(report: Report) -> dict[str, Any]:
     }
 
 
-def _draw(report: Report, out: Console) -> None:
+def _draw(report: ConformanceReport, out: Console) -> None:
     for each in report.checks:
         mark = "ok  " if each.passed and not each.warnings else "warn" if each.passed else "FAIL"
         out.print(f"{mark}  {each.name}" + (f"  ({each.note})" if each.note else ""), markup=False)

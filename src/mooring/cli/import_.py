@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.api.errors import UsageError
 from mooring.cli.help import examples
-from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.importing.imported import Imported
+    from mooring.sim.imports.imported import Imported
 
 
 @click.command(

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import difflib
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
+from mooring.api.errors import UsageError
 from mooring.cli.help import Group, examples
+from mooring.cli.options import kubeconfig_place
 from mooring.cli.output import console, print_table
-from mooring.errors import UsageError
-
-if TYPE_CHECKING:
-    from mooring.lessons.words import Words
+from mooring.learn.changes import explained
+from mooring.learn.classroom import SCHEDULER_NAME, Say, Words, listening, open_classroom
+from mooring.learn.course import Lesson, Tell
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 
 NUMBERS = range(1, 15)
 LANG = "The language of the course: en, ja or zh.  [default: that of your locale]"
@@ -27,7 +36,7 @@ class LessonGroup(Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name.isdecimal():
             from mooring.cli.learn_lesson import chapter_command, lesson_command
-            from mooring.lessons.course import CHAPTERS, lesson
+            from mooring.learn.course import CHAPTERS, lesson
 
             chapter = next((one for one in CHAPTERS if one.number == int(name)), None)
             return chapter_command(chapter) if chapter is not None else lesson_command(lesson(int(name)))
@@ -57,14 +66,14 @@ def learn(ctx: click.Context, lang: str | None) -> None:
 
 def words_for(lang: str | None) -> Words:
     """The course's words in the language that an option or the locale asks for."""
-    from mooring.lessons.words import Words, language_of
+    from mooring.learn.classroom import Words, language_of
 
     return Words(lang or language_of())
 
 
 def _list(to: Console, words: Words) -> None:
-    from mooring.lessons import progress
-    from mooring.lessons.course import CHAPTERS, LESSONS
+    from mooring.learn import course as progress
+    from mooring.learn.course import CHAPTERS, LESSONS
 
     solved = progress.solved()
     rows = [(str(one.number), "✓" if one.number in solved else "", words(one.title), words(one.new)) for one in LESSONS]
@@ -78,7 +87,7 @@ def _list(to: Console, words: Words) -> None:
 
 def next_step(words: Words, solved: set[int]) -> str:
     """Say what to do next, from what was solved."""
-    from mooring.lessons.course import CHAPTERS, LESSONS
+    from mooring.learn.course import CHAPTERS, LESSONS
 
     following = next((one.number for one in LESSONS if one.number not in solved), None)
     if following is None:
@@ -94,8 +103,8 @@ def next_step(words: Words, solved: set[int]) -> str:
 @click.pass_context
 def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str | None) -> None:
     """Show what changes from one lesson to another."""
-    from mooring.cli.learn_diff import print_diff, print_explained
-    from mooring.lessons.course import lesson
+
+    from mooring.learn.course import lesson
 
     words = words_for(lang or ctx.obj)
     old, new = lesson(before), lesson(after)
@@ -106,3 +115,109 @@ def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str |
         print_explained(console(), old, new, words)
     else:
         print_diff(console(), old.source, new.source, *names)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Differences of two schedulers: as a unified diff, or change by change with a sentence each.
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def print_diff(to: Console, old: Path, new: Path, old_name: str, new_name: str) -> None:
+    """Print a unified diff, coloured on a terminal."""
+    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (old, new))
+    for line in difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=3):
+        to.print(Text(line, style="bold" if line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")))
+
+
+def print_explained(to: Console, old: Lesson, new: Lesson, words: Words) -> None:
+    """Print the changes from one lesson to the next in the order in which they are best understood."""
+    for number, change in enumerate(explained(old, new), 1):
+        to.print(Text(f"{number}. {words(change.says)}", style="bold"))
+        for lines in change.hunks:
+            to.print()
+            for line in lines:
+                to.print(Text(f"    {line}", style=_STYLES.get(line[:1], "")))
+        to.print()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A lesson's scheduler in real time, until Ctrl-C: in a sandbox, or for a cluster of the learner.
+
+SANDBOX_NODES = 10
+ANSWER_WITHIN_S = 10.0
+
+
+async def serve_sandbox(
+    to: Console,
+    tell: Tell,
+    number: int,
+    module: ModuleType,
+    write_kubeconfig: Path | None = None,
+    words: Words | None = None,
+) -> None:
+    """Give the learner a cluster to play with; its kubeconfig is gone when this ends.
+
+    Every command that is printed names the kubeconfig, so that none of them can reach another cluster.
+    """
+    words = words or Words()
+    say = _since_now(tell)
+    with kubeconfig_place(write_kubeconfig) as kubeconfig:
+        async with open_classroom(module, say, kubeconfig=kubeconfig, words=words) as room:
+            for i in range(SANDBOX_NODES):
+                room.node(f"node{i}")
+            await room.start()
+            kubectl = f"  kubectl --kubeconfig {kubeconfig.resolve()}"  # the other terminal may be in another folder
+            overrides = f'--overrides=\'{{"spec":{{"schedulerName":"{SCHEDULER_NAME}"}}}}\''
+            to.print(words("The scheduler of lesson {number} is running. In another terminal:", number=number) + "\n")
+            for arguments in (f"run pod3 --image=pause:3.10 {overrides}", "get pods -o wide", "get events"):
+                to.print(f"{kubectl} {arguments}", soft_wrap=True, markup=False)
+            to.print("\n" + words("Ctrl-C ends it.") + "\n")
+            to.file.flush()
+            await room.pass_time(10**9)
+
+
+async def schedule_for(
+    to: Console, tell: Tell, module: ModuleType, kubeconfig: str, words: Words | None = None
+) -> None:
+    """Run a lesson's scheduler for a cluster of the learner's; nothing is created in it."""
+    words = words or Words()
+    say = _since_now(tell)
+    async with RestClient(find_config(kubeconfig)) as client:
+        answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is told at once
+        to.print(words("The cluster answers ({status}).", status=answer.status))
+        to.print(words("Pods with schedulerName: {name} are scheduled.", name=SCHEDULER_NAME))
+        to.print(words("Ctrl-C ends it.") + "\n")
+        to.file.flush()
+        with listening(say):
+            await module.Scheduler(client).run()
+
+
+def _since_now(tell: Tell) -> Say:
+    """Tell things with the seconds since this call."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    return lambda who, text: tell(loop.time() - began, who, text)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# ``mooring learn N --ui``: a lesson, played first, then told step by step on the page.
+
+
+def show_lesson(which: Lesson, words: Words, options: dict[str, Any]) -> None:
+    """Play a lesson and serve its page until Ctrl-C; ``options`` are those of the play."""
+    from mooring.cli.scenario import BuiltInStories
+    from mooring.cli.ui import serve_until_interrupted
+    from mooring.learn.course import play
+    from mooring.show.exports import page_files
+    from mooring.show.shown import Shown
+    from mooring.show.source import RecordFile
+
+    page_files()  # before anything is played
+    with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
+        path = options["record"] or str(Path(folder) / "lesson.mooring")
+        play(which, lambda at_s, who, text: None, **{**options, "record": path})
+        title = words("Lesson {number}: {title}", number=which.number, title=words(which.title))
+        shown = Shown(title, RecordFile(path), guide=f"learn {which.number}")
+        shown.refresh()
+        asyncio.run(serve_until_interrupted([shown], stories=BuiltInStories()))

@@ -13,21 +13,18 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
+from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.cli.help import examples
-from mooring.cli.learn import LANG, next_step, words_for
-from mooring.cli.learn_diff import print_diff
-from mooring.cli.numbers import Numbers
-from mooring.cli.output import console
-from mooring.cli.streams import OutputLost
-from mooring.errors import InputError, MooringError, UsageError
-from mooring.lessons.checking import COPY, check_file, describe, require_file
-from mooring.lessons.course import Chapter, Lesson, Scenario, Tell, lesson
-from mooring.lessons.words import Words
+from mooring.cli.learn import LANG, next_step, print_diff, words_for
+from mooring.cli.output import Numbers, OutputLost, console
+from mooring.learn.checking import COPY, check_file, describe, require_file
+from mooring.learn.classroom import Words
+from mooring.learn.course import Chapter, Lesson, Scenario, Tell, lesson
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mooring.lessons.checking import Report
+    from mooring.learn.checking import CheckReport
 
 SCENARIO_COPY = "my_scenario.py"
 _ONE_OF = ("edit", "check", "solution", "text", "sandbox", "kubeconfig", "step")
@@ -189,8 +186,8 @@ def _play(
     chosen: dict[str, Any],
     words: Words,
 ) -> None:
-    from mooring.cli.learn_page import show_lesson
-    from mooring.lessons.course import play
+    from mooring.cli.learn import show_lesson
+    from mooring.learn.course import play
 
     def tell_json(at_s: float, who: str, text: str) -> None:
         click.echo(json.dumps({"at": round(at_s, 3), "who": who, "text": text}, ensure_ascii=False))
@@ -246,7 +243,7 @@ def _print_what_is_next(to: Console, which: Lesson, chosen: dict[str, Any], word
 def _live(to: Console, which: Lesson, module: ModuleType, chosen: dict[str, Any], words: Words) -> None:
     import asyncio
 
-    from mooring.cli.learn_live import schedule_for, serve_sandbox
+    from mooring.cli.learn import schedule_for, serve_sandbox
 
     if chosen["kubeconfig"]:
         asyncio.run(schedule_for(to, teller(to), module, chosen["kubeconfig"], words))
@@ -255,8 +252,8 @@ def _live(to: Console, which: Lesson, module: ModuleType, chosen: dict[str, Any]
 
 
 def _load(path: Path) -> ModuleType:
-    from mooring.lessons.check_process import load
-    from mooring.lessons.classroom import look_over
+    from mooring.learn.check_process import load
+    from mooring.learn.classroom import look_over
 
     require_file(path)
     with _blaming(path):
@@ -270,7 +267,7 @@ def _load(path: Path) -> ModuleType:
 def _load_scenario(path: Path) -> Scenario:
     import inspect
 
-    from mooring.lessons.check_process import load
+    from mooring.learn.check_process import load
 
     require_file(path)
     with _blaming(path):
@@ -317,18 +314,18 @@ def _edit(to: Console, which: Lesson, folder: Path, words: Words) -> None:
 
 
 def _check(to: Console, which: Lesson, chosen: dict[str, Any], words: Words) -> int:
-    from mooring.lessons import progress
+    from mooring.learn.course import remember
 
     file = chosen["check"]
     report = check_file(which, Path(file), time_limit_s=chosen["time_limit"], language=words.language)
     if report.is_solved:
-        progress.remember(which.number)
+        remember(which.number)
     _print_report(to, which, report, file, chosen["hint"], words)
     return 0 if report.is_solved else 1
 
 
-def _print_report(to: Console, which: Lesson, report: Report, file: str, hints: int, words: Words) -> None:
-    from mooring.lessons import progress
+def _print_report(to: Console, which: Lesson, report: CheckReport, file: str, hints: int, words: Words) -> None:
+    from mooring.learn.course import solved
 
     more = 0
     for result in report.results:
@@ -357,7 +354,7 @@ def _print_report(to: Console, which: Lesson, report: Report, file: str, hints: 
                 number=number,
             )
         )
-        to.print(next_step(words, progress.solved()))
+        to.print(next_step(words, solved()))
     else:
         to.print()
         to.print(words("{passed} of {count} so far.", passed=report.passed, count=len(report.results)))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import click
 
-from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
-from mooring.cli.configuration import config_option, plugin_option, version_option
+from mooring.api.errors import UsageError
+from mooring.cli.options import (
+    ClusterSource,
+    cluster_options,
+    config_option,
+    plugin_option,
+    version_option,
+    warnings_on_stderr,
+)
 from mooring.cli.output import console, emit, output_option, print_table, to_json
-from mooring.errors import UsageError
 
 NEVER = "never"
 
@@ -56,10 +62,9 @@ def lint(
       helm template my-chart | mooring lint - --cluster dump.json
       mooring lint manifests/ --cluster dump.json -o sarif > lint.sarif
     """
-    from mooring.linting.findings import Severity
-    from mooring.linting.lint import lint as find
-    from mooring.linting.rendering import draw
-    from mooring.linting.sarif import to_sarif
+    from mooring.ask.lint.findings import Severity
+    from mooring.ask.lint.lint import draw, to_sarif
+    from mooring.ask.lint.lint import lint as find
 
     if list_rules:
         return _list()
@@ -87,7 +92,7 @@ def lint(
 
 
 def _list() -> int:
-    from mooring.linting.lint import all_rules
+    from mooring.ask.lint.lint import all_rules
 
     rows = [(rule.name, str(rule.severity), "yes" if rule.needs_cluster else "no", rule.title) for rule in all_rules()]
     print_table(console(), ["RULE", "SEVERITY", "NEEDS A CLUSTER", "FINDS"], rows)

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from mooring.api.errors import MooringError, UsageError
+from mooring.api.text import hint, printable
+from mooring.api.version import __version__
 from mooring.cli.help import examples
-from mooring.cli.interruption import Termination
-from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
-from mooring.errors import MooringError, UsageError
-from mooring.meant import hint
-from mooring.observe.logs import PlainFormatter
-from mooring.plain_text import printable
-from mooring.version import __version__
+from mooring.cli.output import Output, OutputLost, Termination, open_missing_streams, watched_output
+from mooring.live.logs import PlainFormatter
 
 OK, NO, BAD_USAGE = 0, 1, 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells say it
@@ -32,7 +30,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 _KUBECTL_OPTIONS = frozenset(("--kubeconfig", "--context", "-n", "--namespace"))
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command and where it lives; its module is imported when it runs, not before."""
 
     name: str
@@ -45,38 +43,50 @@ class Entry(NamedTuple):
 START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP = "Start", "Learn", "Explain", "What if", "Run", "Develop"
 
 # One line per command. The help shows those whose module is there, under the heading of their group.
-COMMANDS: tuple[Entry, ...] = (
-    Entry("start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", START),
-    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", LEARN),
-    Entry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere.", EXPLAIN),
-    Entry("queue", "mooring.cli.queue", "queue", "Show which pods wait in a running scheduler, and why.", EXPLAIN),
-    Entry("lint", "mooring.cli.lint", "lint", "Find mistakes of intent in manifests before they are applied.", EXPLAIN),
-    Entry("record", "mooring.cli.record", "record", "Write down what happens in a cluster.", EXPLAIN),
-    Entry("replay", "mooring.cli.replay", "replay", "List attempts of a record, and make decisions again.", EXPLAIN),
-    Entry("report", "mooring.cli.report", "report", "Report what happened, in figures.", EXPLAIN),
-    Entry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
-    Entry("capacity", "mooring.cli.capacity", "capacity", "Say how many more of these pods fit.", WHAT_IF),
-    Entry("drill", "mooring.cli.drill", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
-    Entry("plan", "mooring.cli.plan", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
-    Entry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
-    Entry("simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF),
-    Entry("import", "mooring.cli.import_", "import_", "Read files of other tools for simulations.", WHAT_IF),
-    Entry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
-    Entry("tune", "mooring.cli.tune", "tune", "Search a better configuration for your own trace.", WHAT_IF),
-    Entry("scenario", "mooring.cli.scenario", "scenario", "Play stories about a cluster, in virtual time.", WHAT_IF),
-    Entry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster.", RUN),
-    Entry("shadow", "mooring.cli.shadow", "shadow", "Decide beside a live scheduler, and compare.", RUN),
-    Entry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations.", RUN),
-    Entry("extender", "mooring.cli.extender", "extender", "Serve, describe and check extenders.", DEVELOP),
-    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", DEVELOP),
-    Entry("mcp", "mooring.cli.mcp", "mcp", "Serve questions and answers to programs that speak MCP.", DEVELOP),
-    Entry("bench", "mooring.cli.bench", "bench", "Measure mooring and say what it costs.", DEVELOP),
+COMMANDS: tuple[CommandEntry, ...] = (
+    CommandEntry(
+        "start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", START
+    ),
+    CommandEntry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", LEARN),
+    CommandEntry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere.", EXPLAIN),
+    CommandEntry(
+        "queue", "mooring.cli.queue", "queue", "Show which pods wait in a running scheduler, and why.", EXPLAIN
+    ),
+    CommandEntry(
+        "lint", "mooring.cli.lint", "lint", "Find mistakes of intent in manifests before they are applied.", EXPLAIN
+    ),
+    CommandEntry("record", "mooring.cli.record", "record", "Write down what happens in a cluster.", EXPLAIN),
+    CommandEntry(
+        "replay", "mooring.cli.replay", "replay", "List attempts of a record, and make decisions again.", EXPLAIN
+    ),
+    CommandEntry("report", "mooring.cli.report", "report", "Report what happened, in figures.", EXPLAIN),
+    CommandEntry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
+    CommandEntry("capacity", "mooring.cli.capacity", "capacity", "Say how many more of these pods fit.", WHAT_IF),
+    CommandEntry("drill", "mooring.cli.drill", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
+    CommandEntry("plan", "mooring.cli.plan", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
+    CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
+    CommandEntry(
+        "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF
+    ),
+    CommandEntry("import", "mooring.cli.import_", "import_", "Read files of other tools for simulations.", WHAT_IF),
+    CommandEntry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
+    CommandEntry("tune", "mooring.cli.tune", "tune", "Search a better configuration for your own trace.", WHAT_IF),
+    CommandEntry(
+        "scenario", "mooring.cli.scenario", "scenario", "Play stories about a cluster, in virtual time.", WHAT_IF
+    ),
+    CommandEntry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster.", RUN),
+    CommandEntry("shadow", "mooring.cli.shadow", "shadow", "Decide beside a live scheduler, and compare.", RUN),
+    CommandEntry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations.", RUN),
+    CommandEntry("extender", "mooring.cli.extender", "extender", "Serve, describe and check extenders.", DEVELOP),
+    CommandEntry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", DEVELOP),
+    CommandEntry("mcp", "mooring.cli.mcp", "mcp", "Serve questions and answers to programs that speak MCP.", DEVELOP),
+    CommandEntry("bench", "mooring.cli.bench", "bench", "Measure mooring and say what it costs.", DEVELOP),
 )
 _HEADINGS = (START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP)
 
 
 @dataclass(slots=True)
-class Settings:
+class CommandSettings:
     """What the options before the command say; commands find it in ``ctx.obj``."""
 
     verbosity: int = 0
@@ -151,7 +161,7 @@ def _kubectl_options_last(args: Sequence[str]) -> list[str]:
     return rest[:end] + moved + rest[end:]
 
 
-def _entry(name: str) -> Entry | None:
+def _entry(name: str) -> CommandEntry | None:
     return next((e for e in COMMANDS if e.name == name), None)
 
 
@@ -159,7 +169,7 @@ def _exists(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _load(entry: Entry) -> click.Command:
+def _load(entry: CommandEntry) -> click.Command:
     try:
         module = importlib.import_module(entry.module)
     except ModuleNotFoundError as e:
@@ -183,7 +193,7 @@ def _load(entry: Entry) -> click.Command:
 @click.pass_context
 def cli(ctx: click.Context, verbose: int) -> None:
     """A Kubernetes scheduler in Python: kube-scheduler's decisions, with reasons."""
-    settings = ctx.ensure_object(Settings)
+    settings = ctx.ensure_object(CommandSettings)
     settings.verbosity = verbose
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
     handler = logging.StreamHandler(sys.stderr)
@@ -215,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
-    settings = Settings()
+    settings = CommandSettings()
     # kubectl runs kubectl-mooring as one of its own commands.
     name = "kubectl mooring" if os.path.basename(sys.argv[0]) == "kubectl-mooring" else "mooring"
     try:
@@ -252,7 +262,7 @@ def _usage_line(error: click.ClickException) -> str:
     return f"{message}; see {ctx.command_path} --help" if ctx is not None else message
 
 
-def _fail(message: str, error: BaseException, settings: Settings, code: int) -> int:
+def _fail(message: str, error: BaseException, settings: CommandSettings, code: int) -> int:
     if settings.wants_tracebacks:
         traceback.print_exception(error, file=sys.stderr)
     one_line = " ".join(message.split())

@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
-from mooring.cli.cluster_source import warnings_on_stderr
-from mooring.cli.output import emit, output_option
-from mooring.cli.progress import shown_on_a_terminal
-from mooring.errors import UsageError
+from mooring.api.errors import UsageError
+from mooring.cli.options import warnings_on_stderr
+from mooring.cli.output import emit, output_option, shown_on_a_terminal
+from mooring.cli.queue import asked_scheduler, scheduler_options
 
 
 @click.command()
@@ -54,8 +53,7 @@ def plan(
       mooring plan --cluster dump.json --types types.yaml --pod web.yaml --pod shop/db-0=3
       mooring plan --cluster dump.json --remove
     """
-    from mooring.whatif.plan import plan_with, removal_with
-    from mooring.whatif.plan_text import draw, draw_removal
+    from mooring.ask.plan import draw, draw_removal, plan_with, removal_with
 
     if remove and (types or pods):
         raise UsageError("--remove finds nodes to remove; --types and --pod are about nodes to add")

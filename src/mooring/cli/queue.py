@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 from rich.console import Console
 
+from mooring.api.errors import ApiError, InputError, PluginError, UsageError
+from mooring.api.memory import without_collecting
+from mooring.api.text import nearest
 from mooring.api.times import parse_time
-from mooring.cli.address_options import address_options
 from mooring.cli.help import examples
-from mooring.cli.output import emit, output_option, print_facts, print_table
-from mooring.errors import UsageError
-from mooring.meant import nearest
+from mooring.cli.options import (
+    ClusterSource,
+    address_options,
+    cluster_options,
+    config_option,
+    namespace_option,
+    plugin_option,
+    version_option,
+    warnings_on_stderr,
+)
+from mooring.cli.output import emit, output_option, print_facts, print_table, say
+from mooring.controlplane.serving.discovery import GIT_VERSION
+from mooring.net.connect import TlsSettings
+from mooring.net.credentials import StaticCredentials, bearer
+from mooring.net.errors import ConnectionFailed, Forbidden
+from mooring.net.kubeconfig import ClientConfig, find_config
+from mooring.net.rest import RestClient
+
+if TYPE_CHECKING:
+    from mooring.ask.scheduler import Scheduler
+
 
 Pod = dict[str, Any]
 
@@ -48,7 +73,6 @@ def queue(
     The scheduler asks its API server whether you may GET /debug/queue, as for /metrics. It needs
     --authentication-kubeconfig and --authorization-kubeconfig for that, unless it runs inside the cluster.
     """
-    from mooring.cli.queue_source import Address, fetch_queue
 
     address = Address(server, kubeconfig, token_file, certificate_authority, insecure_skip_tls_verify)
     found = asyncio.run(fetch_queue(address))
@@ -125,3 +149,127 @@ def _age(now: float, since: str) -> str:
     from mooring.api.times import human_duration
 
     return human_duration(max(0.0, now - parse_time(since)))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Where ``mooring queue`` finds a scheduler, and which credentials it sends.
+
+DEFAULT_SERVER = "https://127.0.0.1:10259"
+PATH = "/debug/queue"
+ANSWER_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What the options say about the scheduler; empty where they say nothing."""
+
+    server: str = ""
+    kubeconfig: str = ""
+    token_file: str = ""
+    authority: str = ""
+    is_insecure: bool = False
+
+
+async def fetch_queue(address: Address) -> dict[str, Any]:
+    """Ask a scheduler for its queue."""
+    config = await client_config(address)
+    try:
+        async with RestClient(config, timeout_s=ANSWER_WITHIN_S) as client:
+            answer = await client.get(PATH)
+    except Forbidden as error:
+        if "system:anonymous" not in str(error):
+            raise
+        raise ApiError(
+            f"{error}; the scheduler cannot tell who you are: start it with --authentication-kubeconfig and "
+            "--authorization-kubeconfig"
+        ) from None
+    except ConnectionFailed as error:
+        raise ApiError(f"{error}; --server says where the scheduler is") from None
+    try:
+        found = msgspec.json.decode(answer.body, type=dict[str, Any])
+        found["pods"], found["counts"]
+    except (msgspec.DecodeError, KeyError):
+        raise InputError(f"{config.server}{PATH}: the answer is no queue; is it a mooring scheduler?") from None
+    return found
+
+
+async def client_config(address: Address) -> ClientConfig:
+    """How to reach a scheduler, and whose credentials to show."""
+    if address.token_file:
+        credentials = bearer(_read_token(address.token_file))
+        return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials)
+    own = find_config(address.kubeconfig)
+    if not address.server and await _is_mooring_start(own):
+        if address.authority or address.is_insecure:  # they are for a scheduler with a certificate of its own
+            say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
+        return own
+    config = ClientConfig(server=_server(address), tls=_tls(address))
+    if not own.credentials.is_fresh():
+        await own.credentials.refresh()
+    config.credentials = StaticCredentials(own.credentials.authorization)
+    config.tls.certificate = own.credentials.certificate or own.tls.certificate
+    config.tls.certificate_file, config.tls.key_file = own.tls.certificate_file, own.tls.key_file
+    return config
+
+
+async def _is_mooring_start(config: ClientConfig) -> bool:
+    """Whether this is a cluster of ``mooring start``: its API server shows its scheduler's queue, too."""
+    with contextlib.suppress(ApiError, msgspec.DecodeError):
+        async with RestClient(config) as client:
+            answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)
+            return bool(msgspec.json.decode(answer.body, type=dict[str, Any]).get("gitVersion") == GIT_VERSION)
+    return False
+
+
+def _server(address: Address) -> str:
+    return (address.server or DEFAULT_SERVER).rstrip("/")
+
+
+def _tls(address: Address) -> TlsSettings:
+    return TlsSettings(ca_file=address.authority) if address.authority else TlsSettings(insecure=address.is_insecure)
+
+
+def _read_token(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The options of commands that ask what if: which cluster is meant, and which scheduler decides.
+
+LARGE = 1000  # pods
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scheduler_options(command: F) -> F:
+    """Add all of these options; ``asked_scheduler`` takes their values."""
+    return cluster_options(namespace_option(config_option(plugin_option(version_option(command)))))
+
+
+def asked_scheduler(
+    command: str,
+    output: str,
+    *,
+    dumps: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+) -> Scheduler:
+    """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
+    from mooring.ask.scheduler import Scheduler
+
+    with without_collecting():
+        cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
+        if len(cluster.state.pods()) > LARGE:
+            gc.freeze()  # it stays to the end: collections need not go through it again and again
+    with warnings_on_stderr():
+        try:
+            return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
+        except PluginError as error:
+            raise UsageError(str(error)) from None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.configuration import features_for, load_configuration
+from mooring.api.errors import ParseError, UsageError
 from mooring.cli.help import examples
-from mooring.cli.streams import say
-from mooring.config.duration import parse_seconds
-from mooring.errors import ParseError, UsageError
+from mooring.cli.options import features_for, load_configuration
+from mooring.cli.output import say
+from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:
-    from mooring.cli.watched_record import WatchedRecord
+    from mooring.cli.ui import WatchedRecord
 
 FLUSH_S = 2.0
 
@@ -70,11 +70,9 @@ async def _record(
     max_bytes: int,
     annotations: bool,
 ) -> int:
-    from mooring.cli.watched_cluster import SYNC_S, watched
-    from mooring.cli.watched_record import WatchedRecord
-    from mooring.client.kubeconfig import find_config
-    from mooring.client.rest import RestClient, user_agent
-    from mooring.client.server_version import server_version
+    from mooring.cli.ui import SYNC_S, WatchedRecord, watched
+    from mooring.net.kubeconfig import find_config
+    from mooring.net.rest import RestClient, server_version, user_agent
 
     async with RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", "record")) as client:
         release = (await server_version(client, timeout_s=SYNC_S)).release

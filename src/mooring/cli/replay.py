@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from mooring.api.errors import UsageError
+from mooring.api.text import nearest
 from mooring.api.times import format_micro_time, human_duration
-from mooring.cli.configuration import plugin_option
 from mooring.cli.help import examples
-from mooring.cli.output import emit, output_option, print_facts, print_table
-from mooring.cli.streams import say
-from mooring.errors import UsageError
-from mooring.meant import nearest
-from mooring.record.named import record_time
-from mooring.state.quantity_text import written
+from mooring.cli.options import plugin_option
+from mooring.cli.output import emit, output_option, print_facts, print_table, say
+from mooring.core.state.requests import written
+from mooring.record.reader import record_time
 
 if TYPE_CHECKING:
     from mooring.record.entries import Attempt
-    from mooring.record.moment import Moment, WaitingPod
+    from mooring.record.moment import Moment, QueuedPod
     from mooring.record.reader import Record
 
 MOST_COMPARED = 20_000  # pods, for one whose name is like the one that is not there
@@ -65,8 +64,7 @@ def replay(
     With --open, the cluster is as the attempt found it, and the recorded configuration decides again. Exit code 0: the
     decision is the recorded one; 1: it is another; 2: the input cannot be used.
     """
-    from mooring.record.named import file_and_time
-    from mooring.record.reader import Record
+    from mooring.record.reader import Record, file_and_time
 
     whole, time = file_and_time(file)
     if time and os.path.exists(whole):
@@ -239,12 +237,12 @@ def _moment(record: Record, moment: Moment) -> dict[str, Any]:
     }
 
 
-def _in_order(moment: Moment) -> list[WaitingPod]:
+def _in_order(moment: Moment) -> list[QueuedPod]:
     places = {"in-flight": 0, "active": 1, "backoff": 2, "unschedulable": 3, "gated": 4}
     return sorted(moment.queue.values(), key=lambda each: (places.get(each.place, 5), each.since))
 
 
-def _waiting(each: WaitingPod) -> dict[str, Any]:
+def _waiting(each: QueuedPod) -> dict[str, Any]:
     return {
         "pod": each.key,
         "queue": each.place,
@@ -259,7 +257,7 @@ def _waiting(each: WaitingPod) -> dict[str, Any]:
 
 
 def _draw_moment(to: Console, moment: Moment) -> None:
-    from mooring.surface.cluster import nodes_table
+    from mooring.core.cluster import nodes_table
 
     table = nodes_table(moment.state)
     to.print(f"{format_micro_time(moment.time)}, {moment.time - moment.header.started:.3f}s after the beginning")
@@ -288,7 +286,7 @@ def _draw_moment(to: Console, moment: Moment) -> None:
 
 
 def _open(record: Record, number: int, top: int, output: str) -> int:
-    from mooring.explanation.rendering import draw
+    from mooring.core.explain.why import draw
 
     moment = record.attempt(number)
     attempt = moment.attempt

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.api.errors import UsageError
 from mooring.cli.help import examples
-from mooring.cli.streams import say
-from mooring.errors import UsageError
+from mooring.cli.output import say
 
 if TYPE_CHECKING:
-    from mooring.report.run import Run
+    from mooring.show.figures import ReportedRun
 
 
 @click.command(
@@ -55,9 +55,9 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
             raise UsageError("--html writes a page of one record or two; expected neither -o nor --row beside it")
         write_page(html, records)
         return
-    from mooring.cli.progress import progress
-    from mooring.report.run import runs_of_records
-    from mooring.report.write import check_form, write_report
+    from mooring.cli.output import progress
+    from mooring.show.figures import runs_of_records
+    from mooring.show.report import check_form, write_report
 
     if output is not None:
         check_form(output)
@@ -73,16 +73,16 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
     click.echo(f"{output}: {', '.join(_told(run) for run in runs)}")
 
 
-def _told(run: Run) -> str:
-    from mooring.report.numbers import count, duration
+def _told(run: ReportedRun) -> str:
+    from mooring.show.figures import count, duration
 
     row = run.measures.row
     return f"{count(row['pods'])} pods, {count(row['attempts'])} attempts, {duration(row['seconds'])}"
 
 
-def _print(runs: list[Run]) -> None:
+def _print(runs: list[ReportedRun]) -> None:
     from mooring.cli.output import console, print_table
-    from mooring.report.figures import side_by_side
+    from mooring.show.figures import side_by_side
 
     out = console()
     rows: list[tuple[str, ...]] = []

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.errors import UsageError
-from mooring.version import __version__
+from mooring.api.errors import UsageError
+from mooring.api.version import __version__
 
 if TYPE_CHECKING:
-    from mooring.observe.observer import SchedulerObserver
-    from mooring.scheduler.flags import Flags
-    from mooring.scheduler.serving import Pages
+    from mooring.live.flags import Flags
+    from mooring.live.observer import SchedulerObserver
+    from mooring.live.serving import Pages
 
 PAGE_RECORD_MB = 128  # of --ui without --record
 EXAMPLE = """\
@@ -38,31 +38,31 @@ def run(arguments: tuple[str, ...]) -> int:
     Example:
       mooring run --kubeconfig ~/.kube/config --leader-elect=false -v 2
     """
-    from mooring.scheduler.flags import help_text, parse_flags
+    from mooring.live.flags import help_text, parse_flags
 
     flags = parse_flags(arguments)
     if flags.switch("help"):
         click.echo(help_text(EXAMPLE))
         return 0
     if flags.text("version") not in ("false", ""):
-        from mooring.config.versions import VERSIONS
+        from mooring.core.config.versions import VERSIONS
 
         versions = " or ".join(version.tag for version in VERSIONS.values())
         click.echo(f"mooring {__version__} (decides as Kubernetes {versions})")
         return 0
-    from mooring.observe import logs
-    from mooring.scheduler.settings import load_settings
+    from mooring.live import logs
+    from mooring.live.settings import load_settings
 
     logs.set_up(logging_format=flags.text("logging-format"), verbosity=flags.number("v"))
     settings = load_settings(flags)
-    log = logs.get_logger("mooring.scheduler")
+    log = logs.get_logger("mooring.live")
     for line in (*settings.warnings, *flags.without_effect()):
         log.warning(line)
     if flags.text("write-config-to"):
         _write_config(flags.text("write-config-to"), settings)
         return 0
-    from mooring.scheduler.cluster_version import for_cluster
-    from mooring.scheduler.process import SchedulerProcess, run_in_loop
+    from mooring.live.process import SchedulerProcess, run_in_loop
+    from mooring.live.settings import for_cluster
 
     settings.client_config()  # what is wrong with it is said before anything begins
 
@@ -86,7 +86,7 @@ def _tracing(flags: Flags) -> Iterator[Sequence[SchedulerObserver]]:
     if not path:
         yield ()
         return
-    from mooring.observe.tracing_configuration import read_tracing_configuration, start_tracing
+    from mooring.live.tracing import read_tracing_configuration, start_tracing
 
     observer, end = start_tracing(read_tracing_configuration(path))
     try:
@@ -104,7 +104,7 @@ def _page(flags: Flags) -> Iterator[tuple[str, Pages]]:
         return
     import tempfile
 
-    from mooring.ui.mounted import MountedPage
+    from mooring.show.server import MountedPage
 
     with contextlib.ExitStack() as stack:
         if not record:
@@ -138,8 +138,8 @@ async def _recording(flags: Flags, path: str) -> AsyncIterator[Sequence[Schedule
 
 def _write_config(path: str, settings: object) -> None:
     from mooring.api import yaml
-    from mooring.config.wire import to_wire
-    from mooring.scheduler.settings import Settings
+    from mooring.core.config.wire import to_wire
+    from mooring.live.settings import Settings
 
     assert isinstance(settings, Settings)
     text = yaml.dump(to_wire(settings.config))

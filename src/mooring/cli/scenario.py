@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.cli.help import Group, examples
 from mooring.cli.story_options import (
     Place,
@@ -18,10 +20,14 @@ from mooring.cli.story_options import (
     telling_options,
     with_scheduler,
 )
-from mooring.errors import InputError, MooringError, UsageError
+from mooring.learn.classroom import Words
+from mooring.learn.course import lesson, play
+from mooring.show.shown import Shown, played
+from mooring.show.source import RecordBytes
+from mooring.sim.library import find, names
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import Result, Settings
+    from mooring.sim.runner import PlayResult, PlaySettings
     from mooring.sim.scenario import Scenario
 
 
@@ -83,7 +89,7 @@ def run(
     if record is not None and len(stories) > 1:
         raise UsageError(f"--record: a record holds one story; give one of the {len(stories)}")
 
-    def play(story: Scenario) -> Result:
+    def play(story: Scenario) -> PlayResult:
         if story.soak is not None:
             return _run_under_faults(story)
         with recording(settings, record, "scenario", story) as recorded:
@@ -93,7 +99,7 @@ def run(
 
     found = [with_scheduler(find(each), config_path, plugins, kubernetes_version) for each in stories]
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
-    results: list[Result] = []
+    results: list[PlayResult] = []
     for each in found:
         if each.soak is not None and not virtual_time:
             raise UsageError(f"{each.source}: a story with faults needs --virtual-time")
@@ -108,11 +114,11 @@ def run(
     return max((result.exit_code for result in results), default=0)
 
 
-def _run_remotely(story: Scenario, settings: Settings, place: Place) -> Result:
+def _run_remotely(story: Scenario, settings: PlaySettings, place: Place) -> PlayResult:
     import asyncio
     import tempfile
 
-    async def main() -> Result:
+    async def main() -> PlayResult:
         with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
             async with place.remote_world(settings, story, Path(folder) / "kubeconfig") as world:
                 return await world.play(story)
@@ -120,24 +126,60 @@ def _run_remotely(story: Scenario, settings: Settings, place: Place) -> Result:
     return asyncio.run(main())
 
 
-def _run_under_faults(story: Scenario) -> Result:
+def _run_under_faults(story: Scenario) -> PlayResult:
     import logging
 
     from mooring.bench.virtual.soak import PROMISES, replay
     from mooring.bench.virtual.story import from_content
-    from mooring.sim.runner import Result
+    from mooring.sim.runner import PlayResult
 
     for name in ("mooring", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # faults are what the story is about
     report = replay(from_content(story.soak, story.source))
     failure = next(iter(report.problems), "")
-    return Result(story.name, failure, expectations=len(PROMISES), seconds=report.virtual_s)
+    return PlayResult(story.name, failure, expectations=len(PROMISES), seconds=report.virtual_s)
 
 
-def _summary(result: Result) -> str:
-    from mooring.sim.words import many
+def _summary(result: PlayResult) -> str:
+    from mooring.sim.narration import many
 
     if result.held:
         held = many(result.expectations, "expectation")
         return f"{result.scenario}: as expected ({held} held in {result.seconds:.1f}s)"
     return f"{result.scenario}: {result.verdict}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What the page can play: the stories and the lessons that come with mooring.
+
+LESSONS = {f"lesson-{number}": number for number in range(1, 8)}
+
+
+class BuiltInStories:
+    """Plays each in virtual time, in a cluster of its own."""
+
+    def titles(self, language: str) -> dict[str, str]:
+        lessons = {name: lesson_title(number, language) for name, number in LESSONS.items()}
+        return {name: find(name).title or name for name in names()} | lessons
+
+    def play(self, name: str, language: str) -> Shown:
+        if name in LESSONS:
+            return _lesson(LESSONS[name], language)
+        if name not in names():  # nothing that somebody names is read from the disk
+            raise InputError(f"no story {name!r}; expected one of {', '.join((*names(), *LESSONS))}")
+        return played(find(name))
+
+
+def lesson_title(number: int, language: str) -> str:
+    words = Words(language)
+    return words("Lesson {number}: {title}", number=number, title=words(lesson(number).title))
+
+
+def _lesson(number: int, language: str) -> Shown:
+    with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
+        path = Path(folder) / "lesson.mooring"
+        play(lesson(number), lambda at_s, who, text: None, record=str(path), words=Words(language))
+        source = RecordBytes(path.read_bytes())
+    shown = Shown(lesson_title(number, language), source, guide=f"learn {number}")
+    shown.refresh()
+    return shown

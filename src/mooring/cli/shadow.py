@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from mooring.cli.configuration import features_for, load_configuration, load_registry, plugin_option, version_option
-from mooring.cli.output import console, emit, output_option
-from mooring.cli.streams import say
-from mooring.config.duration import parse_seconds
-from mooring.errors import ParseError, UsageError
+from mooring.api.errors import ParseError, UsageError
+from mooring.cli.options import features_for, load_configuration, load_registry, plugin_option, version_option
+from mooring.cli.output import console, emit, output_option, say
+from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:
-    from mooring.cli.watched_record import WatchedRecord
-    from mooring.config.features import Features
-    from mooring.shadow.beside import Shadow
-    from mooring.shadow.in_order import InOrder
-    from mooring.shadow.verdict import Verdict
+    from mooring.ask.shadow.judge import ShadowVerdict
+    from mooring.ask.shadow.shadow import InOrder, Shadow
+    from mooring.cli.ui import WatchedRecord
+    from mooring.core.config.features import Features
 
 STEP_S = 0.5
 SLICE_S = 0.1  # that may pass before the cluster is listened to again
@@ -88,8 +86,8 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
       mooring shadow --config tomorrow.yaml --report tomorrow.html --record today.mrec
       mooring shadow --scheduler-name my-scheduler --cluster-config my-scheduler.yaml -o json
     """
-    from mooring.shadow.page import page
-    from mooring.shadow.rendering import draw
+    from mooring.ask.shadow.summary import draw
+    from mooring.show.shadow_page import page
 
     try:
         seconds = None if duration is None else parse_seconds(duration)
@@ -137,18 +135,17 @@ class _Watch:
     shadow: Shadow = None  # type: ignore[assignment]
     _recording: WatchedRecord | None = None
     _is_record_told: bool = False
-    _latest: deque[Verdict] = None  # type: ignore[assignment]
+    _latest: deque[ShadowVerdict] = None  # type: ignore[assignment]
     _server: str = ""
     _version: str = ""
     _started: float = 0.0
     _ended: float = 0.0
 
     async def run(self) -> None:
-        from mooring.cli.watched_cluster import SYNC_S, watched
-        from mooring.client.kubeconfig import find_config
-        from mooring.client.rest import RestClient, user_agent
-        from mooring.client.server_version import server_version
-        from mooring.shadow.in_order import InOrder
+        from mooring.ask.shadow.shadow import InOrder
+        from mooring.cli.ui import SYNC_S, watched
+        from mooring.net.kubeconfig import find_config
+        from mooring.net.rest import RestClient, server_version, user_agent
 
         config = find_config(self.kubeconfig, context=self.context)
         async with RestClient(config, agent=user_agent("mooring", "shadow")) as client:
@@ -174,11 +171,11 @@ class _Watch:
                     self._tell_of_record(self._recording)
 
     def _prepare(self, features: Features) -> None:
-        from mooring.cli.watched_record import WatchedRecord
-        from mooring.clock import SystemClock
-        from mooring.shadow.beside import Shadow
-        from mooring.shadow.judge import Judge
-        from mooring.shadow.scene import Scene
+        from mooring.api.clock import SystemClock
+        from mooring.ask.shadow.judge import Judge
+        from mooring.ask.shadow.scene import Scene
+        from mooring.ask.shadow.shadow import Shadow
+        from mooring.cli.ui import WatchedRecord
 
         registry, own = load_registry(self.plugins)
         compares = self.config_path is not None or bool(own)
@@ -192,9 +189,9 @@ class _Watch:
         if self.record_path is not None:
             self._recording = WatchedRecord(self.record_path, self.max_size << 20, theirs, features)
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, verdict: ShadowVerdict) -> None:
         """A difference is shown at once, and marked in the record."""
-        from mooring.shadow.rendering import line
+        from mooring.ask.shadow.summary import line
 
         if verdict.agrees:
             return
@@ -218,7 +215,7 @@ class _Watch:
         """Return after the given time, or at Ctrl-C."""
         from rich.live import Live
 
-        from mooring.shadow.rendering import live
+        from mooring.ask.shadow.summary import live
 
         is_shown = sys.stderr.isatty()
         view = Live(console=console(stderr=True), transient=True, auto_refresh=False) if is_shown else None

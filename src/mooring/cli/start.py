@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.api.errors import UsageError
 from mooring.cli.help import examples
-from mooring.cli.kubeconfig_place import kubeconfig_place
+from mooring.cli.options import kubeconfig_place
+from mooring.cli.output import console, plain
+from mooring.cli.scenario import BuiltInStories
 from mooring.cli.story_options import (
     Place,
     Telling,
@@ -26,12 +33,19 @@ from mooring.cli.story_options import (
     telling_options,
     with_scheduler,
 )
-from mooring.errors import UsageError
+from mooring.cli.ui import announce
+from mooring.show.answers import ClusterEditing
+from mooring.show.exports import page_files
+from mooring.show.server import PageServer
+from mooring.show.shown import Shown, source_for
+from mooring.show.source import LiveSource
+from mooring.sim.runner import PlaySettings, World
+from mooring.sim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from mooring.cli.start_page import StartPage
-    from mooring.sim.runner import Result, World
-    from mooring.sim.scenario import Scenario, ScenarioCluster
+    from mooring.sim.runner import PlayResult
+    from mooring.sim.scenario import ScenarioCluster
+
 
 _INTERRUPTED = 130
 
@@ -74,8 +88,6 @@ def start(
 ) -> int:
     """Bring up a cluster in this process, schedule a first pod and say why it went where it went."""
     if example:
-        from mooring.cli.first_example import show_first_example
-
         show_first_example(output)
         return 0
     if (keep or shows_page) and once:
@@ -84,8 +96,6 @@ def start(
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     page = None
     if shows_page or (is_terminal and not once and output == "text" and place.is_embedded):
-        from mooring.cli.start_page import start_page
-
         page = start_page(is_ours=place.is_embedded, is_asked_for=shows_page)
     from mooring.sim.library import FIRST, find
     from mooring.sim.runner import EmbeddedWorld, Listening
@@ -147,10 +157,10 @@ class _Shown:
             print_line(f"    kubectl --kubeconfig {self._kubeconfig} get pods -A -o wide -w")
             print_line()
 
-    def ended(self, result: Result | None) -> None:
+    def ended(self, result: PlayResult | None) -> None:
         if not self._is_text:
             return
-        from mooring.sim.words import many
+        from mooring.sim.narration import many
 
         print_line()
         if result is not None:
@@ -211,3 +221,77 @@ async def _work(
             show.is_waiting = True
             await stop.wait()
         return 0 if result is None else result.exit_code
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The page of ``mooring start --ui``: it listens to the scheduler, and may change what is in the cluster.
+
+
+def start_page(*, is_ours: bool, is_asked_for: bool) -> StartPage | None:
+    """The page; without it where it has not been built, unless it was asked for: then UsageError says so."""
+    try:
+        return StartPage(is_ours=is_ours, opens=None if is_asked_for else False)
+    except UsageError:
+        if is_asked_for:
+            raise
+        return None
+
+
+class StartPage:
+    """Made before the cluster is, so that it hears everything; UsageError where the page has not been built."""
+
+    def __init__(self, *, is_ours: bool, opens: bool | None) -> None:
+        self._files = page_files()
+        self._is_ours = is_ours
+        self._opens = opens
+        self._source: LiveSource | None = None
+        self._title = ""
+
+    def observing(self, settings: PlaySettings, scenario: Scenario) -> PlaySettings:
+        """The settings with which the page hears what the scheduler does."""
+        self._source = source_for(scenario)
+        self._title = scenario.title or "mooring start"
+        return replace(settings, observers=(*settings.observers, self._source.recorder))
+
+    @asynccontextmanager
+    async def served(self, world: World) -> AsyncIterator[None]:
+        """Serve the page of this cluster."""
+        assert self._source is not None
+        editing = ClusterEditing(world.cluster, world.scheduler, world.registry) if self._is_ours else None
+        stories = BuiltInStories() if self._is_ours else None
+        shown = Shown(self._title, self._source)
+        server = PageServer([shown], editing=editing, stories=stories, files=self._files)
+        await server.start()
+        announce(server, self._opens)
+        try:
+            yield
+        finally:
+            await server.stop()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# ``mooring start --example``: one pod finds its node, another learns what it lacks; nothing is started.
+
+
+def show_first_example(output: str) -> None:
+    """Explain two pods on a small cluster that comes with mooring; as JSON, in one line each."""
+    from mooring.api import yaml
+    from mooring.ask.reading import load
+    from mooring.ask.scheduler import Scheduler
+    from mooring.core.explain.why import draw
+
+    data = resources.files("mooring.cli") / "data"
+    scheduler = Scheduler(load((data / "first-cluster.yaml").read_bytes()))
+    pods = [yaml.load((data / name).read_bytes(), name) for name in ("first-pod.yaml", "second-pod.yaml")]
+    if output == "json":
+        for pod in pods:
+            click.echo(json.dumps(plain(scheduler.explain(pod).to_dict()), ensure_ascii=False))
+        return
+    to = console()
+    to.print("A cluster of 5 nodes in 2 zones; worker-4 is cordoned, gpu-1 takes only pods that tolerate its taint.")
+    for pod in pods:
+        to.print()
+        draw(to, scheduler.explain(pod), top=5, suggestions=4)
+    to.print()
+    to.print("Your own cluster: kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json")
+    to.print("                  mooring explain --cluster dump.json --pod web.yaml")

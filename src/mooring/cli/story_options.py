@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from mooring.cli.configuration import (
+from mooring.api.errors import UsageError
+from mooring.cli.options import (
     config_option,
     features_for,
     load_configuration,
@@ -22,10 +23,9 @@ from mooring.cli.configuration import (
     plugin_option,
     version_option,
 )
-from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import Settings, World
+    from mooring.sim.runner import PlaySettings, World
     from mooring.sim.scenario import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,10 +61,10 @@ class Place:
     def is_embedded(self) -> bool:
         return self.kubeconfig is None and self.control_plane == EMBEDDED
 
-    def remote_world(self, settings: Settings, scenario: Scenario | None, kubeconfig_path: Path) -> World:
+    def remote_world(self, settings: PlaySettings, scenario: Scenario | None, kubeconfig_path: Path) -> World:
         """A world that is not embedded; the kubeconfig of one that is started here goes to ``kubeconfig_path``."""
-        from mooring.client.kubeconfig import load_kubeconfig
-        from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
+        from mooring.net.kubeconfig import load_kubeconfig
+        from mooring.sim.remote import ExistingWorld, KubernetesWorld
 
         if self.kubeconfig is not None:
             return ExistingWorld(settings, scenario, load_kubeconfig([self.kubeconfig]))
@@ -80,8 +80,8 @@ def with_scheduler(
     scenario: Scenario, config_path: str | None, plugins: tuple[str, ...], kubernetes_version: str | None = None
 ) -> Scenario:
     """The story with the user's own plugins, and with another configuration or version if one is given."""
-    from mooring.config.own_plugins import enabling
-    from mooring.config.wire import to_wire
+    from mooring.core.config.load import enabling
+    from mooring.core.config.wire import to_wire
 
     _, own = load_registry(plugins)
     version = str(features_for(kubernetes_version or scenario.kubernetes_version).version)
@@ -89,7 +89,7 @@ def with_scheduler(
     if config_path is not None:
         config = to_wire(load_configuration(config_path, own, features))
     else:
-        from mooring.config.own_plugins import enabling
+        from mooring.core.config.load import enabling
 
         config = enabling(scenario.config, own)
     return replace(
@@ -107,13 +107,13 @@ class Telling(msgspec.Struct, frozen=True):
     verbose: int
     output: str
 
-    def settings(self) -> Settings:
+    def settings(self) -> PlaySettings:
         from mooring.sim.narration import NORMAL, QUIET, VERBOSE
-        from mooring.sim.runner import Settings
+        from mooring.sim.runner import PlaySettings
 
         level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
         is_terminal = sys.stdout.isatty() and self.output == "text"
-        return Settings(
+        return PlaySettings(
             level=level,
             as_json=self.output == "json",
             colored=is_terminal and not os.environ.get("NO_COLOR"),
@@ -143,7 +143,7 @@ def record_option(command: F) -> F:
 
 
 @contextlib.contextmanager
-def recording(settings: Settings, path: str | None, source: str, story: Scenario) -> Iterator[Settings]:
+def recording(settings: PlaySettings, path: str | None, source: str, story: Scenario) -> Iterator[PlaySettings]:
     """The settings with a recorder, which is closed in the end, whatever happens."""
     if path is None:
         yield settings

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.api.errors import UsageError
 from mooring.cli.help import Group, examples
-from mooring.cli.output import console, emit, output_option, print_facts
-from mooring.cli.streams import say
-from mooring.errors import UsageError
+from mooring.cli.output import console, emit, output_option, print_facts, say
 
 if TYPE_CHECKING:
-    from mooring.sweeping.run import Done
-    from mooring.sweeping.specification import Sweep
-    from mooring.sweeping.store import Store
+    from mooring.ask.sweep.specification import Sweep
+    from mooring.ask.sweep.sweep import Done, SweepStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,16 +67,14 @@ def run(
     A row is known by the hash of what it is made of: a sweep that was stopped goes on where it was. Exit code 0: all
     rows have a result; 1: some failed, and are tried again next time; 2: the input cannot be used.
     """
-    from mooring.sim.parameters import parse_settings
-    from mooring.sweeping.run import Shard, parse_shard
-    from mooring.sweeping.specification import load_sweep
-    from mooring.sweeping.store import Store
-    from mooring.sweeping.sweep import results_of
+    from mooring.ask.sweep.specification import load_sweep
+    from mooring.ask.sweep.sweep import Shard, SweepStore, parse_shard, results_of
+    from mooring.sim.step_fields import parse_settings
 
     if dask is not None and jobs is not None:
         raise UsageError("--dask runs on a cluster, and --jobs on this machine; give one of them")
     found = load_sweep(file, parse_settings(settings))
-    store = Store(results or results_of(file))
+    store = SweepStore(results or results_of(file))
     part = parse_shard(shard) if shard is not None else Shard()
     done = _run(found, store, jobs or os.cpu_count() or 1, part, dask)
     _write_page(found, store)
@@ -95,9 +91,9 @@ def run(
     return 1 if done.failed else 0
 
 
-def _run(found: Sweep, store: Store, jobs: int, part: Any, dask: str | None) -> Done:
-    from mooring.cli.progress import progress
-    from mooring.sweeping.run import run_sweep
+def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, dask: str | None) -> Done:
+    from mooring.ask.sweep.sweep import run_sweep
+    from mooring.cli.output import progress
 
     title = found.title or Path(found.source).stem
     with progress("rows", eta=True) as show:
@@ -137,10 +133,9 @@ def _dask(address: str) -> Iterator[Executor]:
         yield executor
 
 
-def _write_page(found: Sweep, store: Store) -> None:
+def _write_page(found: Sweep, store: SweepStore) -> None:
     """Write the page that the sweep names, of the results that are there."""
-    from mooring.sweeping.page import write_page
-    from mooring.sweeping.tables import pivot, records_of
+    from mooring.ask.sweep.tables import pivot, records_of, write_page
 
     if found.table is not None and found.table.page:
         records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
@@ -148,9 +143,8 @@ def _write_page(found: Sweep, store: Store) -> None:
             write_page(found, pivot(records, found.table), len(records), store.folder)
 
 
-def _draw(found: Sweep, store: Store, done: Done) -> None:
-    from mooring.sweeping.page import described
-    from mooring.sweeping.tables import pivot, records_of
+def _draw(found: Sweep, store: SweepStore, done: Done) -> None:
+    from mooring.ask.sweep.tables import described, pivot, records_of
 
     to = console()
     ran = f"{done.ran} run now, {done.kept} had a result already" + (
@@ -178,8 +172,8 @@ def merge(folders: tuple[str, ...], file: str | None) -> int:
 
     A row that is in several folders counts once. Nested fields have dots between their names; a list is its length.
     """
-    from mooring.sweeping.store import read_folders
-    from mooring.sweeping.tables import columns_of, tidy, to_csv, write_table
+    from mooring.ask.sweep.sweep import read_folders
+    from mooring.ask.sweep.tables import columns_of, tidy, to_csv, write_table
 
     records = tidy(read_folders(folders))
     if file is None:
@@ -209,8 +203,8 @@ def manifest(file: str, settings: tuple[str, ...], shards: int, image: str, clai
     The claim must be one that several pods can mount. FILE and the files that it names are paths on it.
     """
     from mooring.api import yaml
-    from mooring.sim.parameters import parse_settings
-    from mooring.sweeping.job import job_manifest
+    from mooring.ask.sweep.sweep import job_manifest
+    from mooring.sim.step_fields import parse_settings
 
     value = job_manifest(file, shards=shards, image=image, claim=claim, settings=parse_settings(settings), name=name)
     click.echo(yaml.dump(value, sort_keys=False), nl=False)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.configuration import config_option, plugin_option, version_option
+from mooring.api.errors import UsageError
+from mooring.cli.options import config_option, plugin_option, version_option
 from mooring.cli.output import emit, output_option
-from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.tuning.points import Tuning
+    from mooring.ask.tune.points import Tuning
 
 
 @click.command()
@@ -83,12 +83,11 @@ def tune(
       mooring tune day.yaml --objective pending=min --objective waitP99=min --trials 100
       mooring tune day.yaml --hold-out pods=tuesday.csv --write-config better.yaml --picture pareto.svg
     """
-    from mooring.cli.progress import progress
-    from mooring.sim.parameters import parse_settings
-    from mooring.sim.step_fields import seconds
-    from mooring.tuning.rendering import draw
-    from mooring.tuning.tune import DEFAULT_OBJECTIVES
-    from mooring.tuning.tune import tune as search
+    from mooring.ask.tune.points import draw
+    from mooring.ask.tune.tune import DEFAULT_OBJECTIVES
+    from mooring.ask.tune.tune import tune as search
+    from mooring.cli.output import progress
+    from mooring.sim.step_fields import parse_settings, seconds
 
     workers = jobs or os.cpu_count() or 1
     with ExitStack() as stack, progress("points", eta=True) as show:
@@ -117,7 +116,7 @@ def tune(
 
 
 def _hold_out(text: str) -> float | Mapping[str, Any]:
-    from mooring.sim.parameters import parse_settings
+    from mooring.sim.step_fields import parse_settings
 
     if "=" in text:
         return parse_settings((text,))
@@ -129,8 +128,8 @@ def _hold_out(text: str) -> float | Mapping[str, Any]:
 
 def _write(found: Tuning, config: str | None, picture: str | None) -> None:
     from mooring.api import yaml
-    from mooring.tuning.picture import pareto_svg
-    from mooring.tuning.space import configured
+    from mooring.ask.tune.points import pareto_svg
+    from mooring.ask.tune.space import configured
 
     if config is not None:
         goals = ", ".join(map(str, found.objectives))

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mooring.clock import Clock, SystemClock
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.errors import UsageError
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, STORED
 from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
@@ -22,9 +23,8 @@ from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.store import Store
-from mooring.errors import UsageError
-from mooring.stop_serving import stop_serving
-from mooring.tls import load_identity, self_signed
+from mooring.net.server import stop_serving
+from mooring.net.tls import load_identity, self_signed
 
 if TYPE_CHECKING:
     from aiohttp import web

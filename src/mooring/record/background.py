@@ -18,13 +18,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import msgspec
 
-from mooring.errors import MooringError
-from mooring.observe.logs import get_logger
+from mooring.api.errors import MooringError
+from mooring.live.logs import get_logger
 from mooring.record import entries
+from mooring.record.entries import Redaction
 from mooring.record.files import RotatedFiles, WholeWrites
 from mooring.record.recorder import Recorder
-from mooring.record.redaction import Redaction
-from mooring.record.writer import Item, Writer
+from mooring.record.writer import Item, RecordWriter
 
 log = get_logger("mooring.record")
 
@@ -85,7 +85,7 @@ class InBackground:
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._header: entries.Header | None = None
         self._file = _File()
-        self._writer: Writer | None = None
+        self._writer: RecordWriter | None = None
         self._attempts = 0
         self._flushed_at = self._opened_at = clocks.monotonic()
         self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
@@ -197,7 +197,7 @@ class InBackground:
         assert self._header is not None
         header = msgspec.structs.replace(self._header, started=time)
         attempts = 0 if self._writer is None else self._writer.attempts
-        self._writer = Writer(self._file, header, redact=self._redact, attempts=attempts, later=self._send)
+        self._writer = RecordWriter(self._file, header, redact=self._redact, attempts=attempts, later=self._send)
         self._opened_at = clocks.monotonic()
 
     def _end_file(self, time: float) -> None:

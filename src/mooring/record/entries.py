@@ -7,11 +7,15 @@ a MessagePack array that begins with its number; fields are only ever added at t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
 
 from mooring.api.meta import Object
+from mooring.core.plugins.gpus.requests import GPU_ANNOTATIONS
+from mooring.core.plugins.volumes.claims import BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.core.plugins.volumes.csi_migration import MIGRATED_PLUGINS
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 ACTIVE, BACKOFF, WAITING, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "in-flight"
@@ -257,3 +261,27 @@ Happened: TypeAlias = (
     | Queued
     | Assumed
 )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a record leaves out.
+#
+# The structs of :mod:`mooring.api` hold only fields that scheduling reads: a Secret, an environment variable, a command
+# or the content of a volume never comes near a record. Annotations are the one field in which anything may stand, so
+# only those are kept that scheduling reads, and those that the writer was told of.
+
+READ_ANNOTATIONS = frozenset(
+    (BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, *GPU_ANNOTATIONS)
+)
+
+Redaction = Callable[[dict[str, str]], dict[str, str]]
+
+
+def keeping(also: Iterable[str] = ()) -> Redaction:
+    """Keep the annotations that scheduling reads, and these."""
+    kept = READ_ANNOTATIONS.union(also)
+
+    def redact(annotations: dict[str, str]) -> dict[str, str]:
+        return {name: value for name, value in annotations.items() if name in kept}
+
+    return redact

@@ -12,41 +12,39 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.clock import VirtualClock
 from mooring.api.core import Pod
+from mooring.api.errors import InputError
 from mooring.api.pod_groups import PodGroup
-from mooring.api.release import release_of
-from mooring.clock import VirtualClock
-from mooring.config.features import Features
-from mooring.config.load import config_from_dict
-from mooring.config.types import KubeSchedulerConfiguration
-from mooring.config.versions import nearest_version
-from mooring.engine.attempt import Attempt as EngineAttempt
-from mooring.engine.batching import Batching
-from mooring.engine.build import Built, build
-from mooring.engine.decision import Decision
-from mooring.engine.in_tree import in_tree_registry
-from mooring.errors import InputError
-from mooring.explanation.why import Explanation, explain
-from mooring.framework.cluster_event import ClusterEvent
-from mooring.framework.handle import Handle
-from mooring.framework.nominator import Nominations
-from mooring.framework.pod_groups import PodGroupInfo
-from mooring.framework.registry import Registry
-from mooring.framework.runtime import Profile
-from mooring.queue.events import SCHEDULE_ATTEMPT_FAILURE
+from mooring.api.version import release_of
+from mooring.core.cluster import Cluster
+from mooring.core.config.features import Features
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.versions import nearest_version
+from mooring.core.engine.attempt import CycleAttempt as EngineAttempt
+from mooring.core.engine.batching import Batching
+from mooring.core.engine.decision import Decision
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.explain.why import Explanation, explain
+from mooring.core.framework.cluster_event import ClusterEvent
+from mooring.core.framework.handle import Handle, Nominations
+from mooring.core.framework.pod_groups import PodGroupInfo
+from mooring.core.framework.registry import Registry
+from mooring.core.framework.runtime import Profile
+from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE
+from mooring.core.session import Built, build
+from mooring.core.state import cluster as columns
+from mooring.core.state.pod_info import PodInfo
+from mooring.live.event_handlers import EventHandlers
 from mooring.record import entries
-from mooring.record.extenders import RecordedExtender
 from mooring.record.packing import RECORDED
-from mooring.record.reservations import ALL, Reservations, may_reserve
-from mooring.scheduler.event_handlers import EventHandlers
-from mooring.state import cluster as columns
-from mooring.state.pod_info import PodInfo
-from mooring.surface.cluster import Cluster
+from mooring.record.played import ALL, RecordedExtender, Reservations, may_reserve
 
 FOREIGN = ("watch", "lesson")  # sources whose scheduler is not mooring's
 
 
-class WaitingPod(msgspec.Struct):
+class QueuedPod(msgspec.Struct):
     """A pod in the queue."""
 
     key: str
@@ -85,8 +83,8 @@ class Moment:
         self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, before it
         self.time = header.started
         self.attempt: entries.Attempt | None = None
-        self.queue: dict[str, WaitingPod] = {}  # by uid, in the order of entering
-        self.state = columns.Cluster()  # assumed pods are counted
+        self.queue: dict[str, QueuedPod] = {}  # by uid, in the order of entering
+        self.state = columns.ClusterState()  # assumed pods are counted
         self.pods: dict[str, Pod] = {}  # as the API server last told of them, by namespace/name
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
         self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
@@ -195,7 +193,7 @@ class Moment:
         self._reservations = None  # its plugins are of the former configuration
 
     def _queued(self, time: float, entry: entries.Queued) -> None:
-        self.queue[entry.uid] = WaitingPod(
+        self.queue[entry.uid] = QueuedPod(
             entry.key,
             entry.uid,
             entry.place,
@@ -238,7 +236,7 @@ class Moment:
     def _move(self, time: float, entry: entries.Moved) -> None:
         known = self.queue.get(entry.uid)
         if known is None:
-            self.queue[entry.uid] = WaitingPod(
+            self.queue[entry.uid] = QueuedPod(
                 entry.key, entry.uid, entry.place, time, time, 0, entry.event, entry.cause, entered=time
             )
         else:
@@ -250,7 +248,7 @@ class Moment:
     def _attempted(self, time: float, entry: entries.Attempt) -> None:
         known = self.queue.get(entry.uid)
         if known is None:
-            known = self.queue[entry.uid] = WaitingPod(entry.key, entry.uid, entries.IN_FLIGHT, time, time)
+            known = self.queue[entry.uid] = QueuedPod(entry.key, entry.uid, entries.IN_FLIGHT, time, time)
         known.place, known.since = entries.IN_FLIGHT, time
         known.tries, known.plugins = entry.tries, entry.plugins
         if entry.node:
@@ -401,7 +399,7 @@ class Moment:
             self._reservations.nominate([(info, node) for node in self.nominated for info in now.nominated_pods(node)])
         return self._reservations
 
-    def _build(self, cluster: columns.Cluster, nominations: Nominations) -> Built:
+    def _build(self, cluster: columns.ClusterState, nominations: Nominations) -> Built:
         def prepare(handle: Handle) -> None:
             handle.pods = self.pods
             handle.pick = lambda n: min(next(self._picks, 0), n - 1)

@@ -15,9 +15,9 @@ import msgspec
 
 from mooring.api.codec import KINDS
 from mooring.api.core import Pod, PodSpec, PodStatus
+from mooring.api.errors import InputError
 from mooring.api.meta import Object, ObjectMeta, OwnerReference
 from mooring.api.pod_groups import CoschedulingPodGroup
-from mooring.errors import InputError
 from mooring.record.entries import Entry
 
 RECORDED: dict[str, type[Object]] = {**KINDS, CoschedulingPodGroup.__name__: CoschedulingPodGroup}

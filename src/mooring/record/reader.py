@@ -13,18 +13,19 @@ from typing import Any, BinaryIO, Self
 
 import msgspec
 
+from mooring.api.errors import InputError, ParseError, UsageError
+from mooring.api.memory import without_collecting
 from mooring.api.meta import Object
-from mooring.config.duration import format_duration
-from mooring.errors import InputError, UsageError
-from mooring.framework.registry import Registry
-from mooring.memory import without_collecting
+from mooring.api.times import parse_time
+from mooring.core.config.decode import format_duration, parse_seconds
+from mooring.core.framework.registry import Registry
+from mooring.core.session import PluginReference, registry_with
 from mooring.record import entries
-from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
+from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.moment import Moment
 from mooring.record.packing import RECORDED, PackedPod, PackedPut, PackedSpec, Unpacker
-from mooring.record.reservations import ALL
-from mooring.surface.scheduler import PluginReference, registry_with
+from mooring.record.played import ALL
 
 Stored = (
     PackedPut
@@ -334,3 +335,43 @@ def _hidden_by_gap(
         if (kind, key) not in there:
             yield time, Deleted(kind, key, obj.metadata.uid)
     yield from state
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A record's moment as people name it: ``run.mrec@90s``, or ``run.mrec`` alone.
+
+BEGINS = b"\x89MREC"  # how a record begins; what reads records is slow to import
+
+
+def file_and_time(name: str) -> tuple[str, str]:
+    """The file and the time after its ``@``; a file whose name has an ``@`` in it is taken as it is."""
+    file, at, time = name.rpartition("@")
+    return (file, time) if at and not os.path.exists(name) else (name, "")
+
+
+def names_a_record(name: str) -> bool:
+    """Whether the file begins as records do, or is named as one: who opens it says what is wrong with it."""
+    file = file_and_time(name)[0]
+    if file.endswith(".mrec"):
+        return True
+    if not os.path.isfile(file):  # what is read from a pipe is gone
+        return False
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(len(BEGINS)) == BEGINS
+    except OSError:
+        return False
+
+
+def record_time(text: str, record: Record) -> float:
+    """A timestamp, or a time from the record's beginning."""
+    try:
+        return record.first_time + parse_seconds(text.removeprefix("+"))
+    except ParseError:
+        pass
+    try:
+        return parse_time(text)
+    except ParseError:
+        raise UsageError(
+            f"{text!r} is not a time; write 90s, from the beginning of the record, or 2026-01-31T12:00:00Z"
+        ) from None

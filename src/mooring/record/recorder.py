@@ -14,31 +14,28 @@ from typing import Protocol, Self
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
-from mooring.config.wire import to_wire
-from mooring.engine.decision import Decision
-from mooring.engine.groups.decision import GroupDecision
-from mooring.framework.extender import Answer
-from mooring.framework.runtime import Profile
-from mooring.framework.status import CODE_NAMES, Code
-from mooring.observe.observer import Observed, SchedulerObserver
-from mooring.queue.events import RESTORED
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.api.version import __version__
+from mooring.core.config.wire import to_wire
+from mooring.core.engine.decision import Decision
+from mooring.core.engine.pod_groups import GroupDecision
+from mooring.core.framework.extender import ExtenderAnswer
+from mooring.core.framework.runtime import Profile
+from mooring.core.framework.status import CODE_NAMES, Code
+from mooring.core.queue.events import RESTORED
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.state.sharing import EVERYTHING, ChangeLog
+from mooring.live.observer import Observed, SchedulerObserver
 from mooring.record import entries
-from mooring.record.blocks import FORMAT
-from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved
-from mooring.record.extenders import written
-from mooring.record.files import WholeWrites, create
-from mooring.record.redaction import Redaction
-from mooring.record.state import size_of_state, state_of
-from mooring.record.writer import Item, Sink, Writer
-from mooring.state.change_log import EVERYTHING, ChangeLog
-from mooring.version import __version__
+from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved, Redaction
+from mooring.record.files import FORMAT, WholeWrites, create
+from mooring.record.played import size_of_state, state_of, written
+from mooring.record.writer import Item, RecordWriter, Sink
 
 BATCH = 2048
 KEYFRAME_EVERY = 20_000  # entries, or twice the number of objects if that is more
 
 
-class Output(Protocol):
+class RecordOutput(Protocol):
     """Where a recorder's entries go."""
 
     @property
@@ -69,10 +66,10 @@ class Immediately:
     def __init__(self, sink: Sink, redact: Redaction | None = None) -> None:
         self._sink = sink
         self._redact = redact
-        self._writer: Writer | None = None
+        self._writer: RecordWriter | None = None
 
     def begin(self, header: entries.Header) -> None:
-        self._writer = Writer(self._sink, header, redact=self._redact)
+        self._writer = RecordWriter(self._sink, header, redact=self._redact)
 
     def take(self, times: list[float], items: list[Item]) -> None:
         assert self._writer is not None, "begin first"
@@ -109,7 +106,7 @@ class Recorder(SchedulerObserver):
 
     def __init__(
         self,
-        output: Output,
+        output: RecordOutput,
         *,
         source: str = "scheduler",
         is_redacted: bool = True,
@@ -129,7 +126,7 @@ class Recorder(SchedulerObserver):
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
         self._sorted: dict[frozenset[str], tuple[str, ...]] = {}  # plugins that refused pods together
-        self._heard: list[Answer] = []  # what extenders answered since then
+        self._heard: list[ExtenderAnswer] = []  # what extenders answered since then
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0

@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 from mooring.api.core import Pod
 from mooring.api.meta import Condition, Object
-from mooring.config.features import Features
-from mooring.config.types import KubeSchedulerConfiguration
-from mooring.config.wire import to_wire
-from mooring.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
+from mooring.api.version import __version__
+from mooring.core.config.features import Features
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.wire import to_wire
+from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
 from mooring.record import entries
-from mooring.record.blocks import FORMAT
+from mooring.record.files import FORMAT
 from mooring.record.moment import Moment
-from mooring.record.recorder import KEYFRAME_EVERY, Output
-from mooring.record.state import objects_of
+from mooring.record.played import objects_of
+from mooring.record.recorder import KEYFRAME_EVERY, RecordOutput
 from mooring.record.writer import Item
-from mooring.version import __version__
 
 
 class WatchRecorder:
@@ -28,7 +28,7 @@ class WatchRecorder:
 
     def __init__(
         self,
-        output: Output,
+        output: RecordOutput,
         config: KubeSchedulerConfiguration,
         features: Features,
         now: Callable[[], float],

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
-from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, head, pack_block
-from mooring.record.entries import Attempt, Configured, Deleted, Entry, Header
+from mooring.record.entries import Attempt, Configured, Deleted, Entry, Header, Redaction, keeping
+from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, head, pack_block
 from mooring.record.packing import Packer
-from mooring.record.redaction import Redaction, keeping
 
 BLOCK_ENTRIES = 4096
 
@@ -34,7 +33,7 @@ class Sink(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-class Writer:
+class RecordWriter:
     """One file. Times are seconds since the epoch; they need not rise."""
 
     def __init__(

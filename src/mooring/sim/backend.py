@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -10,19 +12,25 @@ import msgspec
 
 from mooring.api.codec import from_plain, to_plain
 from mooring.api.core import Node, Pod
+from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Object as ApiObject
-from mooring.client.errors import AlreadyExists, NotFound
-from mooring.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.controlplane.cluster.kubelet import COMPLETES_AFTER
 from mooring.controlplane.registry.catalog import KINDS, by_group_kind
+from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.listing import WatchStream
+from mooring.controlplane.serving.requests import ApiRequest, Reply
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import InputError
+from mooring.controlplane.types.objects import Object
+from mooring.net.credentials import StaticCredentials
+from mooring.net.errors import AlreadyExists, Fenced, NotFound, error_of_answer
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient, with_query
+from mooring.net.wire import HttpAnswer
 
 if TYPE_CHECKING:
     from mooring.sim.node_group import NodeGroup
     from mooring.sim.workload import Arrival
 
-Object = dict[str, Any]
 
 PATCH_TYPES = {"merge": MERGE_PATCH, "strategic": STRATEGIC_MERGE_PATCH, "json": JSON_PATCH}
 _APPLY = "application/apply-patch+yaml"
@@ -101,7 +109,7 @@ class Ref(msgspec.Struct, frozen=True):
 
 
 class Backend:
-    """Reads and writes objects through a client. Refusals are :class:`mooring.errors.ApiError`."""
+    """Reads and writes objects through a client. Refusals are :class:`mooring.api.errors.ApiError`."""
 
     def __init__(self, client: RestClient) -> None:
         self.client = client
@@ -252,3 +260,87 @@ class Backend:
         except NotFound:
             return False
         return True
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A client of the embedded API server that needs no socket: requests are function calls, watches are queues.
+#
+# It is a :class:`mooring.net.rest.RestClient`, so that the scheduler runs on it unchanged, also in virtual time,
+# where no byte may depend on how quick a socket is.
+
+
+class _LocalStream:
+    """The body of a watch, under the name that a client's stream has."""
+
+    def __init__(self, stream: WatchStream) -> None:
+        self.readany = stream.read
+
+
+class InProcessClient(RestClient):
+    """Talks to a :class:`ControlPlane` in the same event loop; it need not be listening."""
+
+    def __init__(self, plane: ControlPlane, *, agent: str = "", is_fenced: Callable[[], bool] = lambda: False) -> None:
+        authorization = f"Bearer {plane.token}"
+        config = ClientConfig("http://in-process", StaticCredentials(authorization))
+        super().__init__(config, agent=agent, qps=-1, is_fenced=is_fenced)
+        self._plane = plane
+        self._sent_headers = {"Authorization": authorization, "Accept": JSON, "User-Agent": self.agent}
+
+    def sibling(
+        self,
+        *,
+        agent: str = "",
+        qps: float | None = None,
+        burst: int | None = None,
+        is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
+    ) -> RestClient:
+        return InProcessClient(self._plane, agent=agent or self.agent, is_fenced=is_fenced)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = "",
+        timeout_s: float | None = None,
+        limited: bool = True,
+    ) -> HttpAnswer:
+        await asyncio.sleep(0)  # as with a socket, an answer never comes in the same turn of the loop
+        if method != "GET" and self._is_fenced():
+            raise Fenced
+        headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
+        reply = await self._plane.handlers.answer(ApiRequest(method, path, headers, body))
+        assert isinstance(reply, Reply)
+        return _answer(reply, method, path)
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+        start_timeout_s: float | None = None,
+    ) -> AsyncIterator[Any]:
+        target = with_query(path, query)
+        await asyncio.sleep(0)
+        stream = await self._plane.handlers.answer(ApiRequest("GET", target, self._sent_headers))
+        if isinstance(stream, Reply):
+            _answer(stream, "GET", target)
+            raise ApiError(f"GET {target}: not a watch")
+        try:
+            yield _LocalStream(stream)
+        finally:
+            stream.close()
+
+
+def _answer(reply: Reply, method: str, path: str) -> HttpAnswer:
+    """A reply as a client sees it; refusals are raised."""
+    headers = {"content-type": reply.content_type}
+    for name, value in reply.headers:
+        headers.setdefault(name.lower(), value)
+    if not 200 <= reply.code < 300:
+        raise error_of_answer(reply.code, reply.body, headers, method=method, path=path)
+    return HttpAnswer(reply.code, headers, reply.body)

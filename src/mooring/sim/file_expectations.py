@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mooring.errors import InputError
-from mooring.meant import hint
+from mooring.api.errors import InputError
+from mooring.api.text import hint
 from mooring.sim.backend import Ref, kind_named
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, ScenarioCluster
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number

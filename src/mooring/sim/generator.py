@@ -23,10 +23,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.errors import InputError
-from mooring.sim.pod_shape import FIELDS, PodShape
-from mooring.sim.rows import columns_in
+from mooring.api.errors import InputError
 from mooring.sim.step_fields import DAY_S, described, fields_of, seconds, truth, whole_number
+from mooring.sim.tables import FIELDS, TracePodShape, columns_in
 from mooring.sim.workload import Arrival, Setting
 
 MAX_PODS = 100_000_000
@@ -39,7 +38,7 @@ Draw = Callable[[random.Random], float]
 
 
 class _Template(msgspec.Struct, frozen=True):
-    shape: PodShape
+    shape: TracePodShape
     run: Draw | None
 
 
@@ -107,7 +106,7 @@ def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_T
                     f"weight: expected a number above 0 and below {MAX_WEIGHT:,}, found {described(weight)}"
                 )
             run = fields.pop("run", None)
-            shape = PodShape(fields, default_name="pod-{i}")
+            shape = TracePodShape(fields, default_name="pod-{i}")
             for name in sorted(shape.columns - {"i"}):
                 raise InputError(f"{{{name}}}: a generated pod has no columns, only its number {{i}}")
             if "i" not in columns_in(str(fields.get("name", "{i}"))):

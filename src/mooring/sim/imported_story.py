@@ -13,16 +13,15 @@ from typing import Any
 
 from mooring.api.codec import to_plain
 from mooring.api.core import Namespace, Node, Pod, ReplicationController
+from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
-from mooring.config.versions import DEFAULT_VERSION
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.errors import ApiError, InputError, MooringError
-from mooring.importing.imported import Arrival as ImportedArrival
-from mooring.importing.imported import Change, Imported
-from mooring.sim.admissible import check_workload
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.sim.backend import Ref, kind_named
+from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange
+from mooring.sim.objects import check_workload
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.step_fields import mapping
 from mooring.sim.workload import Arrival, Setting
@@ -132,7 +131,7 @@ class ImportStep:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             try:
-                if isinstance(what, Change):
+                if isinstance(what, ImportedChange):
                     await self._change(cluster, what, setting)
                 else:
                     await self._arrive(cluster, what, setting)
@@ -149,7 +148,7 @@ class ImportStep:
         if coming is not None:
             await coming
 
-    async def _change(self, cluster: ScenarioCluster, change: Change, setting: Setting) -> None:
+    async def _change(self, cluster: ScenarioCluster, change: ImportedChange, setting: Setting) -> None:
         obj = change.obj
         if isinstance(obj, _CONTROLLERS):
             cluster.backend.tell(obj, is_gone=change.is_gone)
@@ -170,10 +169,10 @@ class ImportStep:
             await cluster.backend.apply(_bare(obj))
 
 
-_Timed = tuple[float, ImportedArrival | Change]
+_Timed = tuple[float, ImportedArrival | ImportedChange]
 
 
-def _in_order(arrivals: Sequence[ImportedArrival], changes: Iterable[Change]) -> list[_Timed]:
+def _in_order(arrivals: Sequence[ImportedArrival], changes: Iterable[ImportedChange]) -> list[_Timed]:
     """Everything by its time.
 
     At one time pods that came before go first, so that their names are free. Then other objects change, in the order
@@ -181,14 +180,14 @@ def _in_order(arrivals: Sequence[ImportedArrival], changes: Iterable[Change]) ->
     """
     came_s = {id(each.pod): each.at_s for each in arrivals}
 
-    def turn(change: Change) -> int:
+    def turn(change: ImportedChange) -> int:
         if not isinstance(change.obj, Pod):
             return 1
         if not change.is_gone:
             return 2
         return 0 if came_s.get(id(change.obj), -1.0) < change.at_s else 3
 
-    timed: list[tuple[float, int, ImportedArrival | Change]] = [(each.at_s, 2, each) for each in arrivals]
+    timed: list[tuple[float, int, ImportedArrival | ImportedChange]] = [(each.at_s, 2, each) for each in arrivals]
     timed += [(each.at_s, turn(each), each) for each in changes]
     timed.sort(key=lambda each: each[:2])  # stable
     return [(at_s, what) for at_s, _, what in timed]

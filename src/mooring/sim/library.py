@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mooring.config.versions import DEFAULT_VERSION
-from mooring.errors import InputError, MooringError, UsageError
-from mooring.meant import hint
-from mooring.record.named import names_a_record
+from mooring.api.errors import InputError, MooringError, UsageError
+from mooring.api.text import hint
+from mooring.core.config.versions import DEFAULT_VERSION
+from mooring.record.reader import names_a_record
 from mooring.sim.imported_story import story_of_files
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import load_scenario_file

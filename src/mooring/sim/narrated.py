@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 from mooring.api.codec import decode, struct_of
 from mooring.api.meta import Object
-from mooring.client.resource_kind import ResourceKind
 from mooring.controlplane.registry.catalog import by_resource
-from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
-from mooring.engine.decision import Decision
-from mooring.framework.runtime import Profile
-from mooring.observe.events import ObjectReference
-from mooring.observe.observer import SchedulerObserver
-from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.scheduler.informers import Listener
+from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
+from mooring.core.engine.decision import Decision
+from mooring.core.framework.runtime import Profile
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.live.events import InvolvedObject
+from mooring.live.informers import Listener
+from mooring.live.observer import SchedulerObserver
+from mooring.net.watch_events import ResourceKind
 from mooring.sim.narration import Narrator
 
 
@@ -39,7 +39,7 @@ class Narration(SchedulerObserver):
     def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
         self._narrator.failed_after_decision(info.pod_info.pod, message)
 
-    def event(self, regarding: ObjectReference, reason: str, note: str) -> None:
+    def event(self, regarding: InvolvedObject, reason: str, note: str) -> None:
         space = "" if regarding.namespace in ("", "default") else f"{regarding.namespace}/"
         self._narrator.event(space + regarding.name, reason, note)
 
@@ -117,14 +117,14 @@ class StoreFeed:
             else:
                 self._put(event.entry)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: StoredEntry) -> None:
         obj = _decode(entry)
         key = (entry.kind.resource, entry.key)
         old = self._known.get(key)
         self._known[key] = obj
         self._listener.update(old, obj)
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: StoredEntry) -> None:
         obj = _decode(entry)
         known = self._known.pop((entry.kind.resource, entry.key), None)
         self._listener.delete(known or obj)
@@ -142,7 +142,7 @@ def tell(narrator: Narrator, old: Object | None, new: Object) -> None:
         narrator.changed(old, new)
 
 
-def _decode(entry: Entry) -> Object:
+def _decode(entry: StoredEntry) -> Object:
     struct = struct_of(entry.kind.kind, entry.kind.group)
     assert struct is not None, "only kinds that the scheduler reads are fed"
     obj: Object = decode(struct, entry.raw)

@@ -13,23 +13,137 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.clock import Clock
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.selectors import UNSCHEDULABLE
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.clock import Clock
-from mooring.engine.decision import Decision, Outcome
-from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
-from mooring.plain_text import printable
-from mooring.queue.events import (
+from mooring.api.text import printable
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.core.framework.extender import EXTENDER_PLUGIN
+from mooring.core.framework.status import Status
+from mooring.core.queue.events import (
     BACKOFF_COMPLETE,
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULED_POD_ADD,
     node_changes,
 )
-from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.sim.words import about, detail, name_of, plain_event, plural, refusal_rows, score_rows, shown_taints
-from mooring.state.group_members import group_of
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.state.cluster import group_of
+
+# --------------------------------------------------------------------------------------------------------------------
+# The words of the narration: short texts for objects, events, refusals and scores.
+
+MAX_ROWS = 5
+MAX_VERBOSE_ROWS = 20
+MAX_REASONS = 6
+
+
+def name_of(obj: Object) -> str:
+    space = obj.metadata.namespace
+    return obj.metadata.name if space in ("", "default") else f"{space}/{obj.metadata.name}"
+
+
+def about(obj: Object) -> str:
+    return f"{type(obj).__name__.lower()} {name_of(obj)}"
+
+
+def plural(noun: str) -> str:
+    if noun.endswith(("s", "x")):
+        return noun + "es"
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+
+
+def many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {plural(noun)}"
+
+
+def detail(obj: Object) -> str:
+    if isinstance(obj, Node):
+        parts = ["unschedulable"] if obj.spec.unschedulable else []
+        parts += [f"taint {text}" for text in shown_taints(obj)]
+        return " " + ", ".join(parts) if parts else ""
+    if isinstance(obj, Pod) and obj.spec.priority_class_name:
+        return f" priority {obj.spec.priority_class_name}"
+    return ""
+
+
+def shown_taints(node: Node) -> list[str]:
+    """The taints, without the one that only repeats that the node is cordoned."""
+    return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
+
+
+def plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
+    label = event.label
+    if old.spec.unschedulable != new.spec.unschedulable and "Taint" in label:
+        return "no longer unschedulable" if old.spec.unschedulable else "unschedulable"
+    if "Label" in label:
+        before, after = old.metadata.labels, new.metadata.labels
+        changed = [f"{key}={value}" for key, value in sorted(after.items()) if before.get(key) != value]
+        changed += [f"{key} removed" for key in sorted(before) if key not in after]
+        return "label " + ", ".join(changed)
+    if "Taint" in label:
+        return "taints " + (", ".join(shown_taints(new)) or "none")
+    if "Allocatable" in label:
+        return "allocatable changed"
+    if "Annotation" in label:
+        return "annotations changed"
+    if "Condition" in label:
+        ready = next((each for each in new.status.conditions if each.type == "Ready"), None)
+        return "Ready is " + ("unknown" if ready is None else ready.status)
+    return label
+
+
+def refusal_rows(decision: Decision) -> list[str]:
+    """Rows of a table: how many nodes each filter refused, and why; the most frequent first."""
+    if decision.statuses is None:
+        return []
+    rows = []
+    groups = sorted(decision.statuses.groups(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].message))
+    for status, nodes in groups[:MAX_REASONS]:
+        rows.append(f"✗ {many(len(nodes), 'node'):<9} {_refused_by(status):<20} {status.message}")
+    if len(groups) > MAX_REASONS:
+        rows.append(f"  … and {many(len(groups) - MAX_REASONS, 'more reason')}")
+    return rows
+
+
+def _refused_by(status: Status) -> str:
+    """The plugin's name. Without one, it is an extender, or PreFilter plugins that the message names."""
+    return status.plugin or ("PreFilter" if "didn't satisfy plugin(s)" in status.message else EXTENDER_PLUGIN)
+
+
+def score_rows(decision: Decision, *, is_verbose: bool) -> list[str]:
+    """The best nodes with the scores that tell them apart."""
+    scores = decision.scores
+    if scores is None or not scores.by_plugin:
+        return []
+    count = len(scores.totals)
+    limit = MAX_VERBOSE_ROWS if is_verbose else MAX_ROWS
+    best = (-scores.totals).argsort(kind="stable")[: limit + 1].tolist()
+    infos = scores.nodes.infos
+    chosen = next((i for i in best if infos[i].name == decision.node), -1)
+    if chosen < 0:  # one of very many with the same total
+        chosen = next(i for i in range(count) if infos[i].name == decision.node)
+    shown = [chosen, *(i for i in best if i != chosen)][:limit]
+    names = {i: infos[i].name for i in shown}
+    columns = {name: column for name, column in scores.by_plugin.items() if column.any()}
+    telling = {name: each for name, each in columns.items() if is_verbose or each.min() != each.max()}
+    width = max(map(len, names.values()))
+    header = "  ".join(["  " + "node".ljust(width), "total", *telling])
+    rows = [header]
+    for i in shown:
+        cells = [f"{int(column[i]):>{len(name)}}" for name, column in telling.items()]
+        mark = "✓" if i == chosen else " "
+        rows.append("  ".join([f"{mark} {names[i]:<{width}}", f"{int(scores.totals[i]):>5}", *cells]))
+    if count > len(shown):
+        rows.append(f"  … and {many(count - len(shown), 'more node')}")
+    same = [f"{name} {int(column[0])}" for name, column in columns.items() if name not in telling]
+    if same and count > 1:
+        rows.append("  the same everywhere: " + ", ".join(same))
+    return rows
+
 
 QUIET, NORMAL, VERBOSE = 0, 1, 2
 
@@ -49,7 +163,7 @@ _COLORS = {
 }
 
 
-class Note(msgspec.Struct, frozen=True):
+class NarratedNote(msgspec.Struct, frozen=True):
     """One thing that happened: seconds since the beginning, a word for its kind, a line, and what belongs below it."""
 
     at_s: float
@@ -93,9 +207,9 @@ class Narrator:
         if level > self._level:
             return
         self._tell_arrivals()
-        self._print(Note(self._clock.monotonic() - self._start, kind, text, level, tuple(table), fields))
+        self._print(NarratedNote(self._clock.monotonic() - self._start, kind, text, level, tuple(table), fields))
 
-    def _print(self, note: Note) -> None:
+    def _print(self, note: NarratedNote) -> None:
         if note.level > self._level:
             return
         if self._as_json:
@@ -207,7 +321,7 @@ class Narrator:
             text = f"{len(names)} {plural(kind)}: {names[0]}, {names[1]} … {names[-1]}"
         if detail:
             text += f" ({detail})"
-        self._print(Note(self._arrived_at, verb, text, NORMAL, (), {"kind": kind, "names": names}))
+        self._print(NarratedNote(self._arrived_at, verb, text, NORMAL, (), {"kind": kind, "names": names}))
 
     # ---- the queue ---------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.errors import InputError
-from mooring.sim.backend import Object
+from mooring.api.errors import InputError
+from mooring.controlplane.types.objects import Object
 from mooring.sim.objects import node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from mooring.client.kubeconfig import ClientConfig, load_kubeconfig
-from mooring.client.rest import RestClient
+from mooring.api.errors import ApiError, MooringError, UsageError
 from mooring.controlplane.serving.access import write_kubeconfig, write_private
-from mooring.errors import ApiError, MooringError, UsageError
+from mooring.net.kubeconfig import ClientConfig, load_kubeconfig
+from mooring.net.rest import RestClient
 
 READY_TIMEOUT_S = 60.0
 NEEDED = ("etcd", "kube-apiserver")

@@ -21,19 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.config.wire import to_wire
-from mooring.errors import InputError
-from mooring.importing.imported import Arrival, Change, Imported, Omissions
-from mooring.importing.objects import as_it_came, is_made, is_revised, is_written_by_binding
-from mooring.importing.read import import_files, merged
-from mooring.queue.history import History
+from mooring.core.config.wire import to_wire
+from mooring.core.queue.queued_pod import History
 from mooring.record import entries
-from mooring.record.moment import Moment, WaitingPod
-from mooring.record.named import file_and_time, names_a_record, record_time
-from mooring.record.reader import Record
+from mooring.record.moment import Moment, QueuedPod
+from mooring.record.reader import Record, file_and_time, names_a_record, record_time
 from mooring.sim.imported_story import check_workloads, ready
-from mooring.sim.own_tables import import_table, is_own_table
+from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions
+from mooring.sim.imports.objects import as_it_came, is_made, is_revised, is_written_by_binding
+from mooring.sim.imports.read import import_files, merged
+from mooring.sim.workload import import_table, is_own_table
 
 FORMAT = "mooring record"
 
@@ -94,7 +93,7 @@ class _Reading:
 
     def __init__(self, moment: Moment, time: float) -> None:
         self._omissions = Omissions()
-        self._changes: list[Change] = []
+        self._changes: list[ImportedChange] = []
         self._lives: list[_Life] = []
         self._of: dict[str, _Life] = {}  # by uid, those that have not ended
         self._ended: set[str] = set()  # uids; a pod that has ended may change before it is gone
@@ -116,7 +115,7 @@ class _Reading:
             case entries.Deleted(kind=kind, key=key):
                 known = self._known.pop((kind, key), None)
                 if known is not None and not is_made(known):
-                    self._changes.append(Change(at_s, known, is_gone=True))
+                    self._changes.append(ImportedChange(at_s, known, is_gone=True))
             case entries.Evicted(uid=uid) if uid in self._of:
                 self._of[uid].was_evicted = True
             case entries.Gap(missing=missing):
@@ -143,7 +142,7 @@ class _Reading:
             self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
         if is_revised(life.latest, pod):
             life.latest = pod
-            self._changes.append(Change(at_s, pod, came_as=life.pod))
+            self._changes.append(ImportedChange(at_s, pod, came_as=life.pod))
         if pod.is_finished:
             self._end(at_s, pod.uid)
         elif pod.is_terminating and life.deleted_s is None:
@@ -168,21 +167,21 @@ class _Reading:
         if known is None and is_made(obj):
             self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
         elif known is None:
-            self._changes.append(Change(at_s, as_it_came(obj)))
+            self._changes.append(ImportedChange(at_s, as_it_came(obj)))
         elif is_written_by_binding(obj):
             self._omissions.add(f"update of a {key[0]} in the course of binding: the simulation does it itself")
         elif _seen(known) != _seen(obj):
-            self._changes.append(Change(at_s, obj))
+            self._changes.append(ImportedChange(at_s, obj))
 
     # ---- all together ------------------------------------------------------------------------------------------------
 
     def imported(self, record: Record, moment: Moment) -> Imported:
-        lives = [Arrival(each.came_s, each.pod, each.run_s, each.history) for each in self._lives]
+        lives = [ImportedArrival(each.came_s, each.pod, each.run_s, each.history) for each in self._lives]
         for each in self._lives:
             if each.was_evicted:
                 self._omissions.add("end of a pod that was evicted by preemption: the simulation decides itself")
             elif each.deleted_s is not None and not each.pod.is_terminating:
-                self._changes.append(Change(each.deleted_s, each.pod, is_gone=True, grace_s=None))
+                self._changes.append(ImportedChange(each.deleted_s, each.pod, is_gone=True, grace_s=None))
         self._changes.sort(key=lambda change: change.at_s)
         if not record.is_complete:
             self._omissions.add("end of the record: it was cut off, or is still being written", 0)
@@ -223,7 +222,7 @@ def _as_counted(pod: Pod, moment: Moment) -> Pod:
     return placed
 
 
-def _history(waiting: WaitingPod | None, time: float) -> History | None:
+def _history(waiting: QueuedPod | None, time: float) -> History | None:
     if waiting is None:
         return None
     tries, place = waiting.tries, waiting.place

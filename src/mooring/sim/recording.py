@@ -11,16 +11,16 @@ import msgspec
 from mooring.api.codec import from_plain, struct_of
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.api.release import release_of
 from mooring.api.times import parse_time
+from mooring.api.version import release_of
 from mooring.api.well_known import REGION, ZONE
-from mooring.config.features import Features
-from mooring.config.versions import nearest_version
-from mooring.devices.attempt import binding_problem, chosen_devices
-from mooring.engine.decision import Decision, Outcome
-from mooring.framework.runtime import Profile
-from mooring.plugins.volume_binding import chosen_volumes
-from mooring.state.cluster import Cluster
+from mooring.core.config.features import Features
+from mooring.core.config.versions import nearest_version
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.framework.runtime import Profile
+from mooring.core.plugins.devices.allocator import binding_problem, chosen_devices
+from mooring.core.plugins.volume_binding import chosen_volumes
+from mooring.core.state.cluster import ClusterState
 
 TOPOLOGY_LABELS = (ZONE, REGION)
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words, not ours
@@ -43,7 +43,7 @@ def latest_time(values: Iterable[Mapping[str, Any]]) -> float:
     return max((parse_time(stamp) for stamp in stamps if stamp), default=0.0) + 3600.0
 
 
-def bound(cluster: Cluster, pod: Pod, node_name: str) -> Pod:
+def bound(cluster: ClusterState, pod: Pod, node_name: str) -> Pod:
     """The pod as the API server stores it once bound: with its node's name and topology labels."""
     info = cluster.table.nodes.get(node_name)
     node: Node | None = None if info is None else info.node

@@ -11,19 +11,25 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
+from mooring.api.clock import VirtualClock
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
-from mooring.clock import VirtualClock
-from mooring.config.features import Features
-from mooring.config.load import config_from_dict
-from mooring.config.types import KubeSchedulerConfiguration
-from mooring.engine.build import Built, build
-from mooring.engine.decision import Decision
-from mooring.errors import InputError
-from mooring.framework.nominator import Nominations
-from mooring.framework.registry import Registry
-from mooring.framework.runtime import Profile, run_pre_enqueue
-from mooring.sim.queue_replay import QueueReplay
+from mooring.api.errors import InputError
+from mooring.core.config.features import Features
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.framework.handle import Nominations
+from mooring.core.framework.registry import Registry
+from mooring.core.framework.runtime import Profile, run_pre_enqueue
+from mooring.core.queue.nominator import QueueNominator
+from mooring.core.queue.profile import from_runtime
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
+from mooring.core.session import Built, build
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodInfo
+from mooring.live.event_handlers import EventHandlers
 from mooring.sim.recording import (
     bound,
     describe,
@@ -33,8 +39,196 @@ from mooring.sim.recording import (
     load_object,
     nomination_after,
 )
-from mooring.state.cluster import Cluster
-from mooring.state.pod_info import PodInfo
+
+# --------------------------------------------------------------------------------------------------------------------
+# Replaying cases in which time passes and things happen: what wakes a waiting pod, and what does not.
+#
+# The cluster's events go through the same handlers and queue as in the live
+# scheduler; the clock jumps to the next thing that is due.
+
+BETWEEN_STEPS_S = 0.05  # what a recording leaves between two things that happen
+MAX_ATTEMPTS = 1000  # per step; more means that a pod wakes itself
+
+
+class QueueReplay:
+    """One case: a cluster, a queue, a scheduler, and a clock that moves only when nothing is left to do."""
+
+    def __init__(
+        self,
+        case: Mapping[str, Any],
+        config: KubeSchedulerConfiguration | None = None,
+        registry: Registry | None = None,
+        features: Features | None = None,
+    ) -> None:
+        features = features or features_of(case)
+        self.cluster = ClusterState()
+        self.clock = VirtualClock(latest_time(case.get("objects", ())) + 0.3)
+        self.pods: dict[str, Pod] = {}
+        nominator = QueueNominator(known=self.pods.get)
+        self.built = build(
+            config or config_from_dict(case.get("config"), features),
+            self.cluster,
+            clock=self.clock,
+            nominator=nominator,
+            registry=registry,
+            features=features,
+        )
+        implies_taints, says_whose = not features["TaintsWakeOnlyWhoAsks"], features["EventsTellTargetPods"]
+        profiles = [
+            from_runtime(profile, implies_taints=implies_taints, says_whose=says_whose)
+            for profile in self.built.profiles.values()
+        ]
+        options = QueueOptions(
+            gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
+            whole_resizes=features["ResizesCountWholePods"],
+            tells_growth=features["EventsTellGrowth"],
+        )
+        self.queue = SchedulingQueue(profiles, self.clock, options=options, nominator=nominator)
+        self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
+        self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
+        self._seen: dict[str, int] = {}  # attempts at each pod before the last action
+        self._lingering: dict[str, Mapping[str, Any]] = {}  # victims that stay as terminating, by uid
+        self._forced: dict[str, str] = {}  # pod -> the node it went to in the recording
+        self._writes = 0
+        for value in case.get("objects", ()):
+            obj = load_object(value)
+            if obj is not None:
+                self.handlers.put(obj)
+        self._serve()
+
+    # ---- steps -------------------------------------------------------------------------------------------------
+
+    def step(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
+        if "pod" in step:
+            return self._pod(step)
+        if "action" in step:
+            self._act(str(step["action"]), step["object"])
+            return None
+        if "await" in step:
+            return self._await(step["await"])
+        raise InputError(f"expected a step with a pod, an action or an await, found one with {', '.join(sorted(step))}")
+
+    def _pod(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        self._let_pass(BETWEEN_STEPS_S)
+        pod: Pod = from_plain(Pod, step["pod"])
+        if pod.spec.node_name or not self.queue.handles(pod.spec.scheduler_name):
+            self.handlers.put(pod)
+            return {"outcome": "ignored"}
+        self._lingering = {effect["metadata"]["uid"]: effect for effect in step.get("effects", ())}
+        afterwards = str(step.get("afterwards", ""))
+        if afterwards.startswith("bound:"):
+            self._forced[pod.key] = afterwards.removeprefix("bound:")
+        self._verdicts[pod.key] = []
+        self.handlers.put(pod)
+        self._serve()
+        self._remember_attempts()
+        verdicts = self._verdicts[pod.key]
+        if not verdicts:
+            return describe_gated(pod)
+        result = dict(verdicts[0])
+        if "then" in step and len(verdicts) > 1:
+            result["then"] = verdicts[-1]
+        if afterwards == "deleted" and pod.key in self.pods:
+            self.handlers.delete(self.pods[pod.key])
+        return result
+
+    def _act(self, action: str, value: Mapping[str, Any]) -> None:
+        self._remember_attempts()
+        self._let_pass(BETWEEN_STEPS_S)
+        obj = load_object(value)
+        if obj is None:
+            return
+        if action == "delete":
+            self.handlers.delete(obj)
+        else:
+            self.handlers.put(obj)
+        self._serve()
+
+    def _await(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        key = str(wanted["pod"])
+        self._run_until_bound(key, float(wanted["seconds"]))
+        verdicts = self._verdicts.get(key, [])
+        result = dict(verdicts[-1]) if verdicts else describe_gated(self.pods[key])
+        result["retried"] = len(verdicts) > self._seen.get(key, 0)
+        return result
+
+    def _remember_attempts(self) -> None:
+        self._seen = {key: len(verdicts) for key, verdicts in self._verdicts.items()}
+
+    # ---- time --------------------------------------------------------------------------------------------------
+
+    def _let_pass(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.queue.run_timers()
+
+    def _run_until_bound(self, key: str, seconds: float) -> None:
+        end = self.clock.now() + seconds
+        while True:
+            self._serve()
+            pod = self.pods.get(key)
+            if pod is None or pod.spec.node_name:
+                return
+            due = self.queue.next_wakeup()
+            if due is None or due > end:
+                self.clock.advance_to(end)
+                return
+            self.clock.advance_to(due)
+            self.queue.run_timers()
+
+    # ---- the scheduler -----------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Attempt every pod that is ready, until none is."""
+        for _ in range(MAX_ATTEMPTS):
+            item = self.queue.pop()
+            if item is None:
+                return
+            assert isinstance(item, QueuedPodInfo), "recorded cases of this kind have no pod groups"
+            self._attempt(item)
+        raise InputError(f"still busy after {MAX_ATTEMPTS} attempts; a pod seems to wake itself")
+
+    def _attempt(self, item: QueuedPodInfo) -> None:
+        pod = item.pod_info.pod
+        profile = self.built.profile_of(pod)
+        decision = self.built.engine.decide(item.pod_info, profile)
+        self._verdicts.setdefault(pod.key, []).append(describe(decision, profile))
+        if decision.outcome is Outcome.SCHEDULED:
+            self.queue.nominator.delete(pod.uid)
+            self.queue.done(item.uid)
+            node_name = self._forced.get(pod.key) or decision.node or ""
+            self.handlers.put(self._stored(bound(self.cluster, pod, node_name)))
+        else:
+            self._refuse(item, decision)
+
+    def _refuse(self, item: QueuedPodInfo, decision: Decision) -> None:
+        pod = self.pods[item.pod_info.pod.key]
+        self.queue.add_unschedulable_if_not_present(
+            item,
+            unschedulable_plugins=decision.unschedulable_plugins,
+            pending_plugins=decision.pending_plugins,
+            pod=self.cluster.info(pod),
+            message=decision.message,
+        )
+        self.queue.nominator.add(pod, decision.nominated_node)
+        changed = copy(pod)
+        changed.status = copy(pod.status)
+        if decision.nominated_node is not None:
+            changed.status.nominated_node_name = decision.nominated_node
+        self.handlers.put(self._stored(changed))
+        for victim in decision.victims:
+            lingering = self._lingering.get(victim.uid)
+            if lingering is not None:
+                self.handlers.put(from_plain(Pod, lingering))
+            elif victim.pod.key in self.pods:
+                self.handlers.delete(self.pods[victim.pod.key])
+
+    def _stored(self, pod: Pod) -> Pod:
+        """The pod as the API server would store it: with a resource version of its own."""
+        self._writes += 1
+        stored = copy(pod)
+        stored.metadata = copy(pod.metadata)
+        stored.metadata.resource_version += f"-{self._writes}"
+        return stored
 
 
 class Replay:
@@ -48,7 +242,7 @@ class Replay:
         features: Features | None = None,
     ) -> None:
         features = features or features_of(case)
-        self.cluster = Cluster()
+        self.cluster = ClusterState()
         self.nominations = Nominations()
         self.clock = VirtualClock(latest_time(case.get("objects", ())))
         # Pods came one at a time, except where quick succession is what the family is about.

@@ -14,35 +14,33 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 
+from mooring.api.clock import Clock
 from mooring.api.core import Pod
-from mooring.client.informer import InformerSet
-from mooring.client.rest import RestClient
-from mooring.clock import Clock
-from mooring.config.features import DEFAULT_FEATURES
-from mooring.config.load import config_from_dict
-from mooring.config.types import KubeSchedulerConfiguration
+from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.server import ControlPlane
-from mooring.engine.in_tree import in_tree_registry
-from mooring.errors import ApiError, InputError, MooringError
-from mooring.framework.registry import Registry
-from mooring.loading.plugins import load_plugins
-from mooring.observe.events import EventRecorder, Recorder
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.observe.observer import SchedulerObserver
-from mooring.scheduler.assembly import Options as SchedulerOptions
-from mooring.scheduler.assembly import Scheduler, Writer
-from mooring.scheduler.dump import queue_content
-from mooring.scheduler.informers import connect, kinds_for
-from mooring.scheduler.writer import ApiWriter
-from mooring.sim.backend import Backend
-from mooring.sim.in_process import InProcessClient
+from mooring.core.config.features import DEFAULT_FEATURES
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.plugin_loading import load_plugins
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.framework.registry import Registry
+from mooring.live.control import queue_content
+from mooring.live.events import EventRecorder, Recorder
+from mooring.live.informers import connect, kinds_for
+from mooring.live.metrics import SchedulerMetrics
+from mooring.live.observer import SchedulerObserver
+from mooring.live.scheduler import Scheduler, SchedulerOptions, Writer
+from mooring.live.writer import ApiWriter
+from mooring.net.informer import InformerSet
+from mooring.net.rest import RestClient
+from mooring.sim.backend import Backend, InProcessClient
 from mooring.sim.narrated import Narration, StoreFeed, Told
 from mooring.sim.narration import NORMAL, Narrator
-from mooring.sim.parameters import with_seed
 from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.sim.step_fields import with_seed
 from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 
 SYNC_TIMEOUT_S = 30.0
@@ -50,7 +48,7 @@ LAST_WRITES_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PlaySettings:
     """How to run and tell a story."""
 
     level: int = NORMAL
@@ -83,7 +81,7 @@ MISTAKES = (400, 404, 409, 422)
 """Answers of the API server to a step that names what is not there, is there already, or cannot be."""
 
 
-class Result(msgspec.Struct, frozen=True):
+class PlayResult(msgspec.Struct, frozen=True):
     """How a story ended."""
 
     scenario: str
@@ -123,7 +121,7 @@ class World(ABC):
 
     cluster: ScenarioCluster
 
-    def __init__(self, settings: Settings, scenario: Scenario | None = None) -> None:
+    def __init__(self, settings: PlaySettings, scenario: Scenario | None = None) -> None:
         self._settings = settings
         self._scenario = scenario
         self._stack = contextlib.AsyncExitStack()
@@ -226,7 +224,7 @@ class World(ABC):
         if not task.cancelled():
             task.result()  # it broke by itself: nothing that the story saw since then counts
 
-    async def play(self, scenario: Scenario) -> Result:
+    async def play(self, scenario: Scenario) -> PlayResult:
         """Play a story to its end; an expectation that does not hold ends it."""
         started = self.clock.monotonic()
         failure, is_mistake = "", False
@@ -242,7 +240,7 @@ class World(ABC):
         await self.cluster.stop_workloads()
         await asyncio.sleep(0.01)  # what the last step set off is told, too
         self.narrator.finish()
-        return Result(
+        return PlayResult(
             scenario.name,
             failure,
             is_mistake,
@@ -257,7 +255,7 @@ class EmbeddedWorld(World):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: PlaySettings,
         scenario: Scenario | None = None,
         *,
         listening: Listening | None = None,
@@ -334,21 +332,21 @@ async def feed_by_watching(
         raise ApiError(f"no list of {', '.join(informers.missing())} within {SYNC_TIMEOUT_S:g}s")
 
 
-def run_in_virtual_time(scenario: Scenario, settings: Settings | None = None) -> Result:
+def run_in_virtual_time(scenario: Scenario, settings: PlaySettings | None = None) -> PlayResult:
     """Play a scenario on the embedded control plane, as quickly as it can be computed; the same bytes each time."""
 
-    async def main() -> Result:
-        async with EmbeddedWorld(settings or Settings(), scenario) as world:
+    async def main() -> PlayResult:
+        async with EmbeddedWorld(settings or PlaySettings(), scenario) as world:
             return await world.play(scenario)
 
     return run_virtual(main())
 
 
-def run_in_real_time(scenario: Scenario, settings: Settings | None = None) -> Result:
+def run_in_real_time(scenario: Scenario, settings: PlaySettings | None = None) -> PlayResult:
     """Play a scenario on the embedded control plane, as time passes."""
 
-    async def main() -> Result:
-        async with EmbeddedWorld(settings or Settings(), scenario) as world:
+    async def main() -> PlayResult:
+        async with EmbeddedWorld(settings or PlaySettings(), scenario) as world:
             return await world.play(scenario)
 
     return asyncio.run(main())

@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from mooring.clock import Clock
-from mooring.config.features import Features, check_supported, parse_feature_gates
-from mooring.config.versions import DEFAULT_VERSION, parse_version
+from mooring.api.clock import Clock
+from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.errors import ApiError, InputError, MooringError
-from mooring.framework.extender import Extender
-from mooring.sim.backend import Backend, Object, Ref, kind_named
+from mooring.controlplane.types.objects import Object
+from mooring.core.config.features import Features, check_supported, parse_feature_gates
+from mooring.core.config.versions import DEFAULT_VERSION, parse_version
+from mooring.core.framework.extender import Extender
+from mooring.sim.backend import Backend, Ref, kind_named
 from mooring.sim.objects import documents, node, pod, taint
-from mooring.sim.wanted_pod import WantedPod
-from mooring.sim.workload import Arrival, Setting, Workload
+from mooring.sim.workload import Arrival, Setting, WantedPod, Workload
 
 __all__ = ["ExpectationFailed", "Play", "Scenario", "ScenarioCluster", "documents", "node", "pod", "taint"]
 

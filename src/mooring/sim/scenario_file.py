@@ -26,26 +26,34 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
+from mooring.api.errors import InputError, MooringError, ParseError
 from mooring.api.pod_templates import is_workload
+from mooring.api.text import hint
 from mooring.api.times import parse_time
 from mooring.api.well_known import ZONE
-from mooring.config.versions import DEFAULT_VERSION
-from mooring.errors import InputError, MooringError, ParseError
-from mooring.importing.imported import Imported
-from mooring.loading.source_file import load_module
-from mooring.meant import hint
-from mooring.record.named import file_and_time
-from mooring.sim.admissible import check_workload
+from mooring.core.config.plugin_loading import load_module
+from mooring.core.config.versions import DEFAULT_VERSION
+from mooring.record.reader import file_and_time
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
 from mooring.sim.generator import Generated
 from mooring.sim.imported_story import ImportStep, cluster_of, workload_of
+from mooring.sim.imports.imported import Imported
 from mooring.sim.node_group import NodeGroup
-from mooring.sim.node_table import nodes_of_table
-from mooring.sim.parameters import SEED, parameter_values, substituted
-from mooring.sim.rows import Row
+from mooring.sim.objects import check_workload
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
-from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
+from mooring.sim.step_fields import (
+    SEED,
+    described,
+    fields_of,
+    mapping,
+    parameter_values,
+    seconds,
+    substituted,
+    texts,
+    whole_number,
+)
+from mooring.sim.tables import Row, nodes_of_table
 from mooring.sim.workload import TRACE_FIELDS, Trace, Workload
 
 MAX_NODES = 10_000

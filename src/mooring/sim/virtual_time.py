@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
-from mooring.errors import MooringError
+from mooring.api.errors import MooringError
 
 T = TypeVar("T")
 
@@ -233,7 +233,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """A loop's time as a :class:`mooring.clock.Clock`: virtual in a virtual loop, the machine's otherwise."""
+    """A loop's time as a :class:`mooring.api.clock.Clock`: virtual in a virtual loop, the machine's otherwise."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, starts_at: float = EPOCH_S) -> None:
         """``starts_at`` is what second 0 of a virtual loop is, in seconds since 1970."""

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
-from mooring.errors import InputError, MooringError
-from mooring.queue.history import History
-from mooring.sim.pod_shape import FIELDS, SIMPLE, Admit, PodShape
-from mooring.sim.rows import Fill, Row, Table, columns_in, filler
+from mooring.api.errors import InputError, MooringError
+from mooring.controlplane.types.objects import Object
+from mooring.core.queue.queued_pod import History
+from mooring.sim.imports.imported import Imported, ImportedArrival, Omissions
 from mooring.sim.step_fields import MAX_SECONDS, mapping, seconds, truth
+from mooring.sim.tables import (
+    FIELDS,
+    SIMPLE,
+    SIMPLE_NODE_FIELDS,
+    Admit,
+    Fill,
+    Row,
+    TracePodShape,
+    TraceTable,
+    column_names,
+    columns_in,
+    filler,
+    nodes_of_table,
+)
 
 TIMES = {"at", "every", "run", "recreate"}
 _TIMES_EXPECTED = f"expected seconds from 0 to {MAX_SECONDS:.0f}, which is ten years"
@@ -72,7 +87,7 @@ class Trace:
     """
 
     def __init__(self, fields: dict[str, Any], path: Path, arrange: Callable[..., Iterable[Row]] | None = None) -> None:
-        self._table = table = Table.open(path)
+        self._table = table = TraceTable.open(path)
         self._arrange = arrange
         if "at" in fields and "every" in fields:
             raise InputError("at and every exclude each other; give one of them")
@@ -87,7 +102,7 @@ class Trace:
         self._at = None if times["at"] is None else filler(str(times["at"]))
         self._run = None if times["run"] is None else filler(str(times["run"]))
         self._recreate = truth(times["recreate"], "recreate")
-        self._shape = PodShape(fields, default_name=f"{path.name.partition('.')[0].lower()}-{{i}}")
+        self._shape = TracePodShape(fields, default_name=f"{path.name.partition('.')[0].lower()}-{{i}}")
         if arrange is None:
             table.check(columns_in(str(times["at"])) | columns_in(str(times["run"])), "at or run")
             table.check(sorted(self._shape.columns), "the workload")
@@ -138,3 +153,118 @@ class Trace:
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
         return found
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a story expects of a pod, and how the pod differs from it.
+
+
+class WantedPod(msgspec.Struct, frozen=True):
+    """What is expected of a pod."""
+
+    nodes: list[str] | None
+    phase: str | None
+    pending: str | bool | None
+    nominated: str | None
+
+    def compare(self, pod: Object | None) -> str:
+        """Why the pod is not as wanted; nothing if it is."""
+        if pod is None:
+            return "it does not exist"
+        status = pod.get("status") or {}
+        node = pod["spec"].get("nodeName", "")
+        message = why_pending(status)
+        if self.nodes is not None and node not in self.nodes:
+            return f"it is on {node}" if node else f"it has no node: {message or 'it was not tried yet'}"
+        if self.phase is not None and status.get("phase") != self.phase:
+            return f"it is {status.get('phase')}"
+        if self.pending and node:
+            return f"it is on {node}"
+        if self.pending is False and not node:
+            return f"it has no node: {message}"
+        if isinstance(self.pending, str) and self.pending not in message:
+            return f"it says {message!r}" if message else "it does not say why it waits"
+        if self.pending is True and not message:
+            return "it was not tried yet"
+        if self.nominated is not None and status.get("nominatedNodeName", "") != self.nominated:
+            return f"its nominated node is {status.get('nominatedNodeName') or 'none'}"
+        return ""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.nodes is not None:
+            parts.append("has no node" if self.nodes == [""] else "is on " + " or ".join(self.nodes))
+        if self.phase is not None:
+            parts.append(f"is {self.phase}")
+        if self.pending is True:
+            parts.append("is pending")
+        elif self.pending:
+            parts.append(f'is pending because "{self.pending}"')
+        if self.nominated is not None:
+            parts.append(f"is nominated to {self.nominated or 'no node'}")
+        return " and ".join(parts) or "exists"
+
+
+def why_pending(status: Mapping[str, Any]) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables of nodes and of pods as an import: CSV files that the steps ``nodes`` and ``workload`` need no fields for.
+
+_OPENB = {"sn", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
+_OF_NODES = (*SIMPLE_NODE_FIELDS, "labels.", "capacity.")
+_OF_PODS = (*SIMPLE, "at", "run", "labels.", "requests.")
+
+
+def is_own_table(name: str) -> bool:
+    """Whether a file is a CSV table with columns that are named as the fields of nodes or pods."""
+    if not name.endswith((".csv", ".csv.gz")) or not Path(name).is_file():
+        return False
+    try:
+        columns = column_names(Path(name))
+    except InputError:
+        return False  # whoever reads it says what is wrong with it
+    return not _OPENB.intersection(columns) and any(_is_field(column, (*_OF_NODES, *_OF_PODS)) for column in columns)
+
+
+def import_table(path: Path) -> Imported:
+    """The nodes of a table, or its pods at their times."""
+    columns = TraceTable.open(path).columns
+    is_of_pods = any(_is_field(column, _OF_PODS) and not _is_field(column, _OF_NODES) for column in columns)
+    fields = _OF_PODS if is_of_pods else _OF_NODES
+    omissions = Omissions()
+    for column in columns:
+        if not _is_field(column, fields):
+            omissions.add(f"column {column!r}: no field has this name; in a story, fields can name columns", 0)
+    if is_of_pods:
+        return Imported("table of pods", arrivals=_arrivals(path, columns), not_simulated=omissions.lines())
+    nodes = [from_plain(Node, each) for each in nodes_of_table({"csv": str(path)}, path)]
+    return Imported("table of nodes", objects=list(nodes), not_simulated=omissions.lines())
+
+
+def _arrivals(path: Path, columns: list[str]) -> list[ImportedArrival]:
+    if "at" not in columns:
+        raise InputError(
+            f"{path}, line 1: no column 'at'; expected the time at which each pod comes, "
+            f"or a story with the step workload: {{csv: {path.name}, every: 1s}}"
+        )
+    # The story that plays the import admits its pods: only there the classes of priorities are known.
+    rows = Trace({}, path).arrivals(Setting(0, (), lambda pod: None))
+    arrivals: list[ImportedArrival] = []
+    before_s = 0.0
+    for each in rows:
+        problem = each.problem_after(before_s)
+        if problem:
+            rows.throw(InputError(problem))  # it knows the line
+        arrivals.append(ImportedArrival(each.at_s, each.pod, each.run_s))
+        before_s = each.at_s
+    return arrivals
+
+
+def _is_field(column: str, fields: tuple[str, ...]) -> bool:
+    """Whether a column fills in one of these fields; one that ends in a dot is a mapping."""
+    return any(column == field or (field.endswith(".") and column.startswith(field)) for field in fields)

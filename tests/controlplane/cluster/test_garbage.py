@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS, EVENTS
 from mooring.controlplane.registry.verbs import Api
-from mooring.controlplane.storage.store import Entry, Store
+from mooring.controlplane.storage.store import Store, StoredEntry
 
 
 class Yard:
@@ -25,8 +25,8 @@ class Yard:
             self.garbage.start()
 
     def make(
-        self, name: str, *owners: Entry, namespace: str = "default", blocks: bool = True, **metadata: Any
-    ) -> Entry:
+        self, name: str, *owners: StoredEntry, namespace: str = "default", blocks: bool = True, **metadata: Any
+    ) -> StoredEntry:
         references = [
             {"apiVersion": "v1", "kind": o.kind.kind, "name": o.name, "uid": o.uid, "blockOwnerDeletion": blocks}
             for o in owners

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.clock import VirtualClock
-from mooring.controlplane.cluster.timers import DiscreteTimers
+from mooring.api.clock import VirtualClock
+from mooring.controlplane.cluster.api import DiscreteTimers
 
 
 def test_timers_ring_in_order_at_their_time() -> None:

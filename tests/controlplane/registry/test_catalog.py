@@ -6,8 +6,9 @@ import pkgutil
 
 import pytest
 
-from mooring.controlplane.registry import catalog, groups
+from mooring.controlplane.registry import catalog
 from mooring.controlplane.registry.catalog import KINDS, by_group_kind, by_path, by_resource
+from mooring.controlplane.registry.groups import __path__
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
 
@@ -15,7 +16,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resour
 
 
 def test_every_module_of_the_groups_is_in_the_catalogue() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(groups.__path__)}
+    modules = {module.name for module in pkgutil.iter_modules(__path__)}
     assert {module.__name__.rpartition(".")[2] for module in catalog.GROUPS} == modules
 
 

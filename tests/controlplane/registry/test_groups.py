@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.registry.groups.storage import STORAGE_CLASSES
 from mooring.controlplane.registry.verbs import Api

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
 from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
 from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES

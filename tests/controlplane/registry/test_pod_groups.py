@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, by_resource
 from mooring.controlplane.registry.verbs import Api
-from mooring.controlplane.serving.table import columns_of
+from mooring.controlplane.serving.listing import columns_of
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.status import StatusError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.cluster.garbage import expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.registry.pod_defaults import qos_class

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
 from mooring.controlplane.registry.groups import events as events_group
 from mooring.controlplane.registry.groups.apps import DEPLOYMENTS

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from mooring.api.errors import InputError, UsageError
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import Access, User, read_token_file, write_kubeconfig
+from mooring.controlplane.serving.access import Access, ApiUser, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.rbac import Rbac
-from mooring.errors import InputError, UsageError
 
 from ..conftest import Http, connected, make_node, make_pod
 
@@ -42,8 +42,8 @@ def test_tokens_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
     path.write_text('# comment\nabc,ann,1,"dev,ops"\n\ndef,bob,2\n')
     assert read_token_file(path) == {
-        "abc": User("ann", "1", ("dev", "ops", "system:authenticated")),
-        "def": User("bob", "2", ("system:authenticated",)),
+        "abc": ApiUser("ann", "1", ("dev", "ops", "system:authenticated")),
+        "def": ApiUser("bob", "2", ("system:authenticated",)),
     }
     path.write_text("abc,ann\n")
     with pytest.raises(InputError, match=r"tokens.csv:1: expected token,user,uid"):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mooring.controlplane.registry.catalog import KINDS, NODES, PODS
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.requests import Request
-from mooring.controlplane.serving.watching import WatchStream
+from mooring.controlplane.serving.listing import WatchStream
+from mooring.controlplane.serving.requests import ApiRequest
 
 from ..conftest import Http, make_node, make_pod
 
@@ -269,7 +269,7 @@ async def _ask(requests: list[tuple[str, str, dict[str, str], bytes]]) -> None:
     plane.api.create(PODS, "default", make_pod())
     for method, target, headers, body in requests:
         sent = {"Authorization": f"Bearer {plane.token}", **headers}
-        reply = await plane.handlers.answer(Request(method, target, sent, body))
+        reply = await plane.handlers.answer(ApiRequest(method, target, sent, body))
         if isinstance(reply, WatchStream):
             reply.close()
             continue

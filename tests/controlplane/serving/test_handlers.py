@@ -10,9 +10,9 @@ import pytest
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import User
-from mooring.controlplane.serving.requests import Reply, Request
-from mooring.controlplane.serving.watching import WatchStream
+from mooring.controlplane.serving.access import ApiUser
+from mooring.controlplane.serving.listing import WatchStream
+from mooring.controlplane.serving.requests import ApiRequest, Reply
 
 from ..conftest import make_node, make_pod
 
@@ -30,7 +30,7 @@ class Desk:
     ) -> Reply:
         body = b"" if obj is None else obj if isinstance(obj, bytes) else json.dumps(obj).encode()
         sent = {"Authorization": f"Bearer {self.plane.token}", "Content-Type": kind, **headers}
-        answer = await self.plane.handlers.answer(Request(method, target, sent, body))
+        answer = await self.plane.handlers.answer(ApiRequest(method, target, sent, body))
         assert isinstance(answer, Reply)
         return answer
 
@@ -238,7 +238,7 @@ async def test_all_of_discovery_at_once(desk: Desk) -> None:
 async def test_a_watch_is_a_stream(desk: Desk) -> None:
     headers = {"Authorization": f"Bearer {desk.plane.token}"}
     for target in (f"{PATH}?watch=1", f"{PATH}?watch=true", "/api/v1/watch/namespaces/default/pods"):
-        stream = await desk.plane.handlers.answer(Request("GET", target, headers))
+        stream = await desk.plane.handlers.answer(ApiRequest("GET", target, headers))
         assert isinstance(stream, WatchStream)
         assert b'"ADDED"' in await stream.read()
         stream.close()
@@ -285,7 +285,7 @@ async def test_rules_are_said_to_be_incomplete_where_there_is_an_authoriser() ->
 
 async def test_who_one_is_comes_with_uid_and_groups() -> None:
     desk = Desk()
-    desk.plane.access.add({"t": User("ann", "42", ("dev",))})
+    desk.plane.access.add({"t": ApiUser("ann", "42", ("dev",))})
     target = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     _, review = await desk.ask("POST", target, {}, Authorization="Bearer t")
     assert review["status"]["userInfo"] == {"username": "ann", "uid": "42", "groups": ["dev"]}
@@ -303,5 +303,5 @@ async def test_a_bug_is_a_500_without_details(desk: Desk, monkeypatch: pytest.Mo
 async def test_issued_tokens_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.controlplane.serving.access.MAX_ISSUED", 2)
     access = Desk().plane.access
-    tokens = [access.issue(User(f"u{i}")) for i in range(3)]
+    tokens = [access.issue(ApiUser(f"u{i}")) for i in range(3)]
     assert [access.user_of(token) is not None for token in tokens] == [False, True, True]

@@ -11,9 +11,9 @@ from mooring.controlplane.registry.groups import rbac
 from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import User
+from mooring.controlplane.serving.access import ApiUser
 from mooring.controlplane.serving.rbac import Rbac, not_covered
-from mooring.controlplane.serving.requests import Reply, Request
+from mooring.controlplane.serving.requests import ApiRequest, Reply
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
 
@@ -32,7 +32,7 @@ class Office:
 
     def __init__(self, *rules: Object) -> None:
         self.plane = ControlPlane(use_tls=False, authorizer=Rbac)
-        self.plane.access.add({"abc": User("ann", groups=("dev",))})
+        self.plane.access.add({"abc": ApiUser("ann", groups=("dev",))})
         api = self.plane.api
         api.create(rbac.CLUSTER_ROLES, "", {"metadata": {"name": "held"}, "rules": list(rules)})
         subject = {"kind": "User", "name": "ann"}
@@ -51,7 +51,7 @@ class Office:
         self, method: str, target: str, obj: Any, kind: str = "application/json", token: str = "abc"
     ) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
-        reply = await self.plane.handlers.answer(Request(method, target, headers, msgspec.json.encode(obj)))
+        reply = await self.plane.handlers.answer(ApiRequest(method, target, headers, msgspec.json.encode(obj)))
         assert isinstance(reply, Reply)
         return reply.code, msgspec.json.decode(reply.body).get("message", "")
 

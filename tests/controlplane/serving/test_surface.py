@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry.catalog import KINDS, PODS, STORED, group_versions
-from mooring.controlplane.registry.columns import columns_of
-from mooring.controlplane.registry.pod_columns import pod_ready, pod_status
+from mooring.controlplane.registry.columns import columns_of, pod_ready, pod_status
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery, openapi
 from mooring.controlplane.types import schema

@@ -14,7 +14,7 @@ import pytest
 
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.storage.hub import Hub, Match
 
 from ..conftest import Http, connected, make_node, make_pod, until
@@ -246,20 +246,20 @@ async def test_stopping_ends_watches() -> None:
 @pytest.mark.parametrize(
     ("rule", "code"),
     [
-        pytest.param(Rule("error", method="POST", path="/pods$", code=500), 500, id="an error"),
-        pytest.param(Rule("throttle", method="POST", path="/pods$"), 429, id="too many requests"),
-        pytest.param(Rule("gone", method="POST", path="/pods$"), 410, id="gone"),
-        pytest.param(Rule("delay", method="POST", path="/pods$"), 201, id="a delay of nothing"),
+        pytest.param(FaultRule("error", method="POST", path="/pods$", code=500), 500, id="an error"),
+        pytest.param(FaultRule("throttle", method="POST", path="/pods$"), 429, id="too many requests"),
+        pytest.param(FaultRule("gone", method="POST", path="/pods$"), 410, id="gone"),
+        pytest.param(FaultRule("delay", method="POST", path="/pods$"), 201, id="a delay of nothing"),
     ],
 )
-async def test_injected_faults_hit_once(rule: Rule, code: int) -> None:
+async def test_injected_faults_hit_once(rule: FaultRule, code: int) -> None:
     async with connected(faults=Faults([rule])) as (_, http):
         assert (await http("POST", "/api/v1/namespaces/default/pods", make_pod("a")))[0] == code
         assert (await http("POST", "/api/v1/namespaces/default/pods", make_pod("b")))[0] == 201
 
 
 async def test_injected_drop_cuts_the_connection() -> None:
-    async with connected(faults=Faults([Rule("drop", path="/nodes")])) as (_, http):
+    async with connected(faults=Faults([FaultRule("drop", path="/nodes")])) as (_, http):
         with pytest.raises(aiohttp.ClientConnectionError):
             await http("POST", "/api/v1/nodes", make_node())
         assert (await http("GET", "/api/v1/nodes"))[1]["items"] == []
@@ -273,7 +273,7 @@ async def test_injected_drop_cuts_the_connection() -> None:
     ],
 )
 async def test_injected_watch_faults(action: str, want: list[tuple[str, str]]) -> None:
-    faults = Faults([Rule(action, path="pods", on_watch=True)])
+    faults = Faults([FaultRule(action, path="pods", on_watch=True)])
     async with connected(faults=faults) as (plane, http), watch(http, "") as stream:
         plane.api.create(PODS, "default", make_pod("a"))
         assert [await stream.short() for _ in want] == want

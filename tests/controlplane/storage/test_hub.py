@@ -12,7 +12,7 @@ from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage import hub as hub_module
 from mooring.controlplane.storage.hub import Hub, Match, Watcher, translate
 from mooring.controlplane.storage.selectors import parse_fields, parse_labels
-from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Entry, Event, Store
+from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Event, Store, StoredEntry
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.virtual_time import run_virtual
 
@@ -21,8 +21,8 @@ def pod(name: str = "p", **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels}, "spec": {}}
 
 
-def entry(**labels: str) -> Entry:
-    return Entry(PODS, "default/p", 1, pod(**labels))
+def entry(**labels: str) -> StoredEntry:
+    return StoredEntry(PODS, "default/p", 1, pod(**labels))
 
 
 IN, OUT = entry(app="web"), entry(app="db")
@@ -42,7 +42,7 @@ WEB = Match(labels=parse_labels("app=web"))
         pytest.param(DELETED, OUT, OUT, "", id="one that was out and is gone"),
     ],
 )
-def test_what_an_event_is_to_a_selection(type_: str, now: Entry, before: Entry | None, want: str) -> None:
+def test_what_an_event_is_to_a_selection(type_: str, now: StoredEntry, before: StoredEntry | None, want: str) -> None:
     assert translate(Event(type_, now, before, {}), WEB) == want
 
 

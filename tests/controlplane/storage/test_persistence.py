@@ -14,10 +14,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from mooring.api.errors import UsageError
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.types.status import StatusError
-from mooring.errors import UsageError
 
 from ..conftest import Http, connected, make_node, make_pod
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from mooring.controlplane.registry.catalog import PODS
-from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
+from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 from mooring.controlplane.types.status import StatusError
 
 NAMES = st.sampled_from(["a", "b", "c", "c-d"])
@@ -35,7 +35,7 @@ def pod(namespace: str, name: str, node: str, owners: list[str]) -> dict[str, An
 class StoreMachine(RuleBasedStateMachine):
     """Every view of the store (get, pages, indexes, history, subscribers) tells the same story as the model."""
 
-    entries: Bundle[Entry] = Bundle("entries")
+    entries: Bundle[StoredEntry] = Bundle("entries")
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
         return entry
 
     @rule(target=entries, entry=consumes(entries), node=NODES, owners=OWNERS)
-    def update(self, entry: Entry, node: str, owners: list[str]) -> Any:
+    def update(self, entry: StoredEntry, node: str, owners: list[str]) -> Any:
         namespace, name = entry.key.split("/")
         obj = pod(namespace, name, node, owners)
         if self.store.entry(PODS, entry.key) is not entry:
@@ -89,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
         return updated
 
     @rule(entry=consumes(entries))
-    def delete(self, entry: Entry) -> None:
+    def delete(self, entry: StoredEntry) -> None:
         if self.store.entry(PODS, entry.key) is not entry:
             with pytest.raises(StatusError):
                 self.store.delete(PODS, entry)

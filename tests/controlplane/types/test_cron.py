@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from mooring.api.errors import ParseError
 from mooring.controlplane.types.cron import parse_schedule
-from mooring.errors import ParseError
 
 
 def _next(schedule: str, after: str, zone: str = "") -> str:

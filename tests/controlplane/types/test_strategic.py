@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.controlplane.types import strategic
+from mooring.controlplane.types.patch import merge
 from mooring.controlplane.types.status import StatusError
 
 POD = "core.v1.Pod"
 
 
 def merged(original: dict[str, Any], change: dict[str, Any], type_name: str = POD) -> dict[str, Any]:
-    return strategic.merge(type_name, copy.deepcopy(original), copy.deepcopy(change))
+    return merge(type_name, copy.deepcopy(original), copy.deepcopy(change))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mooring.errors import MooringError
-from mooring.metrics import HistogramChild, exponential_buckets
+from mooring.api.errors import MooringError
+from mooring.net.prometheus import HistogramChild, exponential_buckets
 
 SCHEDULED, ATTEMPTED = "Scheduled", "Attempted"
 WINDOW_S = 1.0
@@ -202,7 +202,7 @@ def _high_water_mib(pid: str) -> float:
 
 
 class SchedulerMeters(Protocol):
-    """What a scheduler in this process counts; see ``mooring.scheduler.meters.Meters``."""
+    """What a scheduler in this process counts; see ``mooring.live.meters.Meters``."""
 
     algorithm: Callable[[float], None]
     metrics: Any

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
-from mooring.config.duration import parse_duration
-from mooring.config.load import read_file
-from mooring.errors import InputError, UsageError
-from mooring.meant import hint
+from mooring.api.errors import InputError, UsageError
+from mooring.api.text import hint
+from mooring.core.config.decode import parse_duration
+from mooring.core.config.load import read_file
 
 FILE_NAME = "performance-config.yaml"
 
@@ -92,7 +92,7 @@ _WORKLOAD_FIELDS = frozenset(("name", "params", "featureGates", "labels", "thres
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WorkloadStep:
     """One step with its parameters taken from the workload; ``index`` is its position, which names its namespace."""
 
     opcode: str
@@ -109,7 +109,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class PerfWorkload:
     """A test case with the numbers to run it with."""
 
     case: str
@@ -119,7 +119,7 @@ class Workload:
     labels: frozenset[str]
     threshold: float | None
     feature_gates: Mapping[str, bool]
-    steps: tuple[Step, ...]
+    steps: tuple[WorkloadStep, ...]
     default_pod_template: Path | None = None
     scheduler_config: Path | None = None
 
@@ -133,10 +133,10 @@ class Definitions:
     """All workloads of a directory, in the order of its files."""
 
     directory: Path
-    workloads: tuple[Workload, ...]
+    workloads: tuple[PerfWorkload, ...]
     files: tuple[Path, ...] = field(default=())
 
-    def select(self, names: Sequence[str] = (), labels: Sequence[str] = ()) -> list[Workload]:
+    def select(self, names: Sequence[str] = (), labels: Sequence[str] = ()) -> list[PerfWorkload]:
         """Workloads by ``CASE`` or ``CASE/WORKLOAD`` (with ``*``), kept if they carry the labels.
 
         Each of ``labels`` is a list like ``performance,-short``: all of it must hold. Any of several lists is enough.
@@ -152,12 +152,12 @@ class Definitions:
         return chosen
 
 
-def _is_named(workload: Workload, pattern: str) -> bool:
+def _is_named(workload: PerfWorkload, pattern: str) -> bool:
     case, slash, name = pattern.partition("/")
     return fnmatch.fnmatchcase(workload.case, case) and (not slash or fnmatch.fnmatchcase(workload.name, name))
 
 
-def _has_labels(workload: Workload, wanted: str) -> bool:
+def _has_labels(workload: PerfWorkload, wanted: str) -> bool:
     words = [word.strip() for word in wanted.split(",") if word.strip()]
     return all(
         word[1:] not in workload.labels if word.startswith("-") else word.lstrip("+") in workload.labels
@@ -172,17 +172,17 @@ def load(directory: Path) -> Definitions:
     files = tuple(sorted(directory.rglob(FILE_NAME)))
     if not files:
         raise UsageError(f"{directory}: no {FILE_NAME} in or below it")
-    workloads: list[Workload] = []
+    workloads: list[PerfWorkload] = []
     for path in files:
         workloads += load_file(path, topic="/".join(path.parent.relative_to(directory).parts))
     return Definitions(directory, tuple(workloads), files)
 
 
-def load_file(path: Path, topic: str = "") -> list[Workload]:
+def load_file(path: Path, topic: str = "") -> list[PerfWorkload]:
     cases = yaml.load(read_file(path), str(path))
     if not isinstance(cases, list):
         raise InputError(f"{path}: expected a list of test cases")
-    workloads: list[Workload] = []
+    workloads: list[PerfWorkload] = []
     for i, case in enumerate(cases):
         if not isinstance(case, dict):
             raise InputError(f"{path}: [{i}]: expected a test case with name, workloadTemplate and workloads")
@@ -199,13 +199,13 @@ class _Case:
             raise InputError(self._at)
         _only(self._at, case, _CASE_FIELDS)
 
-    def workloads(self) -> list[Workload]:
+    def workloads(self) -> list[PerfWorkload]:
         steps, workloads = self._case.get("workloadTemplate"), self._case.get("workloads")
         if not isinstance(steps, list) or not isinstance(workloads, list):
             raise InputError(f"{self._at}: workloadTemplate and workloads are lists")
         return [self._workload(steps, workload) for workload in workloads]
 
-    def _workload(self, steps: list[Any], workload: Any) -> Workload:
+    def _workload(self, steps: list[Any], workload: Any) -> PerfWorkload:
         if not isinstance(workload, dict) or not workload.get("name"):
             raise InputError(f"{self._at}: a workload has a name and params")
         name = str(workload["name"])
@@ -213,7 +213,7 @@ class _Case:
         _only(at, workload, _WORKLOAD_FIELDS)
         params = workload.get("params") or {}
         default_pod, config = self._case.get("defaultPodTemplatePath"), self._case.get("schedulerConfigPath")
-        return Workload(
+        return PerfWorkload(
             case=self._name,
             name=name,
             topic=self._topic,
@@ -233,10 +233,10 @@ class _Steps:
     def __init__(self, path: Path, params: Mapping[str, Any], at: str) -> None:
         self._path, self._params, self._at = path, params, at
 
-    def read(self, steps: Iterable[Any]) -> list[Step]:
+    def read(self, steps: Iterable[Any]) -> list[WorkloadStep]:
         return [self.step(step, i, f"{self._at}: workloadTemplate[{i}]") for i, step in enumerate(steps)]
 
-    def step(self, raw: Any, index: int, where: str) -> Step:
+    def step(self, raw: Any, index: int, where: str) -> WorkloadStep:
         if not isinstance(raw, dict) or raw.get("opcode") not in OPCODES:
             found = raw.get("opcode") if isinstance(raw, dict) else raw
             raise InputError(f"{where}.opcode: expected one of {', '.join(OPCODES)}, found {found!r}")
@@ -258,7 +258,7 @@ class _Steps:
         for (of, name), choices in _CHOICES.items():
             if of == opcode and name in values and values[name] not in choices:
                 raise InputError(f"{where}.{name}: expected {' or '.join(choices)}, found {values[name]!r}")
-        return Step(opcode, index, values, where)
+        return WorkloadStep(opcode, index, values, where)
 
     def _param(self, reference: Any, where: str) -> Any:
         name = str(reference)
@@ -295,17 +295,17 @@ class _Steps:
         return value
 
 
-def _unrolled(steps: Iterable[Step]) -> list[Step]:
+def _unrolled(steps: Iterable[WorkloadStep]) -> list[WorkloadStep]:
     """Put the createPods of every createPodSets in its place; positions count afterwards."""
-    found: list[Step] = []
+    found: list[WorkloadStep] = []
     for step in steps:
         if step.opcode != "createPodSets":
-            found.append(Step(step.opcode, len(found), step.values, step.where))
+            found.append(WorkloadStep(step.opcode, len(found), step.values, step.where))
             continue
-        inner: Step = step.values["createPodsOp"]
+        inner: WorkloadStep = step.values["createPodsOp"]
         for i in range(step.values["count"]):
             values = {**inner.values, "namespace": f"{step.values['namespacePrefix']}-{i}"}
-            found.append(Step(inner.opcode, len(found), values, step.where))
+            found.append(WorkloadStep(inner.opcode, len(found), values, step.where))
     return found
 
 

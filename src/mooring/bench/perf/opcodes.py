@@ -14,16 +14,15 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.errors import ApiError, InputError
 from mooring.bench.perf.collect import ATTEMPTED, SCHEDULED, Collector, PodBoard, PodRecord, WorkloadFailed
-from mooring.bench.perf.definitions import Step, Workload
-from mooring.bench.perf.objects import NOW, New, list_objects, many, object_path
+from mooring.bench.perf.definitions import PerfWorkload, WorkloadStep
 from mooring.bench.perf.targets import CONNECTIONS, Target
-from mooring.bench.perf.templates import Object, Template, kind_of
-from mooring.client.errors import NotFound
-from mooring.client.rest import MERGE_PATCH
+from mooring.bench.perf.templates import NOW, New, Object, Template, kind_of, list_objects, many, object_path
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import ApiError, InputError
+from mooring.net.errors import NotFound
+from mooring.net.rest import MERGE_PATCH
 
 CSI_NODES = by_resource("csinodes.storage.k8s.io")
 VOLUMES = by_resource("persistentvolumes")
@@ -69,7 +68,7 @@ class Executor:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: PerfWorkload,
         target: Target,
         new_collector: Callable[[str, Callable[[PodRecord], bool]], Collector],
         *,
@@ -91,7 +90,7 @@ class Executor:
         self._nodes = 0
         self._running: Collector | None = None
         self._background: list[asyncio.Task[None]] = []
-        self._steps: Mapping[str, Callable[[Step], Coroutine[Any, Any, None]]] = {
+        self._steps: Mapping[str, Callable[[WorkloadStep], Coroutine[Any, Any, None]]] = {
             "createNodes": self._create_nodes,
             "createNamespaces": self._create_namespaces,
             "createPods": self._create_pods,
@@ -181,14 +180,14 @@ class Executor:
 
     # ---- nodes and namespaces ----------------------------------------------------------------------------------
 
-    async def _create_nodes(self, step: Step) -> None:
+    async def _create_nodes(self, step: WorkloadStep) -> None:
         count = step.get("count")
         template = self._template(step.get("nodeTemplatePath"), NODE)
         await self._target.create_all(self._new_nodes(step, template, count))
         self._nodes += count
         await self._settled(self._nodes)
 
-    def _new_nodes(self, step: Step, template: Template, count: int) -> Iterator[New]:
+    def _new_nodes(self, step: WorkloadStep, template: Template, count: int) -> Iterator[New]:
         label = step.get("labelNodePrepareStrategy")
         unique = step.get("uniqueNodeLabelStrategy")
         allocatable = step.get("nodeAllocatableStrategy")
@@ -213,7 +212,7 @@ class Executor:
             if allocatable and allocatable.get("csiNodeAllocatable"):
                 yield New(CSI_NODES, "", _encode(_csi_node(name, allocatable)))
 
-    async def _create_namespaces(self, step: Step) -> None:
+    async def _create_namespaces(self, step: WorkloadStep) -> None:
         count = step.get("count")
         default: Object = {"apiVersion": "v1", "kind": "Namespace"}
         template = self._template(step.get("namespaceTemplatePath"), default)
@@ -226,7 +225,7 @@ class Executor:
 
     # ---- pods --------------------------------------------------------------------------------------------------
 
-    async def _create_pods(self, step: Step) -> None:
+    async def _create_pods(self, step: WorkloadStep) -> None:
         namespace, count = step.namespace, step.get("count")
         await self._namespace(namespace)
         await self._priority(self._pod_template(step))
@@ -245,10 +244,10 @@ class Executor:
         if collector is not None:
             await self._finish(collector)
 
-    def _pod_template(self, step: Step) -> Template:
+    def _pod_template(self, step: WorkloadStep) -> Template:
         return self._template(step.get("podTemplatePath") or self._workload.default_pod_template, POD)
 
-    def _new_pods(self, step: Step, indices: range, count: int) -> Iterator[New]:
+    def _new_pods(self, step: WorkloadStep, indices: range, count: int) -> Iterator[New]:
         namespace, template = step.namespace, self._pod_template(step)
         volume = step.get("persistentVolumeTemplatePath")
         claim = step.get("persistentVolumeClaimTemplatePath")
@@ -263,7 +262,7 @@ class Executor:
             self._board.expect(namespace, name, pod["metadata"].get("labels") or {}, step.index)
             yield New(PODS, namespace, _encode(pod))
 
-    def _alike_pods(self, step: Step, template: Template, indices: range) -> Iterator[New]:
+    def _alike_pods(self, step: WorkloadStep, template: Template, indices: range) -> Iterator[New]:
         """Pods that differ in their names only are encoded once."""
         pod = _with_class(template.render())
         metadata = pod.setdefault("metadata", {})
@@ -303,7 +302,7 @@ class Executor:
         yield New(VOLUMES, "", _encode(volume))
         yield New(VOLUME_CLAIMS, namespace, _encode(claim))
 
-    async def _steady_state(self, step: Step) -> None:
+    async def _steady_state(self, step: WorkloadStep) -> None:
         """Keep so many pods on their way for a while: one that is bound is deleted and followed by another."""
         bound: asyncio.Queue[PodRecord] = asyncio.Queue()
 
@@ -329,7 +328,7 @@ class Executor:
         finally:
             self._board.on_bound.remove(note)
 
-    async def _delete_pods(self, step: Step) -> None:
+    async def _delete_pods(self, step: WorkloadStep) -> None:
         selector = ",".join(f"{key}={value}" for key, value in (step.get("labelSelector") or {}).items())
         pods = await list_objects(self._target.client, PODS, step.get("namespace"), selector)
         work = self._delete_one_by_one(step, [pod["metadata"]["name"] for pod in pods])
@@ -338,7 +337,7 @@ class Executor:
         else:
             await work
 
-    async def _delete_one_by_one(self, step: Step, names: list[str]) -> None:
+    async def _delete_one_by_one(self, step: WorkloadStep, names: list[str]) -> None:
         pace = _Pace(step.get("deletePodsPerSecond", 0))
         for name in names:
             await pace.next()
@@ -346,7 +345,7 @@ class Executor:
 
     # ---- anything ----------------------------------------------------------------------------------------------
 
-    async def _create_any(self, step: Step) -> None:
+    async def _create_any(self, step: WorkloadStep) -> None:
         count = step.get("count", 1)
         template = self._template(step.get("templatePath"))
         if step.get("namespace"):
@@ -362,7 +361,7 @@ class Executor:
         metadata["name"] = self._name(obj, kind.singular)
         return New(kind, namespace if kind.is_namespaced else "", _encode(_with_class(obj)))
 
-    async def _update_any(self, step: Step) -> None:
+    async def _update_any(self, step: WorkloadStep) -> None:
         count = step.get("count")
         template = self._template(step.get("templatePath"))
         pace = _Pace(step.get("updatePerSecond", 0))
@@ -382,7 +381,7 @@ class Executor:
                 # An API server takes a status through its own door only.
                 await self._target.client.update(object_path(kind, namespace, name, "status"), body)
 
-    async def _churn(self, step: Step) -> None:
+    async def _churn(self, step: WorkloadStep) -> None:
         templates = [self._template(path) for path in step.get("templatePaths")]
         if any(template.kind().is_namespaced for template in templates):
             await self._namespace(step.namespace)
@@ -390,7 +389,7 @@ class Executor:
             await self._priority(template)
         self._spawn(self._keep_churning(step, templates), f"{step.where}: churn")
 
-    async def _keep_churning(self, step: Step, templates: list[Template]) -> None:
+    async def _keep_churning(self, step: WorkloadStep, templates: list[Template]) -> None:
         interval_s = max(0.001, step.get("intervalMilliseconds", 500) / 1000)
         number = step.get("number", 0)
         is_recreating = step.get("mode") == "recreate"
@@ -413,23 +412,23 @@ class Executor:
 
     # ---- waiting and measuring ---------------------------------------------------------------------------------
 
-    async def _barrier(self, step: Step) -> None:
+    async def _barrier(self, step: WorkloadStep) -> None:
         stage = step.get("stageRequirement", SCHEDULED)
         records = self._board.select(step.get("namespaces") or (), step.get("labelSelector") or {})
         assert stage in (SCHEDULED, ATTEMPTED)
         await self._board.wait(records, stage).finished(self._stall_s, f"{step.where}: barrier")
 
-    async def _sleep(self, step: Step) -> None:
+    async def _sleep(self, step: WorkloadStep) -> None:
         await asyncio.sleep(step.get("duration"))
 
-    async def _start_collecting(self, step: Step) -> None:
+    async def _start_collecting(self, step: WorkloadStep) -> None:
         if self._running is not None:
             raise InputError(f"{step.where}: metrics are being collected already")
         namespaces, labels = step.get("namespaces") or (), step.get("labelSelector") or {}
         self._running = self._new_collector(step.get("name", ""), lambda record: record.is_selected(namespaces, labels))
         self._begin(self._running)
 
-    async def _stop_collecting(self, step: Step) -> None:
+    async def _stop_collecting(self, step: WorkloadStep) -> None:
         if self._running is None:
             raise InputError(f"{step.where}: no metrics are being collected")
         await self._finish(self._running)
@@ -446,7 +445,7 @@ class Executor:
 
     # ---- devices -----------------------------------------------------------------------------------------------
 
-    async def _create_resource_driver(self, step: Step) -> None:
+    async def _create_resource_driver(self, step: WorkloadStep) -> None:
         """Publish as many devices on each node as it may hold claims."""
         nodes = await list_objects(self._target.client, NODES, "")
         names = [node["metadata"]["name"] for node in nodes]
@@ -456,7 +455,7 @@ class Executor:
             raise WorkloadFailed(f"{step.where}: no node is called {pattern}")
         await self._target.create_all(_slice(driver, name, step.get("maxClaimsPerNode")) for name in chosen)
 
-    async def _alloc_resource_claims(self, step: Step) -> None:
+    async def _alloc_resource_claims(self, step: WorkloadStep) -> None:
         """Have every claim of a namespace allocated, and leave nothing else: a pod that needs it comes and goes.
 
         A claim controller deallocates a claim when its last pod goes, and reserves it again for a pod whose end it has

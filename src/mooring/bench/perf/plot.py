@@ -3,10 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import escape, quoteattr
 
-from mooring.bench.perf import svg
-from mooring.bench.perf.report import Result
+from mooring.bench.perf.report import PerfResult
+
+# --------------------------------------------------------------------------------------------------------------------
+# The few pieces of SVG that charts and flame graphs are made of.
+
+FONT = "ui-sans-serif, system-ui, sans-serif"
+
+
+def document(width: float, height: float, title: str, body: Iterable[str]) -> str:
+    """A whole picture on a white ground, readable without style sheets."""
+    size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONT}" font-size="12">',
+            f"<title>{escape(title)}</title>",
+            f'<rect width="{number(width)}" height="{number(height)}" fill="#ffffff"/>',
+            *body,
+            "</svg>\n",
+        ]
+    )
+
+
+def number(value: float) -> str:
+    """Short: two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def text(x: float, y: float, content: str, *, anchor: str = "start", size: float = 12, fill: str = "#222222") -> str:
+    return (
+        f'<text x="{number(x)}" y="{number(y)}" text-anchor="{anchor}" font-size="{number(size)}" '
+        f"fill={quoteattr(fill)}>{escape(content)}</text>"
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, stroke: str = "#dddddd", dash: str = "") -> str:
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return (
+        f'<line x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}" '
+        f"stroke={quoteattr(stroke)}{dashes}/>"
+    )
+
+
+def box(x: float, y: float, width: float, height: float, fill: str, title: str = "") -> str:
+    start = (
+        f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}" '
+        f"fill={quoteattr(fill)}"
+    )
+    return f"{start}><title>{escape(title)}</title></rect>" if title else f"{start}/>"
+
+
+def polyline(points: Iterable[tuple[float, float]], stroke: str, dash: str = "") -> str:
+    joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline points="{joined}" fill="none" stroke={quoteattr(stroke)} stroke-width="2"{dashes}/>'
+
+
+def dot(x: float, y: float, fill: str, title: str) -> str:
+    """A mark on a line; its title is shown when the mouse is over it."""
+    where = f'cx="{number(x)}" cy="{number(y)}" r="3"'
+    return f"<circle {where} fill={quoteattr(fill)}><title>{escape(title)}</title></circle>"
+
 
 WIDTH, HEIGHT = 860.0, 420.0
 LEFT, RIGHT, TOP = 64.0, 20.0, 44.0
@@ -14,7 +75,7 @@ LEGEND_ROW = 18.0
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22")
 
 
-def throughput(results: Sequence[Result], subtitle: str = "") -> str:
+def throughput(results: Sequence[PerfResult], subtitle: str = "") -> str:
     """An SVG document. Workloads that failed or bound nothing are left out."""
     shown = [result for result in results if result.throughput.windows]
     seconds = max((len(result.throughput.windows) for result in shown), default=1)
@@ -30,34 +91,34 @@ def throughput(results: Sequence[Result], subtitle: str = "") -> str:
     def y_of(rate: float) -> float:
         return bottom - rate / top_y * (bottom - TOP)
 
-    body = [svg.text(LEFT, 20, "Pods bound per second", size=15)]
+    body = [text(LEFT, 20, "Pods bound per second", size=15)]
     if subtitle:
-        body.append(svg.text(LEFT, 36, subtitle, size=10, fill="#666666"))
+        body.append(text(LEFT, 36, subtitle, size=10, fill="#666666"))
     for i in range(int(top_y / step_y + 0.5) + 1):
         y = y_of(i * step_y)
         body += [
-            svg.line(LEFT, y, WIDTH - RIGHT, y),
-            svg.text(LEFT - 8, y + 4, f"{i * step_y:,.0f}", anchor="end", size=11),
+            line(LEFT, y, WIDTH - RIGHT, y),
+            text(LEFT - 8, y + 4, f"{i * step_y:,.0f}", anchor="end", size=11),
         ]
     for i in range(int(seconds / step_x) + 1):
         x = x_of(i * step_x)
-        body += [svg.line(x, bottom, x, bottom + 4, "#888888"), svg.text(x, bottom + 18, f"{i * step_x:g} s", size=11)]
+        body += [line(x, bottom, x, bottom + 4, "#888888"), text(x, bottom + 18, f"{i * step_x:g} s", size=11)]
     for i, result in enumerate(shown):
         colour = COLOURS[i % len(COLOURS)]
         points = [(x_of(second + 0.5), y_of(rate)) for second, rate in enumerate(result.throughput.windows)]
         if len(points) == 1:
             points = [(x_of(0.0), points[0][1]), (x_of(1.0), points[0][1])]
-        body.append(svg.polyline(points, colour))
+        body.append(polyline(points, colour))
         y = HEIGHT + 6 + i * LEGEND_ROW
         label = f"{result.full_name}: {result.throughput.average:,.0f} pods/s"
         if result.threshold is not None:
             label += f", threshold {result.threshold:g}"
-            body.append(svg.line(LEFT, y_of(result.threshold), WIDTH - RIGHT, y_of(result.threshold), colour, "4 4"))
-        body += [svg.box(LEFT, y - 9, 12, 10, colour), svg.text(LEFT + 18, y, label)]
+            body.append(line(LEFT, y_of(result.threshold), WIDTH - RIGHT, y_of(result.threshold), colour, "4 4"))
+        body += [box(LEFT, y - 9, 12, 10, colour), text(LEFT + 18, y, label)]
     if not shown:
-        body.append(svg.text(WIDTH / 2, HEIGHT / 2, "nothing was bound", anchor="middle"))
+        body.append(text(WIDTH / 2, HEIGHT / 2, "nothing was bound", anchor="middle"))
     height = HEIGHT + 16 + LEGEND_ROW * len(shown)
-    return svg.document(WIDTH, height, "Pods bound per second", body)
+    return document(WIDTH, height, "Pods bound per second", body)
 
 
 def scale(highest: float) -> tuple[float, float]:

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.bench.documents import read_document
+from mooring.api.errors import InputError
+from mooring.api.version import __version__
+from mooring.bench.decisions import read_document
 from mooring.bench.perf.collect import Collector, Latencies, percentile, windows
-from mooring.bench.perf.definitions import Workload
-from mooring.errors import InputError
-from mooring.version import __version__
+from mooring.bench.perf.definitions import PerfWorkload
 
 FORMAT = "mooring-bench-perf/1"
 _PACKAGES = ("numpy", "msgspec", "aiohttp", "uvloop")
@@ -33,7 +33,7 @@ class Throughput:
 
 
 @dataclass(slots=True)
-class Result:
+class PerfResult:
     """One measurement of one workload."""
 
     case: str
@@ -71,23 +71,23 @@ class Result:
         return {**asdict(self), "passed": self.is_passed}
 
     @staticmethod
-    def from_dict(value: Mapping[str, Any]) -> Result:
-        fields = {key: item for key, item in value.items() if key in Result.__slots__}
+    def from_dict(value: Mapping[str, Any]) -> PerfResult:
+        fields = {key: item for key, item in value.items() if key in PerfResult.__slots__}
         fields["throughput"] = Throughput(**fields.get("throughput") or {})
         if fields.get("algorithm_ms"):
             fields["algorithm_ms"] = Latencies(**fields["algorithm_ms"])
         fields["attempts_ms"] = {name: Latencies(**item) for name, item in (fields.get("attempts_ms") or {}).items()}
-        return Result(**fields)
+        return PerfResult(**fields)
 
 
-def blank(workload: Workload, target: str = "") -> Result:
+def blank(workload: PerfWorkload, target: str = "") -> PerfResult:
     """A result before anything was measured."""
-    return Result(
+    return PerfResult(
         workload.case, workload.name, workload.topic, dict(workload.params), target, threshold=workload.threshold
     )
 
 
-def result_of(workload: Workload, collector: Collector, target: str) -> Result:
+def result_of(workload: PerfWorkload, collector: Collector, target: str) -> PerfResult:
     """What a collector has seen."""
     result = blank(workload, target)
     times = collector.times
@@ -158,16 +158,16 @@ def about_line(about: Mapping[str, Any]) -> str:
     )
 
 
-def document(results: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any]:
+def document(results: Sequence[PerfResult], about: Mapping[str, Any]) -> dict[str, Any]:
     """A run as JSON carries it."""
     return {"format": FORMAT, **about, "results": [result.to_dict() for result in results]}
 
 
-def read(path: Path) -> list[Result]:
+def read(path: Path) -> list[PerfResult]:
     """The results of an earlier run, as ``-o json`` wrote them."""
     value = read_document(path, FORMAT, "mooring bench perf")
     try:
-        return [Result.from_dict(item) for item in value["results"]]
+        return [PerfResult.from_dict(item) for item in value["results"]]
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: results: {error}") from None
 
@@ -189,12 +189,12 @@ COLUMNS = (
 )
 
 
-def rows(results: Sequence[Result]) -> list[list[str]]:
+def rows(results: Sequence[PerfResult]) -> list[list[str]]:
     """A row for each result, in the order of COLUMNS."""
     return [_row(result) for result in results]
 
 
-def _row(result: Result) -> list[str]:
+def _row(result: PerfResult) -> list[str]:
     if result.error:
         return [result.full_name, "-", "failed", *["-"] * (len(COLUMNS) - 3)]
     throughput = result.throughput
@@ -223,7 +223,7 @@ def _pair(latencies: Latencies | None) -> str:
     return f"{latencies.p50:.2f}/{latencies.p99:.2f}"
 
 
-def footnotes(results: Sequence[Result]) -> list[str]:
+def footnotes(results: Sequence[PerfResult]) -> list[str]:
     """What a reader of the table should know."""
     found: dict[str, None] = {}
     if any(result.cpu_includes_api_server and not result.error for result in results):
@@ -242,7 +242,7 @@ def footnotes(results: Sequence[Result]) -> list[str]:
 COMPARED = ("workload", "pods/s", "was", "ratio", "CPU s/1,000", "was", "ratio", "peak MiB", "was", "ratio")
 
 
-def compare(new: Sequence[Result], old: Sequence[Result]) -> list[list[str]]:
+def compare(new: Sequence[PerfResult], old: Sequence[PerfResult]) -> list[list[str]]:
     """Rows in the order of COMPARED: new, old, new by old. Workloads that only one run has are left out."""
     before = {result.full_name: result for result in old if not result.error}
     found = []

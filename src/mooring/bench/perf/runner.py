@@ -11,18 +11,18 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from mooring.api.errors import MooringError
 from mooring.bench.perf.collect import Collector, Latency, OtherProcess, PodBoard, PodRecord, Process, ThisProcess
-from mooring.bench.perf.definitions import Workload
+from mooring.bench.perf.definitions import PerfWorkload
 from mooring.bench.perf.opcodes import Executor
-from mooring.bench.perf.report import Result, blank, result_of
+from mooring.bench.perf.report import PerfResult, blank, result_of
 from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
-from mooring.client.kubeconfig import load_kubeconfig
-from mooring.config.features import Features
-from mooring.config.load import default_config, load_config_file
-from mooring.config.versions import DEFAULT_VERSION
-from mooring.errors import MooringError
-from mooring.scheduler.assembly import Options
-from mooring.scheduler.live import LiveScheduler
+from mooring.core.config.features import Features
+from mooring.core.config.load import default_config, load_config_file
+from mooring.core.config.versions import DEFAULT_VERSION
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.scheduler import SchedulerOptions
+from mooring.net.kubeconfig import load_kubeconfig
 
 T = TypeVar("T")
 SETTLE_S, SETTLE_STEP_S = 120.0, 0.01
@@ -52,7 +52,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BenchProgress:
     """How far a workload is: what it does now, pods bound, pods expected so far."""
 
     workload: str
@@ -61,16 +61,16 @@ class Progress:
     expected: int
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[BenchProgress], None]
 
 
 def run(
-    workload: Workload,
+    workload: PerfWorkload,
     options: RunOptions | None = None,
     *,
     on_progress: OnProgress | None = None,
     profiler: Profiler | None = None,
-) -> list[Result]:
+) -> list[PerfResult]:
     """Run a workload in an event loop of its own. A failure is a result, too: its ``error`` says what went wrong."""
     return in_loop(run_workload(workload, options or RunOptions(), on_progress, profiler))
 
@@ -87,11 +87,11 @@ def in_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def run_workload(
-    workload: Workload,
+    workload: PerfWorkload,
     options: RunOptions,
     on_progress: OnProgress | None = None,
     profiler: Profiler | None = None,
-) -> list[Result]:
+) -> list[PerfResult]:
     """The same in the running event loop."""
     target_name = ""
     notes: list[str] = []
@@ -123,7 +123,7 @@ def _target(options: RunOptions) -> Target:
     return EmbeddedTarget(board, over_http=options.over_http)
 
 
-def features_of(workload: Workload) -> tuple[Features, list[str]]:
+def features_of(workload: PerfWorkload) -> tuple[Features, list[str]]:
     """The gates a workload asks for, and notes on those that cannot be had in this version."""
     wanted: dict[str, bool] = {}
     notes: list[str] = []
@@ -141,7 +141,7 @@ def features_of(workload: Workload) -> tuple[Features, list[str]]:
 
 @contextlib.asynccontextmanager
 async def _scheduler(
-    target: Target, workload: Workload, features: Features, options: RunOptions
+    target: Target, workload: PerfWorkload, features: Features, options: RunOptions
 ) -> AsyncIterator[LiveScheduler | None]:
     """A scheduler in this process, unless one runs elsewhere."""
     if not options.with_scheduler:
@@ -152,19 +152,21 @@ async def _scheduler(
         config = load_config_file(workload.scheduler_config, features).config
     else:
         config = default_config(features)
-    async with LiveScheduler(target.client, config, Options(features=features), tune_gc=options.freezes_gc) as live:
+    async with LiveScheduler(
+        target.client, config, SchedulerOptions(features=features), tune_gc=options.freezes_gc
+    ) as live:
         await target.watch_pods(live.informers["pods"])
         yield live
 
 
 async def _measure(
-    workload: Workload,
+    workload: PerfWorkload,
     options: RunOptions,
     target: Target,
     live: LiveScheduler | None,
     on_progress: OnProgress | None,
     profiler: Profiler | None,
-) -> list[Result]:
+) -> list[PerfResult]:
     process: Process | None = None
     if options.scheduler_pid:
         process = OtherProcess(options.scheduler_pid)
@@ -211,11 +213,11 @@ async def _measure(
     return [result_of(workload, collector, target.description) for collector in executor.collectors]
 
 
-async def _tick(workload: Workload, executor: Executor, on_progress: OnProgress) -> None:
+async def _tick(workload: PerfWorkload, executor: Executor, on_progress: OnProgress) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         board = executor.board
-        on_progress(Progress(workload.full_name, executor.stage, board.bound, executor.expected))
+        on_progress(BenchProgress(workload.full_name, executor.stage, board.bound, executor.expected))
 
 
 def _tag() -> str:

@@ -12,22 +12,21 @@ import time
 from collections.abc import Iterable, Iterator
 
 from mooring.api.core import Pod
-from mooring.bench.perf.claims import ClaimController
+from mooring.api.errors import ApiError
 from mooring.bench.perf.collect import PodBoard, WorkloadFailed
-from mooring.bench.perf.objects import New, collection_path, leave_as_found, many
-from mooring.client.credentials import StaticCredentials
-from mooring.client.errors import AlreadyExists, Forbidden
-from mooring.client.informer import Informer
-from mooring.client.kinds import PODS as WATCHED_PODS
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient
+from mooring.bench.perf.templates import ClaimController, New, collection_path, leave_as_found, many
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.status import StatusError
-from mooring.errors import ApiError
-from mooring.sim.in_process import InProcessClient
+from mooring.net.credentials import StaticCredentials
+from mooring.net.errors import AlreadyExists, Forbidden
+from mooring.net.informer import Informer
+from mooring.net.kinds import PODS as WATCHED_PODS
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import RestClient
+from mooring.sim.backend import InProcessClient
 
 SLICE_S = 0.005
 """How long objects are made before others in the event loop get a turn; the scheduler takes as much."""

@@ -6,20 +6,30 @@ calculate with them: ``{{Mod .Index 12}}``, ``{{DivideInt 30000 .Count}}``, also
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
 
 from mooring.api import yaml
-from mooring.config.load import read_file
-from mooring.controlplane.registry.catalog import by_group_kind
+from mooring.api.errors import ApiError, InputError
+from mooring.controlplane.registry.catalog import NAMESPACES, PODS, by_group_kind, by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import InputError
+from mooring.controlplane.types.status import StatusError
+from mooring.core.config.load import read_file
+from mooring.net.errors import NotFound
+from mooring.net.rest import MERGE_PATCH, RestClient
 
 Object = dict[str, Any]
 Number = int | float
@@ -173,3 +183,191 @@ def _operand(token: str, fields: dict[str, int]) -> Number:
     except ValueError:
         known = ", ".join([*fields, *_FUNCTIONS])
         raise ValueError(f"{token!r} is not known; there are {known}") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Objects of a workload over the API: where they are, making many of them, and leaving none behind.
+
+T = TypeVar("T")
+NOW = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
+_NO_FINALIZERS = b'{"metadata":{"finalizers":null}}'
+NAMESPACE_S, NAMESPACE_STEP_S = 20.0, 0.2
+"""How long a cluster's controllers may take to empty a namespace."""
+
+
+class New(NamedTuple):
+    """An object to be made."""
+
+    kind: Kind
+    namespace: str
+    body: bytes
+
+
+def collection_path(kind: Kind, namespace: str = "") -> str:
+    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    space = f"/namespaces/{quote(namespace)}" if namespace and kind.is_namespaced else ""
+    return f"{root}{space}/{kind.plural}"
+
+
+def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+    path = f"{collection_path(kind, namespace)}/{quote(name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+async def many(work: Callable[[Iterator[T]], Awaitable[None]], source: Iterator[T], workers: int) -> None:
+    """Let so many workers share a source; the first failure ends all and is raised as it is."""
+
+    async def one() -> None:
+        await work(source)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(one())
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def leave_as_found(client: RestClient, made: Iterable[New], workers: int) -> None:
+    """Delete what was made: pods first, since others are held by them, namespaces last."""
+    by_age = list(made)[::-1]
+    pods = [new for new in by_age if new.kind is PODS]
+    spaces = [new for new in by_age if new.kind is NAMESPACES]
+    others = [new for new in by_age if new.kind not in (PODS, NAMESPACES)]
+
+    async def delete(source: Iterator[New]) -> None:
+        for new in source:
+            await _delete_for_good(client, new)
+
+    for group in (pods, others, spaces):
+        await many(delete, iter(group), workers)
+    for new in spaces:
+        await _see_off(client, object_path(NAMESPACES, "", _name_of(new)))
+
+
+async def _delete_for_good(client: RestClient, new: New) -> None:
+    """Finalizers are removed, too: the controllers that do so may not run where benchmarks run."""
+    path = object_path(new.kind, new.namespace, _name_of(new))
+    with contextlib.suppress(NotFound):
+        answer = await client.delete(path, NOW if new.kind is PODS else b"")
+        if new.kind is not NAMESPACES and b'"finalizers"' in answer.body:
+            await client.patch(path, _NO_FINALIZERS, content_type=MERGE_PATCH)
+
+
+async def _see_off(client: RestClient, path: str) -> None:
+    """Wait until a namespace is gone; where no controller empties namespaces, say that it is empty."""
+    with contextlib.suppress(NotFound):
+        for _ in range(int(NAMESPACE_S / NAMESPACE_STEP_S)):
+            namespace = msgspec.json.decode((await client.get(path)).body)
+            await asyncio.sleep(NAMESPACE_STEP_S)
+        namespace["spec"] = {"finalizers": []}
+        await client.update(f"{path}/finalize", msgspec.json.encode(namespace))
+
+
+class _Named(msgspec.Struct):
+    class Metadata(msgspec.Struct):
+        name: str = ""
+
+    metadata: Metadata
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _name_of(new: New) -> str:
+    return _named.decode(new.body).metadata.name
+
+
+async def list_objects(client: RestClient, kind: Kind, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+    """All objects of a kind in a namespace, as plain values."""
+    query = {"labelSelector": selector} if selector else None
+    answer = await client.get(collection_path(kind, namespace), query)
+    try:
+        items: list[dict[str, Any]] = msgspec.json.decode(answer.body).get("items") or []
+    except (msgspec.DecodeError, AttributeError) as error:
+        raise ApiError(f"{kind.plural}: the answer is not a list: {error}") from None
+    return items
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# ResourceClaims for pods that name a template: what kube-controller-manager does, for the embedded control plane.
+
+CLAIMS = by_resource("resourceclaims.resource.k8s.io")
+TEMPLATES = by_resource("resourceclaimtemplates.resource.k8s.io")
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+
+
+class ClaimController:
+    """Makes the claims of pods and takes them away again. Pods without templates cost one look at their bytes."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._todo: asyncio.Queue[tuple[bool, dict[str, Any]]] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._unsubscribe = self._api.store.subscribe(PODS, self._note)
+        self._task = asyncio.create_task(self._run(), name="claims of pods")
+
+    async def stop(self) -> None:
+        self._unsubscribe()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _note(self, event: Event) -> None:
+        if event.type in (ADDED, DELETED) and b'"resourceClaimTemplateName"' in event.entry.raw:
+            self._todo.put_nowait((event.type == ADDED, event.entry.object()))
+
+    async def _run(self) -> None:
+        while True:
+            is_new, pod = await self._todo.get()
+            try:
+                (self._make if is_new else self._remove)(pod)
+            except StatusError:
+                continue  # the pod, its template or its claim is gone: nothing is left to do
+            if self._todo.qsize() % 32 == 0:
+                await asyncio.sleep(0)
+
+    def _make(self, pod: dict[str, Any]) -> None:
+        metadata = pod["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        made = []
+        for reference in pod["spec"].get("resourceClaims") or ():
+            template_name = reference.get("resourceClaimTemplateName")
+            if not template_name:
+                continue
+            template = self._api.get(TEMPLATES, namespace, template_name).object()["spec"]
+            inner = template.get("metadata") or {}
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": metadata["uid"], "controller": True}
+            claim = {
+                "metadata": {
+                    "generateName": f"{name}-{reference['name']}-",
+                    "annotations": {**(inner.get("annotations") or {}), POD_CLAIM_NAME: reference["name"]},
+                    "labels": inner.get("labels") or {},
+                    "ownerReferences": [owner],
+                },
+                "spec": template["spec"],
+            }
+            entry = self._api.create(CLAIMS, namespace, claim)
+            made.append({"name": reference["name"], "resourceClaimName": entry.name})
+
+        def tell(current: dict[str, Any]) -> None:
+            current.setdefault("status", {})["resourceClaimStatuses"] = made
+
+        if made:
+            self._api.modify(PODS, namespace, name, tell, subresource="status")
+
+    def _remove(self, pod: dict[str, Any]) -> None:
+        namespace = pod["metadata"]["namespace"]
+        for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
+            name = status.get("resourceClaimName")
+            if not name:
+                continue
+            self._api.modify(CLAIMS, namespace, name, _deallocate, subresource="status")
+            self._api.modify(CLAIMS, namespace, name, lambda claim: claim["metadata"].pop("finalizers", None))
+            self._api.delete(CLAIMS, namespace, name)
+
+
+def _deallocate(claim: dict[str, Any]) -> None:
+    claim["status"] = {}

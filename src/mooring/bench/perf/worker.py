@@ -14,23 +14,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mooring.api.errors import MooringError
 from mooring.bench.own_process import own_process
 from mooring.bench.perf import runner
-from mooring.bench.perf.definitions import Workload, load
+from mooring.bench.perf.definitions import PerfWorkload, load
 from mooring.bench.perf.profiling import Stacks, StackSampler, make_profiler
-from mooring.bench.perf.report import Result, blank
-from mooring.bench.perf.runner import Progress, RunOptions
-from mooring.errors import MooringError
+from mooring.bench.perf.report import PerfResult, blank
+from mooring.bench.perf.runner import BenchProgress, RunOptions
 
 
 def run_isolated(
     directory: Path,
-    workload: Workload,
+    workload: PerfWorkload,
     options: RunOptions,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[BenchProgress], None] | None = None,
     profile: str = "",
-) -> tuple[list[Result], Stacks, str]:
+) -> tuple[list[PerfResult], Stacks, str]:
     """Run a workload elsewhere. ``profile`` is py-spy, own or auto; stacks and the profiler's name come back, too."""
     request = {
         "directory": str(directory),
@@ -42,10 +42,10 @@ def run_isolated(
     with own_process("mooring.bench.perf.worker", request) as process:
         for answer in process.answers():
             if "results" in answer:
-                results = [Result.from_dict(item) for item in answer["results"]]
+                results = [PerfResult.from_dict(item) for item in answer["results"]]
                 return results, answer["stacks"], answer["profiler"]
             if on_progress is not None:
-                on_progress(Progress(**answer))
+                on_progress(BenchProgress(**answer))
     failed = blank(workload)
     failed.error = f"its process ended with exit code {process.exit_code}"
     return [failed], {}, ""
@@ -57,7 +57,7 @@ def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None
     workload = next(w for w in found if (w.case, w.name) == (request["case"], request["workload"]))
     options = RunOptions(**request["options"])
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: BenchProgress) -> None:
         say(asdict(progress))
 
     profiler = make_profiler(request["profile"]) if request["profile"] else None

@@ -15,7 +15,7 @@ from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import MASTERS, User
+from mooring.controlplane.serving.access import MASTERS, ApiUser
 from mooring.controlplane.storage.persistence import RESTART_GAP, not_kept
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.kind import Kind
@@ -142,7 +142,7 @@ class ApiServer:
             disk=self.disk,
         )
         plane.hub = plane.handlers.hub = BehindHub(plane.store, loop)
-        plane.access.add({TOKEN: User("scheduler", groups=(MASTERS,))})
+        plane.access.add({TOKEN: ApiUser("scheduler", groups=(MASTERS,))})
         self._kubelets = Kubelets(plane.api, loop, KubeletOptions(lease_interval_s=0))
         self._on_start(plane, has_lost)
         self._kubelets.start()

@@ -11,7 +11,7 @@ from typing import Any
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.resource import RESOURCE_CLAIMS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
+from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 
 Device = tuple[str, str, str]  # driver, pool, name
 
@@ -43,7 +43,7 @@ class LoadAudit:
                 name = event.entry.name
                 self._tell(f"volume {name} of claim {old['name']} was given to claim {new['name']}")
 
-    def _check_volumes(self, entry: Entry, pod: dict[str, Any], node: Entry | None) -> None:
+    def _check_volumes(self, entry: StoredEntry, pod: dict[str, Any], node: StoredEntry | None) -> None:
         for volume in pod["spec"].get("volumes") or ():
             if "ephemeral" not in volume:
                 continue
@@ -74,7 +74,7 @@ class LoadAudit:
             if self._holders.get(device) == uid:
                 del self._holders[device]
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: StoredEntry) -> None:
         devices = [_device(result) for result in _results(entry)]
         if not devices:
             return
@@ -84,7 +84,7 @@ class LoadAudit:
             if holder != entry.uid:
                 self._tell(f"device {'/'.join(device)} was given to {entry.key} while another claim has it")
 
-    def _check_devices(self, entry: Entry, pod: dict[str, Any], node: Entry | None) -> None:
+    def _check_devices(self, entry: StoredEntry, pod: dict[str, Any], node: StoredEntry | None) -> None:
         if not pod["spec"].get("resourceClaims"):
             return
         for made in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
@@ -120,7 +120,7 @@ def half_bound(store: Store, namespace: str) -> list[str]:
     return [f"gang {name} is bound by half" for name, are_bound in sorted(gangs.items()) if len(are_bound) == 2]
 
 
-def _results(entry: Entry) -> list[dict[str, Any]]:
+def _results(entry: StoredEntry) -> list[dict[str, Any]]:
     if b'"allocation"' not in entry.raw:
         return []
     allocation = (entry.object().get("status") or {}).get("allocation") or {}
@@ -132,7 +132,7 @@ def _device(result: dict[str, Any]) -> Device:
     return result["driver"], result["pool"], result["device"]
 
 
-def _reaches(spec: dict[str, Any], node: Entry) -> bool:
+def _reaches(spec: dict[str, Any], node: StoredEntry) -> bool:
     """Whether the volume can be reached from a node; the terms of these volumes have one expression with In."""
     terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
     return not terms or any(

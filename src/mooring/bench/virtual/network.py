@@ -19,12 +19,12 @@ from typing import Any
 
 from mooring.bench.virtual.stale import BEHIND
 from mooring.bench.virtual.world import Machine, VirtualLoop, World
-from mooring.client.errors import ConnectionFailed, Unreachable
-from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import Transport
 from mooring.controlplane.serving.handlers import Handlers
-from mooring.controlplane.serving.requests import Reply, Request
-from mooring.http1 import Message, MessageReader
+from mooring.controlplane.serving.requests import ApiRequest, Reply
+from mooring.net.errors import ConnectionFailed, Unreachable
+from mooring.net.http1 import Message, MessageReader
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import Transport
 
 WRITER: ContextVar[str] = ContextVar("writer", default="")
 """The machine whose request is being carried out; the audit asks."""
@@ -177,7 +177,7 @@ class Server:
         for task in tuple(self._tasks):
             task.cancel()
 
-    async def carry_out(self, machine: Machine, request: Request) -> Any:
+    async def carry_out(self, machine: Machine, request: ApiRequest) -> Any:
         WRITER.set(machine.name)
         return await self.handlers.answer(request)
 
@@ -296,7 +296,7 @@ class Wire(asyncio.Transport):
         network, machine = self._network, self._loop.machine
         headers = {name.title(): value for name, value in message.headers.items()}
         body = bytes(message.body)
-        request = Request(message.method, message.target.decode(), headers, body)
+        request = ApiRequest(message.method, message.target.decode(), headers, body)
         if is_copy and (request.target, body) in self._conflicts:
             return  # what is in conflict with something stays so; a server does not carry it out a moment later
         trouble = network.trouble(machine)
@@ -344,7 +344,7 @@ def _cut(network: Network, refusal: Reply, data: bytes) -> int:
     return len(data) - network.rng.randrange(1, len(refusal.body))
 
 
-def _refusal(network: Network, trouble: Trouble, request: Request) -> Reply | None:
+def _refusal(network: Network, trouble: Trouble, request: ApiRequest) -> Reply | None:
     if trouble.expire_pages and "continue=" in request.target:
         network.note("pages expired")
         return Reply(_EXPIRED, 410)
@@ -470,7 +470,7 @@ class VirtualTransport(Transport):
             raise Unreachable("cannot connect to http://virtual: Connection refused") from None
         content = Body(network, loop)
         head: asyncio.Future[tuple[int, dict[str, str]]] = loop.create_future()
-        request = Request(method, target, dict(headers), body or b"")
+        request = ApiRequest(method, target, dict(headers), body or b"")
         self._send(request, content, head)
         try:
             status, answered = await head
@@ -478,7 +478,7 @@ class VirtualTransport(Transport):
         finally:
             content.close()
 
-    def _send(self, request: Request, content: Body, head: asyncio.Future[Any]) -> None:
+    def _send(self, request: ApiRequest, content: Body, head: asyncio.Future[Any]) -> None:
         network, machine, server = self._network, self._machine, self._network.server
         trouble = network.trouble(machine)
         loop = head.get_loop()
@@ -501,14 +501,14 @@ class VirtualTransport(Transport):
 
         network.world.after(network.late_s(trouble, request.target.encode()), arrive)
 
-    def _let_lists_be_behind(self, trouble: Trouble, request: Request) -> None:
+    def _let_lists_be_behind(self, trouble: Trouble, request: ApiRequest) -> None:
         version = _version_asked_for(request.target) if trouble.lists_behind_s else None
         if version is not None:
             self._network.note("lists from the past")
             BEHIND.set((version, trouble.lists_behind_s))
 
     async def _serve(
-        self, server: Server, request: Request, content: Body, head: asyncio.Future[Any], fail: Callable[[str], None]
+        self, server: Server, request: ApiRequest, content: Body, head: asyncio.Future[Any], fail: Callable[[str], None]
     ) -> None:
         network, machine = self._network, self._machine
         trouble = network.trouble(machine)

@@ -12,15 +12,15 @@ from typing import Any, Self
 from mooring.bench.virtual.api_server import TOKEN
 from mooring.bench.virtual.network import Network, VirtualTransport
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
-from mooring.client.credentials import StaticCredentials
-from mooring.client.kubeconfig import ClientConfig
-from mooring.extender.client import HttpExtender, build_extenders
-from mooring.framework.extender import Extender
-from mooring.scheduler.live import LiveScheduler
-from mooring.scheduler.process import SchedulerProcess
-from mooring.scheduler.settings import Settings
-from mooring.scheduler.surroundings import Surroundings
-from mooring.scheduler.time_limits import TimeLimits
+from mooring.core.framework.extender import Extender
+from mooring.live.lifeline import Surroundings
+from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.process import SchedulerProcess
+from mooring.live.settings import Settings
+from mooring.live.time_limits import TimeLimits
+from mooring.net.credentials import StaticCredentials
+from mooring.net.extender.client import HttpExtender, build_extenders
+from mooring.net.kubeconfig import ClientConfig
 
 RESTART_S = 2.0
 MakeProcess = Callable[[Settings, Callable[[], ClientConfig], Surroundings], SchedulerProcess]

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from mooring.api.memory import seldom_collecting
 from mooring.bench.soak_holdings import left_behind
 from mooring.bench.virtual.api_server import ApiServer
 from mooring.bench.virtual.audit import VirtualAudit
@@ -21,12 +22,11 @@ from mooring.bench.virtual.replica import MakeProcess, Replica, a_process
 from mooring.bench.virtual.story import Story, story_of
 from mooring.bench.virtual.unreliable import EXTENDER, KEPT_OFF, Moods, moody, raising_plugin
 from mooring.bench.virtual.world import World
-from mooring.config.load import config_from_dict
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
-from mooring.memory import seldom_collecting
-from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.settings import Settings, load_settings
+from mooring.core.config.load import config_from_dict
+from mooring.live.flags import parse_flags
+from mooring.live.settings import Settings, load_settings
 
 LEASE = "soak"
 LEASE_S = 15.0

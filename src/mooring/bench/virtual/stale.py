@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.bench.virtual.world import VirtualLoop
 from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher, plain
-from mooring.controlplane.storage.store import Entry, Store
+from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
 
@@ -76,7 +76,7 @@ class BehindHub(Hub):
         super().forget(watcher)
 
 
-def state_at(store: Store, kind: Kind, version: int) -> list[Entry]:
+def state_at(store: Store, kind: Kind, version: int) -> list[StoredEntry]:
     """What there was of a kind at a version that is still remembered, in the order of keys."""
     there = {entry.key: entry for entry in store.iterate(kind)}
     for event in reversed(store.events_since(kind, version)):

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mooring.api import yaml
+from mooring.api.errors import InputError, MooringError
+from mooring.api.text import hint
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.bench.virtual import loads
 from mooring.bench.virtual.plan import FAULTS, QPS, REPLICAS, Plan, Step
-from mooring.errors import InputError, MooringError
-from mooring.meant import hint
 from mooring.sim.backend import Ref, kind_of
 from mooring.sim.scenario_file import named_nodes
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts

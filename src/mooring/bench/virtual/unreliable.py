@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from mooring.bench.virtual.world import Machine
-from mooring.extender.client import HttpExtender
-from mooring.extender.http_client import NoAnswer, Reply
-from mooring.extender.payload import Payload
-from mooring.framework.status import SUCCESS, Status
+from mooring.core.framework.status import SUCCESS, Status
+from mooring.net.extender.client import HttpExtender
+from mooring.net.extender.http_client import ExtenderReply, NoAnswer
+from mooring.net.extender.wire import Payload
 
 HANG_S = 5.0
 RAISE = 0.2
@@ -111,7 +111,7 @@ class _FarEnd:
 
     def close(self) -> None: ...
 
-    def post(self, url: str, body: Payload, *, may_repeat: bool = True) -> Reply:
+    def post(self, url: str, body: Payload, *, may_repeat: bool = True) -> ExtenderReply:
         moods = self._moods
         if moods.hangs:
             self._machine.busy_s += HANG_S
@@ -120,7 +120,7 @@ class _FarEnd:
         asked = msgspec.json.decode(b"".join(body.pieces), type=_Asked)
         self._known |= dict.fromkeys(asked.NodeNames)
         answer = self._filter(asked) if url.endswith("filter") else self._prioritize(asked)
-        return Reply(200, msgspec.json.encode(answer))
+        return ExtenderReply(200, msgspec.json.encode(answer))
 
     def _filter(self, asked: _Asked) -> Any:
         app, kept_off = KEPT_OFF

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mooring.scheduler.lifeline import Lifeline
+from mooring.live.lifeline import Lifeline
 from mooring.sim.virtual_time import EPOCH_S, MANY_TIMERS
 
 Act = Callable[[], None]
@@ -204,7 +204,7 @@ class Machine:
 
 
 class MachineClock:
-    """A machine's clocks as a :class:`mooring.clock.Clock`; for leases, with the one that does not stop."""
+    """A machine's clocks as a :class:`mooring.api.clock.Clock`; for leases, with the one that does not stop."""
 
     def __init__(self, machine: Machine, *, is_unstoppable: bool = False) -> None:
         self.now = machine.now

@@ -17,7 +17,7 @@ from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.registry import deletion
 from mooring.controlplane.registry.catalog import STORED
 from mooring.controlplane.registry.groups.core import EVENTS, NAMESPACES
-from mooring.controlplane.storage.store import ADDED, DELETED, Entry, Event
+from mooring.controlplane.storage.store import ADDED, DELETED, Event, StoredEntry
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
@@ -97,7 +97,7 @@ class GarbageCollector:
                 await self._wake.wait()
             await asyncio.sleep(0)
 
-    def _process(self, entry: Entry) -> None:
+    def _process(self, entry: StoredEntry) -> None:
         obj = entry.object()
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
@@ -112,7 +112,7 @@ class GarbageCollector:
             return
         self._check_owners(entry, obj)
 
-    def _check_owners(self, entry: Entry, obj: Object) -> None:
+    def _check_owners(self, entry: StoredEntry, obj: Object) -> None:
         references = obj["metadata"].get("ownerReferences") or []
         alive, waiting, gone = [], [], []
         for reference in references:
@@ -133,18 +133,18 @@ class GarbageCollector:
             self._delete(entry, "")
 
     @staticmethod
-    def _is_same(owner: Entry, reference: Object, dependent: Entry) -> bool:
+    def _is_same(owner: StoredEntry, reference: Object, dependent: StoredEntry) -> bool:
         if owner.name != reference.get("name") or owner.kind.kind != reference.get("kind"):
             return False
         return not owner.namespace or owner.namespace == dependent.namespace
 
-    def _delete(self, entry: Entry, policy: str) -> None:
+    def _delete(self, entry: StoredEntry, policy: str) -> None:
         options: Object = {"preconditions": {"uid": entry.uid}}
         if policy:
             options["propagationPolicy"] = policy
         self._api.delete(entry.kind, entry.namespace, entry.name, options)
 
-    def _drop_references(self, entry: Entry, uids: set[str]) -> None:
+    def _drop_references(self, entry: StoredEntry, uids: set[str]) -> None:
         def change(obj: Object) -> None:
             metadata = obj["metadata"]
             left = [ref for ref in metadata.get("ownerReferences") or () if ref.get("uid", "") not in uids]
@@ -152,11 +152,11 @@ class GarbageCollector:
 
         self._api.modify(entry.kind, entry.namespace, entry.name, change)
 
-    def _orphan_dependents(self, owner: Entry) -> None:
+    def _orphan_dependents(self, owner: StoredEntry) -> None:
         for dependent in self._store.dependents(owner.uid):
             self._drop_references(dependent, {owner.uid})
 
-    def _delete_dependents(self, owner: Entry) -> None:
+    def _delete_dependents(self, owner: StoredEntry) -> None:
         blocking = False
         for dependent in self._store.dependents(owner.uid):
             obj = dependent.object()
@@ -168,7 +168,7 @@ class GarbageCollector:
         if not blocking:
             self._drop_finalizer(owner, deletion.FOREGROUND)
 
-    def _drop_finalizer(self, entry: Entry, name: str) -> None:
+    def _drop_finalizer(self, entry: StoredEntry, name: str) -> None:
         current = self._store.entry(entry.kind, entry.key)
         if current is None or current.uid != entry.uid:
             return
@@ -179,7 +179,7 @@ class GarbageCollector:
 
         self._api.modify(entry.kind, entry.namespace, entry.name, change)
 
-    def _empty_namespace(self, namespace: Entry) -> None:
+    def _empty_namespace(self, namespace: StoredEntry) -> None:
         """Delete what is in a terminating namespace; when it is empty, let it go."""
         remaining = False
         for kind in STORED:

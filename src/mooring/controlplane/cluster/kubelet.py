@@ -27,19 +27,17 @@ from collections.abc import Callable
 
 import msgspec
 
+from mooring.api.errors import ParseError
 from mooring.api.times import format_micro_time
-from mooring.config.duration import format_duration, parse_seconds
-from mooring.controlplane.cluster.api import ClusterApi
-from mooring.controlplane.cluster.crash_loops import CrashLoops
-from mooring.controlplane.cluster.timers import Timer, Timers
+from mooring.controlplane.cluster.api import ClusterApi, CrashLoops, Timer, Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.storage.store import ADDED, Entry, Event
+from mooring.controlplane.storage.store import ADDED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
-from mooring.errors import ParseError
+from mooring.core.config.decode import format_duration, parse_seconds
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +205,7 @@ class Kubelets:
             self._report(node, is_ready=mode != "not-ready")
             self._completed = node["metadata"]["name"]
 
-    def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> Entry:
+    def _register(self, entry: StoredEntry, node: Object, *, is_ready: bool) -> StoredEntry:
         """Fill in what a kubelet reports of its node, where the manifest does not say it; returns the node as it is."""
         missing = _missing_labels(node)
         if missing:

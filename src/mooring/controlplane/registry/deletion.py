@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.api.times import format_time
 from mooring.controlplane.registry.groups.core import NAMESPACES
 from mooring.controlplane.registry.groups.pods import PODS
-from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -33,7 +33,9 @@ def is_finished(kind: Kind, obj: Object) -> bool:
     return not metadata.get("deletionGracePeriodSeconds")
 
 
-def delete(api: Api, kind: Kind, entry: Entry, options: Mapping[str, Any], dry_run: bool) -> tuple[Entry, bool]:
+def delete(
+    api: Api, kind: Kind, entry: StoredEntry, options: Mapping[str, Any], dry_run: bool
+) -> tuple[StoredEntry, bool]:
     """Delete or begin to, as the options say; also says whether the object is gone."""
     if kind is NAMESPACES and entry.name in IMMORTAL:
         raise status.forbidden("namespaces", "", entry.name, "this namespace may not be deleted")
@@ -71,16 +73,16 @@ def delete(api: Api, kind: Kind, entry: Entry, options: Mapping[str, Any], dry_r
             obj = entry.object()  # gone at once: the last state carries no deletion timestamp
         return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)
     if dry_run:
-        return Entry(kind, entry.key, entry.rv, obj), False
+        return StoredEntry(kind, entry.key, entry.rv, obj), False
     return api.store.update(kind, entry, obj), False
 
 
-def entry_had_deletion(entry: Entry, grace_s: int) -> bool:
+def entry_had_deletion(entry: StoredEntry, grace_s: int) -> bool:
     """Whether watchers saw the object terminating before; then its last state says so too."""
     return grace_s == 0 and b'"deletionTimestamp"' in entry.raw
 
 
-def _check_preconditions(kind: Kind, entry: Entry, preconditions: Mapping[str, Any]) -> None:
+def _check_preconditions(kind: Kind, entry: StoredEntry, preconditions: Mapping[str, Any]) -> None:
     uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
     if uid and uid != entry.uid:
         why = f"Precondition failed: UID in precondition: {str(uid)[:64]}, UID in object meta: {entry.uid}"

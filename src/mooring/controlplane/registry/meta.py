@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 from mooring.api import times
+from mooring.api.errors import ParseError
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, duplicate, forbidden_field, invalid_value, required, too_long
-from mooring.errors import ParseError
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mooring.api.well_known import NOT_READY, REGION, UNREACHABLE, ZONE
 from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
 from mooring.controlplane.registry.groups.nodes import NODES
+from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.pod_defaults import qos_class
-from mooring.controlplane.registry.priorities import priority_for
 from mooring.controlplane.types import quantities, status
 from mooring.controlplane.types.kind import Context
 from mooring.controlplane.types.objects import Object
+
+# --------------------------------------------------------------------------------------------------------------------
+# The priority that a class, or the default one, stands for: admission asks for pods and for pod groups.
+
+
+class Priority(NamedTuple):
+    name: str  # of the class; "" if there is none
+    value: int
+    preemption_policy: str
+
+
+def priority_for(class_name: str, context: Context) -> Priority | None:
+    """What the class says, or None if it does not exist; without a name, what the default class says, if any."""
+    usual = "PreemptLowerPriority"
+    if class_name:
+        entry = context.find(PRIORITY_CLASSES, "", class_name)
+        if entry is None:
+            return None
+        found = entry.object()
+        return Priority(class_name, found.get("value", 0), found.get("preemptionPolicy", usual))
+    defaults = [entry.object() for entry in context.each(PRIORITY_CLASSES) if b'"globalDefault":true' in entry.raw]
+    if not defaults:
+        return Priority("", 0, usual)
+    chosen = min(defaults, key=lambda found: found.get("value", 0))
+    return Priority(chosen["metadata"]["name"], chosen.get("value", 0), chosen.get("preemptionPolicy", usual))
+
 
 TOPOLOGY_LABELS = (ZONE, REGION)
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"

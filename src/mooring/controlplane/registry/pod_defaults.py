@@ -10,7 +10,7 @@ import msgspec
 from mooring.api.quantity import NANO
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
-from mooring.state.requests import Amounts, held_together, parse_amounts
+from mooring.core.state.requests import Amounts, held_together, parse_amounts
 
 _POD_LEVEL = ("cpu", "memory")
 

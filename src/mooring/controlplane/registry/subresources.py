@@ -9,7 +9,7 @@ from mooring.controlplane.registry.groups.pods import PODS
 from mooring.controlplane.registry.pod_admission import copy_topology_labels
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -37,7 +37,7 @@ def bind(api: Api, namespace: str, name: str, body: bytes, options: Options) -> 
 
 def bind_pod(
     api: Api, namespace: str, name: str, node: str, metadata: Object | None = None, dry_run: bool = False
-) -> Entry:
+) -> StoredEntry:
     """The binding itself, for in-process callers too."""
     metadata = metadata or {}
     entry = api.get(PODS, namespace, name)
@@ -70,7 +70,7 @@ def bind_pod(
     state.pop("nominatedNodeName", None)
     _set_scheduled(state, api.timestamp())
     if dry_run:
-        return Entry(PODS, entry.key, entry.rv, pod)
+        return StoredEntry(PODS, entry.key, entry.rv, pod)
     return api.store.update(PODS, entry, pod)
 
 
@@ -175,7 +175,7 @@ def patch_scale(
 # Namespaces
 
 
-def finalize(api: Api, name: str, obj: Object, options: Options) -> Entry:
+def finalize(api: Api, name: str, obj: Object, options: Options) -> StoredEntry:
     """Replace a namespace's finalizers; one that is being deleted and has none left is gone."""
     entry = api.get(NAMESPACES, "", name)
     old = entry.object()

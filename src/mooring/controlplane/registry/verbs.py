@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mooring.api.clock import Clock, SystemClock
 from mooring.api.times import format_time
-from mooring.clock import Clock, SystemClock
 from mooring.controlplane.registry import deletion, meta, pod_validation
 from mooring.controlplane.registry.groups.core import NAMESPACES
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.store import Entry, Store
+from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types import apply, patch, schema, status
 from mooring.controlplane.types.kind import Kind, Strategy
 from mooring.controlplane.types.objects import Object
@@ -135,13 +135,13 @@ class Api:
 
     # Reading
 
-    def find(self, kind: Kind, namespace: str, name: str) -> Entry | None:
+    def find(self, kind: Kind, namespace: str, name: str) -> StoredEntry | None:
         return self.store.get(kind.storage, namespace, name)
 
-    def each(self, kind: Kind, namespace: str = "") -> Iterator[Entry]:
+    def each(self, kind: Kind, namespace: str = "") -> Iterator[StoredEntry]:
         return self.store.iterate(kind.storage, namespace)
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Entry:
+    def get(self, kind: Kind, namespace: str, name: str) -> StoredEntry:
         entry = self.store.get(kind.storage, namespace, name)
         if entry is None:
             raise status.not_found(kind.plural, kind.group, name)
@@ -155,7 +155,7 @@ class Api:
 
     # Creating
 
-    def create(self, kind: Kind, namespace: str, obj: Object, options: Options | None = None) -> Entry:
+    def create(self, kind: Kind, namespace: str, obj: Object, options: Options | None = None) -> StoredEntry:
         """Store a new object; the returned entry is what clients see from now on (or would, on a dry run).
 
         ``obj`` becomes the server's: it is changed on the way, and its type is filled in when it is left out.
@@ -191,7 +191,7 @@ class Api:
         if options.dry_run:
             if self.store.entry(stored, key) is not None:
                 raise status.already_exists(kind.plural, kind.group, metadata["name"])
-            return Entry(stored, key, 0, obj)
+            return StoredEntry(stored, key, 0, obj)
         return self.store.create(stored, obj)
 
     def _check_namespace(self, kind: Kind, namespace: str, metadata: Object) -> None:
@@ -268,7 +268,7 @@ class Api:
         options: Options | None = None,
         *,
         subresource: str = "",
-    ) -> tuple[Entry, bool]:
+    ) -> tuple[StoredEntry, bool]:
         """Replace an object (or its status); also says whether it was created by this."""
         options = options or Options()
         stored = kind.storage
@@ -311,14 +311,16 @@ class Api:
         options: Options | None = None,
         *,
         subresource: str = "",
-    ) -> Entry:
+    ) -> StoredEntry:
         """Read, let ``change`` work on a private copy in place (what it returns is ignored), and write back."""
         entry = self.get(kind, namespace, name)
         obj = entry.object()
         change(obj)
         return self._replace(kind, entry, entry.object(), obj, options or Options(), subresource)
 
-    def _replace(self, kind: Kind, entry: Entry, old: Object, new: Object, options: Options, subresource: str) -> Entry:
+    def _replace(
+        self, kind: Kind, entry: StoredEntry, old: Object, new: Object, options: Options, subresource: str
+    ) -> StoredEntry:
         stored = kind.storage
         strategy = stored.strategy
         metadata, before = new["metadata"], old["metadata"]
@@ -361,11 +363,11 @@ class Api:
         apply.track(stored, old, new, options.manager, subresource, self.timestamp())
         return self.write(stored, entry, old, new, options.dry_run)
 
-    def write(self, stored: Kind, entry: Entry, old: Object, new: Object, dry_run: bool = False) -> Entry:
+    def write(self, stored: Kind, entry: StoredEntry, old: Object, new: Object, dry_run: bool = False) -> StoredEntry:
         """Store a checked change; nothing happens when nothing changed, and a finished deletion is carried out."""
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if dry_run:
-            return Entry(stored, entry.key, entry.rv, new)
+            return StoredEntry(stored, entry.key, entry.rv, new)
         if deletion.is_finished(stored, new):
             return self.store.delete(stored, entry, new)
         if new == old:
@@ -404,7 +406,7 @@ class Api:
         options: Options | None = None,
         *,
         subresource: str = "",
-    ) -> tuple[Entry, bool]:
+    ) -> tuple[StoredEntry, bool]:
         """Change an object by a patch of any of the four kinds; also says whether apply created it."""
         options = options or Options()
         stored = kind.storage
@@ -420,7 +422,7 @@ class Api:
         new = kind.stored(self._same_object(kind, new, entry))
         return self._replace(kind, entry, old, new, options, subresource), False
 
-    def _same_object(self, kind: Kind, new: Object, entry: Entry) -> Object:
+    def _same_object(self, kind: Kind, new: Object, entry: StoredEntry) -> Object:
         """Refuse a patch that makes it another object, or that names a version that is not current."""
         metadata = new.setdefault("metadata", {})
         if metadata.setdefault("name", entry.name) != entry.name:
@@ -448,11 +450,11 @@ class Api:
         kind: Kind,
         namespace: str,
         name: str,
-        entry: Entry | None,
+        entry: StoredEntry | None,
         body: bytes,
         options: Options,
         subresource: str,
-    ) -> tuple[Entry, bool]:
+    ) -> tuple[StoredEntry, bool]:
         if not options.manager:
             causes = [status.required("fieldManager", "is required for apply patch")]
             raise status.invalid("PatchOptions", "meta.k8s.io", "", causes)
@@ -470,7 +472,7 @@ class Api:
             obj = created.object()
             obj["metadata"]["managedFields"] = [managed]
             if options.dry_run:
-                return Entry(created.kind, created.key, created.rv, obj), True
+                return StoredEntry(created.kind, created.key, created.rv, obj), True
             return self.store.update(created.kind, created, obj), True
         self._check_namespace(kind, namespace, applied["metadata"])
         old = entry.object()
@@ -483,8 +485,8 @@ class Api:
         return self._replace_applied(kind, entry, merged, managed_fields, options, subresource), False
 
     def _replace_applied(
-        self, kind: Kind, entry: Entry, new: Object, managed: Any, options: Options, subresource: str
-    ) -> Entry:
+        self, kind: Kind, entry: StoredEntry, new: Object, managed: Any, options: Options, subresource: str
+    ) -> StoredEntry:
         """Like an update, but ownership was decided by apply."""
         with_fields = entry.object()
         with_fields["metadata"]["managedFields"] = managed
@@ -500,7 +502,7 @@ class Api:
         delete_options: Mapping[str, Any] | None = None,
         *,
         dry_run: bool = False,
-    ) -> tuple[Entry, bool]:
+    ) -> tuple[StoredEntry, bool]:
         """Delete or begin to; also says whether the object is gone."""
         entry = self.get(kind, namespace, name)
         return deletion.delete(self, kind.storage, entry, delete_options or {}, dry_run)

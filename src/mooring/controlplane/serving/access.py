@@ -20,17 +20,17 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from mooring.api import yaml
+from mooring.api.errors import InputError, UsageError
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError, unauthorized
-from mooring.errors import InputError, UsageError
 
 MAX_ISSUED = 1000
 MASTERS = "system:masters"
 OPEN_PATHS = frozenset(["/healthz", "/livez", "/readyz", "/version", "/version/"])
 
 
-class User(msgspec.Struct, frozen=True):
+class ApiUser(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ Authorizer = Callable[[Attributes], bool]
 class GrantGuard(Protocol):
     """An authoriser that also looks at what roles and bindings would grant."""
 
-    def check_grant(self, user: User, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
+    def check_grant(self, user: ApiUser, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
         """Raise 403 where a user would grant more than the user has."""
 
 
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = ApiUser("system:anonymous", groups=("system:unauthenticated",))
 
 
 def _digest(token: str) -> bytes:
@@ -73,15 +73,15 @@ class Access:
     """Knows the tokens and decides who may do what. Without an authoriser every known user may do everything."""
 
     admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    tokens: dict[str, User] = field(default_factory=dict, repr=False)
+    tokens: dict[str, ApiUser] = field(default_factory=dict, repr=False)
     authorizer: Authorizer | None = None
-    _digests: dict[bytes, User] = field(default_factory=dict, repr=False)
+    _digests: dict[bytes, ApiUser] = field(default_factory=dict, repr=False)
     _issued: deque[str] = field(default_factory=deque, repr=False)
 
     def __post_init__(self) -> None:
-        self.tokens[self.admin_token] = User("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
+        self.tokens[self.admin_token] = ApiUser("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
 
-    def authenticate(self, header: str) -> User:
+    def authenticate(self, header: str) -> ApiUser:
         """The user of an Authorization header; 401 when it names no known user."""
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
@@ -91,16 +91,16 @@ class Access:
             raise unauthorized()
         return user
 
-    def user_of(self, token: str) -> User | None:
+    def user_of(self, token: str) -> ApiUser | None:
         """Look a token up by its digest, so that timing says nothing about the tokens themselves."""
         return self._by_digest().get(_digest(token))
 
-    def _by_digest(self) -> dict[bytes, User]:
+    def _by_digest(self) -> dict[bytes, ApiUser]:
         if not self._digests:
             self._digests = {_digest(token): user for token, user in self.tokens.items()}
         return self._digests
 
-    def issue(self, user: User) -> str:
+    def issue(self, user: ApiUser) -> str:
         """A new token for a user, valid until the server stops."""
         token = secrets.token_urlsafe(32)
         self._issued.append(token)
@@ -109,7 +109,7 @@ class Access:
         self.add({token: user})
         return token
 
-    def add(self, tokens: Mapping[str, User]) -> None:
+    def add(self, tokens: Mapping[str, ApiUser]) -> None:
         self.tokens.update(tokens)
         self._digests = {}
 
@@ -118,7 +118,7 @@ class Access:
             return True
         return self.authorizer(attributes)
 
-    def check_grant(self, user: User, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
+    def check_grant(self, user: ApiUser, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
         """Ask the authoriser whether a write of a role or binding would give more than its writer has."""
         if isinstance(self.authorizer, GrantGuard) and MASTERS not in user.groups:
             self.authorizer.check_grant(user, kind, namespace, new, old)
@@ -149,9 +149,9 @@ class Access:
         )
 
 
-def read_token_file(path: Path) -> dict[str, User]:
+def read_token_file(path: Path) -> dict[str, ApiUser]:
     """Extra tokens from a CSV file: token, user name, uid, optionally a quoted comma-separated list of groups."""
-    tokens: dict[str, User] = {}
+    tokens: dict[str, ApiUser] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for number, row in enumerate(csv.reader(file), start=1):
@@ -161,7 +161,7 @@ def read_token_file(path: Path) -> dict[str, User]:
                     shape = 'token,user,uid[,"group1,group2"]'
                     raise InputError(f"{path}:{number}: expected {shape}, found {len(row)} fields")
                 groups = tuple(group.strip() for group in row[3].split(",") if group.strip()) if len(row) > 3 else ()
-                tokens[row[0].strip()] = User(row[1].strip(), row[2].strip(), (*groups, "system:authenticated"))
+                tokens[row[0].strip()] = ApiUser(row[1].strip(), row[2].strip(), (*groups, "system:authenticated"))
     except OSError as error:
         raise UsageError(f"{path}: cannot read the token file: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:

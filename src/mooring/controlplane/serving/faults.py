@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mooring.controlplane.serving.requests import Request
+from mooring.controlplane.serving.requests import ApiRequest
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError, gone, too_many_requests
 
@@ -15,7 +15,7 @@ ACTIONS = ("drop", "delay", "error", "gone", "duplicate", "throttle")
 
 
 @dataclass(slots=True)
-class Rule:
+class FaultRule:
     """What to do to the next ``times`` matching requests (or watch chunks), after letting ``skip`` of them pass.
 
     ``drop`` cuts the connection, ``delay`` waits ``seconds``, ``error`` answers ``code`` with ``message``, ``gone``
@@ -53,17 +53,17 @@ class Rule:
 class Faults:
     """The rules in force; the first that takes a request decides."""
 
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[FaultRule] = field(default_factory=list)
 
-    def add(self, rule: Rule) -> Rule:
+    def add(self, rule: FaultRule) -> FaultRule:
         self.rules.append(rule)
         return rule
 
-    def _taken(self, method: str, path: str, on_watch: bool) -> Rule | None:
-        candidates: Sequence[Rule] = [rule for rule in self.rules if rule.on_watch is on_watch]
+    def _taken(self, method: str, path: str, on_watch: bool) -> FaultRule | None:
+        candidates: Sequence[FaultRule] = [rule for rule in self.rules if rule.on_watch is on_watch]
         return next((rule for rule in candidates if rule.takes(method, path)), None)
 
-    async def before(self, request: Request, path: str) -> None:
+    async def before(self, request: ApiRequest, path: str) -> None:
         """Called before a request is looked at."""
         rule = self._taken(request.method, path, on_watch=False)
         if rule is None:

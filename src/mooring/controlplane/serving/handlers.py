@@ -11,16 +11,24 @@ import msgspec
 
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.verbs import Api, Options
-from mooring.controlplane.serving import discovery, openapi, reviews, routes, table
-from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, Attributes, User
+from mooring.controlplane.serving import discovery, openapi, reviews, routes
+from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, ApiUser, Attributes
 from mooring.controlplane.serving.faults import Faults
-from mooring.controlplane.serving.listing import list_body, partial, selection, watch_options
+from mooring.controlplane.serving.listing import (
+    WatchStream,
+    list_body,
+    of_entries,
+    of_page,
+    partial,
+    renderer,
+    selection,
+    watch_options,
+)
 from mooring.controlplane.serving.media import Accept, accept
-from mooring.controlplane.serving.requests import JSON, Reply, Request, delete_options
+from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply, delete_options
 from mooring.controlplane.serving.routes import Route
-from mooring.controlplane.serving.watching import WatchStream
 from mooring.controlplane.storage import hub as watching
-from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -36,7 +44,7 @@ class Call:
 
     __slots__ = ("accept", "body", "method", "options", "parameters", "path", "request", "user")
 
-    def __init__(self, request: Request, path: str, parameters: dict[str, str], user: User) -> None:
+    def __init__(self, request: ApiRequest, path: str, parameters: dict[str, str], user: ApiUser) -> None:
         self.request = request
         self.method = request.method
         self.path = path
@@ -68,7 +76,7 @@ class Handlers:
         self._durable = durable
         self._watch_limit = watch_limit
 
-    async def answer(self, request: Request) -> Reply | WatchStream:
+    async def answer(self, request: ApiRequest) -> Reply | WatchStream:
         """Answer one request; whatever goes wrong is a Status, and only a bug is a 500."""
         try:
             return await self._answer(request)
@@ -80,7 +88,7 @@ class Handlers:
             log.exception("unexpected error while serving %s %s", request.method, request.target[:200])
             return Reply.failure(StatusError(500, "InternalError", "Internal error occurred: see the server's log"))
 
-    async def _answer(self, request: Request) -> Reply | WatchStream:
+    async def _answer(self, request: ApiRequest) -> Reply | WatchStream:
         path, parameters = routes.split(request.target)
         authorization = request.headers.get("Authorization", "")
         if path in OPEN_PATHS and not authorization:
@@ -255,16 +263,16 @@ class Handlers:
             raise status.method_not_allowed()
         return route.namespace
 
-    def _show(self, call: Call, kind: Kind, entry: Entry, code: int = 200) -> Reply:
+    def _show(self, call: Call, kind: Kind, entry: StoredEntry, code: int = 200) -> Reply:
         if call.accept.form == "Table":
-            body = table.of_entries(kind, [entry], call.parameters, str(entry.rv), now=self.api.clock.now())
+            body = of_entries(kind, [entry], call.parameters, str(entry.rv), now=self.api.clock.now())
         elif call.accept.form == "PartialObjectMetadata":
             body = _encode(partial(entry.object()))
         else:
             body = _body(kind, entry)
         return Reply(body, code)
 
-    def _deleted(self, call: Call, kind: Kind, entry: Entry, is_gone: bool) -> Reply:
+    def _deleted(self, call: Call, kind: Kind, entry: StoredEntry, is_gone: bool) -> Reply:
         if is_gone and not kind.storage.strategy.returns_deleted:
             details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
             return Reply.json(
@@ -282,7 +290,7 @@ class Handlers:
         chosen = selection(route, call.parameters)
         page = chosen.page(self.api.store)
         if call.accept.form == "Table":
-            body = table.of_page(route.kind, page, chosen, call.parameters, now=self.api.clock.now())
+            body = of_page(route.kind, page, chosen, call.parameters, now=self.api.clock.now())
         else:
             form = "partial" if call.accept.form == "PartialObjectMetadata" else ""
             body = list_body(route.kind, page, chosen, form)
@@ -319,7 +327,7 @@ class Handlers:
                 return self._show(call, kind, sub.finalize(api, name, obj, call.options))
             case "token", "create":
                 api.get(kind, ns, name)
-                token = self.access.issue(User(f"system:serviceaccount:{ns}:{name}", groups=_account_groups(ns)))
+                token = self.access.issue(ApiUser(f"system:serviceaccount:{ns}:{name}", groups=_account_groups(ns)))
                 return Reply.json(sub.request_token(api, ns, name, body, token), 201)
             case (("ephemeralcontainers" | "resize"), "get"):
                 return self._show(call, kind, api.get(kind, ns, name))
@@ -368,7 +376,7 @@ class Handlers:
 
     def _renderer(self, call: Call, kind: Kind) -> tuple[watching.Render, str | None]:
         if call.accept.form == "Table":
-            return table.renderer(kind, call.parameters, self.api.clock.now), None
+            return renderer(kind, call.parameters, self.api.clock.now), None
         if call.accept.form == "PartialObjectMetadata":
             return (lambda t, e, rv: _encode(partial(_at(e, rv)))), "partial"
         if kind.view is not None:
@@ -376,13 +384,13 @@ class Handlers:
         return watching.plain, ""
 
 
-def _at(entry: Entry, rv: int) -> Object:
+def _at(entry: StoredEntry, rv: int) -> Object:
     obj = entry.object()
     obj["metadata"]["resourceVersion"] = str(rv)
     return obj
 
 
-def _body(kind: Kind, entry: Entry) -> bytes:
+def _body(kind: Kind, entry: StoredEntry) -> bytes:
     return entry.raw if kind.view is None else _encode(kind.shown(entry.object()))
 
 

@@ -12,15 +12,15 @@ from typing import Any
 from aiohttp import web
 
 from mooring.controlplane.serving.handlers import Handlers
-from mooring.controlplane.serving.requests import JSON, Reply, Request
-from mooring.controlplane.serving.watching import WatchStream
+from mooring.controlplane.serving.listing import WatchStream
+from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply
 from mooring.controlplane.types.status import StatusError
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
 
 
-class _HttpRequest(Request):
+class _HttpRequest(ApiRequest):
     """A request that came over a socket; its body may still be on the way."""
 
     __slots__ = ("_request",)

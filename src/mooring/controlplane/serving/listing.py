@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from mooring.controlplane.registry.columns import columns_of
 from mooring.controlplane.serving.routes import Route
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.hub import Match
-from mooring.controlplane.storage.store import Page, Store
+from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher
+from mooring.controlplane.storage.store import Page, Store, StoredEntry
 from mooring.controlplane.types import status
-from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.kind import Column, Kind
 from mooring.controlplane.types.objects import Object
 
 _encode = msgspec.json.Encoder().encode
@@ -191,3 +194,126 @@ def watch_options(parameters: dict[str, str]) -> WatchOptions:
     if initial in ("false", "0") and not version:
         return WatchOptions(-1, False, bookmarks, timeout_s)
     return WatchOptions(version or None, False, bookmarks, timeout_s)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The loop of a watch: lines as they come, bookmarks now and then, an end in time.
+#
+# A socket and a caller in the same process read the same stream.
+
+BOOKMARK_INTERVAL_S = 30.0
+MAX_WATCH_S = 3600.0
+
+Disturb = Callable[[bytes], Awaitable[tuple[bytes, bool]]]
+"""Fault injection: the lines to send instead, and whether the watch ends with them."""
+
+
+class WatchStream:
+    """The answer to a watch. Read until nothing comes, then close."""
+
+    def __init__(
+        self, hub: Hub, watcher: Watcher, *, timeout_s: float, has_bookmarks: bool, disturb: Disturb | None = None
+    ) -> None:
+        self._hub, self._watcher, self._disturb = hub, watcher, disturb
+        self._has_bookmarks = has_bookmarks
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + min(timeout_s, MAX_WATCH_S)
+        self._next_bookmark = self._loop.time() + BOOKMARK_INTERVAL_S
+        self._has_ended = False
+
+    def on_overrun(self, callback: Callable[[], None]) -> None:
+        """Call back once if the reader is too slow: it may be stuck, and has to be cut off from outside."""
+        self._watcher.on_overrun = callback
+
+    async def read(self) -> bytes:
+        """The next lines; nothing at the end of the watch."""
+        while not self._has_ended and not self._watcher.is_closed:
+            now = self._loop.time()
+            if now >= self._deadline:
+                self._has_ended = True
+                if not self._has_bookmarks:
+                    return b""
+                self._hub.bookmark(self._watcher)  # so that the next watch resumes from here
+                return await self._watcher.take(now)
+            if self._has_bookmarks and now >= self._next_bookmark:
+                self._next_bookmark = now + BOOKMARK_INTERVAL_S
+                self._hub.bookmark(self._watcher)
+            until = min(self._deadline, self._next_bookmark) if self._has_bookmarks else self._deadline
+            lines = await self._watcher.take(until)
+            if lines and self._disturb is not None:
+                # A watch that ends here has no closing bookmark: it would promise what was not sent.
+                lines, self._has_ended = await self._disturb(lines)
+            if lines:
+                return lines
+        return b""
+
+    def close(self) -> None:
+        self._hub.forget(self._watcher)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables, as ``kubectl get`` asks for them: columns and cells per kind.
+
+_FORMATS = {"Name": "name"}
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": _FORMATS.get(column.name, ""),
+        "description": column.name,
+        "priority": column.priority,
+    }
+
+
+def _rows(kind: Kind, entries: Sequence[StoredEntry], include: str, now: float, rv: int = 0) -> list[Object]:
+    columns = columns_of(kind)
+    rows = []
+    for entry in entries:
+        obj = entry.object()
+        if rv:
+            obj["metadata"]["resourceVersion"] = str(rv)
+        row: Object = {"cells": [column.cell(obj, now) for column in columns]}
+        if include == "Object":
+            row["object"] = kind.shown(obj)
+        elif include != "None":
+            row["object"] = partial(obj)
+        rows.append(row)
+    return rows
+
+
+def _table(kind: Kind, rows: list[Object], metadata: Object) -> Object:
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [_definition(column) for column in columns_of(kind)],
+        "rows": rows,
+    }
+
+
+def of_entries(kind: Kind, entries: Sequence[StoredEntry], parameters: dict[str, str], rv: str, *, now: float) -> bytes:
+    rows = _rows(kind, entries, parameters.get("includeObject", ""), now)
+    return _encode(_table(kind, rows, {"resourceVersion": rv}))
+
+
+def of_page(kind: Kind, page: Page, chosen: Selection, parameters: dict[str, str], *, now: float) -> bytes:
+    rows = _rows(kind, page.entries, parameters.get("includeObject", ""), now)
+    return _encode(_table(kind, rows, list_metadata(page, chosen)))
+
+
+def renderer(kind: Kind, parameters: dict[str, str], now: Callable[[], float]) -> Render:
+    """The objects of a watch as one-row tables; the columns come with the first only."""
+    include = parameters.get("includeObject", "")
+    is_first = True
+
+    def render(_: str, entry: StoredEntry, rv: int) -> bytes:
+        nonlocal is_first
+        table = _table(kind, _rows(kind, [entry], include, now(), rv), {"resourceVersion": str(rv)})
+        if not is_first:
+            table["columnDefinitions"] = None
+        is_first = False
+        return _encode(table)
+
+    return render

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.controlplane.registry.groups.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from mooring.controlplane.registry.verbs import Api
-from mooring.controlplane.serving.access import Attributes, User
+from mooring.controlplane.serving.access import ApiUser, Attributes
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -32,7 +32,7 @@ class Rbac:
             return True
         return any(_allows(rule, asked) for rule in self._rules(asked))
 
-    def check_grant(self, user: User, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
+    def check_grant(self, user: ApiUser, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
         """Refuse to let a user grant more than the user has, as upstream does.
 
         The verb ``escalate`` on roles and the verb ``bind`` on the role of a binding lift this.

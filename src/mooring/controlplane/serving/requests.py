@@ -21,7 +21,7 @@ JSON = media.JSON
 _WARNING_CHARACTERS = 400
 
 
-class Request:
+class ApiRequest:
     """What is asked: method, target (path and query), headers, body."""
 
     __slots__ = ("_body", "headers", "method", "target")

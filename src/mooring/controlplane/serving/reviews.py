@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mooring.controlplane.serving.access import Access, Attributes, User
+from mooring.controlplane.serving.access import Access, ApiUser, Attributes
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 
 
-def answer(kind: Kind, review: Object, access: Access, user: User, namespace: str) -> Object:
+def answer(kind: Kind, review: Object, access: Access, user: ApiUser, namespace: str) -> Object:
     """The review with its status filled in."""
     spec = review.setdefault("spec", {})
     match kind.kind:
@@ -35,7 +35,7 @@ def answer(kind: Kind, review: Object, access: Access, user: User, namespace: st
     return review
 
 
-def _user_info(user: User) -> Object:
+def _user_info(user: ApiUser) -> Object:
     info: Object = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid

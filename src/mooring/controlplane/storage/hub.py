@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.controlplane.storage.selectors import ANY_FIELDS, EVERYTHING, FieldSelector, LabelSelector
-from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Entry, Event, Store
+from mooring.controlplane.storage.selectors import ANY_FIELDS, EVERYTHING, FieldSelector, ParsedLabelSelector
+from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 
@@ -23,10 +23,10 @@ class Match(msgspec.Struct, frozen=True):
     """What of a kind a list or watch is about."""
 
     namespace: str = ""
-    labels: LabelSelector = EVERYTHING
+    labels: ParsedLabelSelector = EVERYTHING
     fields: FieldSelector = ANY_FIELDS
 
-    def __call__(self, entry: Entry) -> bool:
+    def __call__(self, entry: StoredEntry) -> bool:
         if self.namespace and not entry.key.startswith(self.namespace + "/"):
             return False
         if self.labels.requirements and not self.labels.matches(entry.labels):
@@ -46,11 +46,11 @@ def translate(event: Event, match: Match) -> str:
     return DELETED if before else ""
 
 
-Render = Callable[[str, Entry, int], bytes]
+Render = Callable[[str, StoredEntry, int], bytes]
 """Makes the object of a watch line: event type, the entry to show, and the version the line stands for."""
 
 
-def plain(_: str, entry: Entry, rv: int) -> bytes:
+def plain(_: str, entry: StoredEntry, rv: int) -> bytes:
     """The object as stored, at the event's version."""
     if entry.rv == rv:
         return entry.raw
@@ -108,7 +108,7 @@ class Watcher:
             self._lines.append(line)
         self._wake()
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: StoredEntry) -> None:
         """Queue an existing object as ADDED, for the initial state; not subject to the limit."""
         self._lines.append(b'{"type":"ADDED","object":%s}\n' % self._render(ADDED, entry, entry.rv))
         self._wake()

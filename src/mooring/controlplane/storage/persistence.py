@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
+from mooring.api.errors import UsageError
 from mooring.controlplane.storage.store import Journal, Store
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
-from mooring.errors import UsageError
 
 log = logging.getLogger(__name__)
 RESTART_GAP = 100_000

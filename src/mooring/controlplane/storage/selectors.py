@@ -30,7 +30,7 @@ def is_label_value(value: str) -> bool:
     return value == "" or _LABEL_NAME.fullmatch(value) is not None
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class ParsedRequirement(msgspec.Struct, frozen=True):
     """One label requirement; ``operator`` is in, notin, exists, !, gt or lt."""
 
     key: str
@@ -58,8 +58,8 @@ class Requirement(msgspec.Struct, frozen=True):
         return number > int(bound) if self.operator == "gt" else number < int(bound)
 
 
-class LabelSelector(msgspec.Struct, frozen=True):
-    requirements: tuple[Requirement, ...] = ()
+class ParsedLabelSelector(msgspec.Struct, frozen=True):
+    requirements: tuple[ParsedRequirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
@@ -68,14 +68,14 @@ class LabelSelector(msgspec.Struct, frozen=True):
         return bool(self.requirements)
 
 
-EVERYTHING = LabelSelector()
+EVERYTHING = ParsedLabelSelector()
 
 
 def _cannot_parse(text: str, why: str) -> StatusError:
     return bad_request(f"unable to parse requirement: {why}: {text[:200]!r}")
 
 
-def parse_labels(text: str) -> LabelSelector:
+def parse_labels(text: str) -> ParsedLabelSelector:
     """Read ``a=b,c in (d,e),!f``; a 400 says what is wrong with it."""
     tokens: list[str] = []
     at = 0
@@ -86,7 +86,7 @@ def parse_labels(text: str) -> LabelSelector:
             raise _cannot_parse(text, f"unexpected character {stripped[at]!r}")
         tokens.append(found[1] or found[2])
         at = found.end()
-    requirements: list[Requirement] = []
+    requirements: list[ParsedRequirement] = []
     i = 0
     while i < len(tokens):
         if requirements:
@@ -96,13 +96,13 @@ def parse_labels(text: str) -> LabelSelector:
             if i == len(tokens):
                 raise _cannot_parse(text, "found '', expected: identifier after ','")
         i = _parse_one(text, tokens, i, requirements)
-    return LabelSelector(tuple(requirements))
+    return ParsedLabelSelector(tuple(requirements))
 
 
 _PUNCTUATION = frozenset(["!=", "==", "=", "!", "<", ">", ",", "(", ")"])
 
 
-def _parse_one(text: str, tokens: list[str], i: int, out: list[Requirement]) -> int:
+def _parse_one(text: str, tokens: list[str], i: int, out: list[ParsedRequirement]) -> int:
     def token(j: int) -> str:
         return tokens[j] if j < len(tokens) else ""
 
@@ -116,11 +116,11 @@ def _parse_one(text: str, tokens: list[str], i: int, out: list[Requirement]) -> 
         raise _cannot_parse(text, f"invalid label key {key[:100]!r}")
     i += 1
     if negated:
-        out.append(Requirement(key, "!"))
+        out.append(ParsedRequirement(key, "!"))
         return i
     operator = token(i)
     if operator in ("", ","):
-        out.append(Requirement(key, "exists"))
+        out.append(ParsedRequirement(key, "exists"))
         return i
     i += 1
     if operator in ("in", "notin"):
@@ -142,7 +142,7 @@ def _parse_one(text: str, tokens: list[str], i: int, out: list[Requirement]) -> 
             raise _cannot_parse(text, "found '', expected: ')'")
         values.add(pending)
         _check_values(text, values)
-        out.append(Requirement(key, operator, frozenset(values)))
+        out.append(ParsedRequirement(key, operator, frozenset(values)))
         return i + 1
     value = token(i)
     if value in _PUNCTUATION and value != ",":
@@ -153,14 +153,14 @@ def _parse_one(text: str, tokens: list[str], i: int, out: list[Requirement]) -> 
         i += 1
     if operator in ("=", "=="):
         _check_values(text, {value})
-        out.append(Requirement(key, "in", frozenset([value])))
+        out.append(ParsedRequirement(key, "in", frozenset([value])))
     elif operator == "!=":
         _check_values(text, {value})
-        out.append(Requirement(key, "notin", frozenset([value])))
+        out.append(ParsedRequirement(key, "notin", frozenset([value])))
     elif operator in ("<", ">"):
         if not re.fullmatch(r"[-+]?\d{1,19}", value):
             raise _cannot_parse(text, "for 'Gt', 'Lt' operators, the value must be an integer")
-        out.append(Requirement(key, "gt" if operator == ">" else "lt", frozenset([value])))
+        out.append(ParsedRequirement(key, "gt" if operator == ">" else "lt", frozenset([value])))
     else:
         raise _cannot_parse(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
     return i
@@ -172,18 +172,20 @@ def _check_values(text: str, values: set[str]) -> None:
             raise _cannot_parse(text, f"invalid label value {value[:100]!r}")
 
 
-def from_object(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+def from_object(selector: Mapping[str, Any] | None) -> ParsedLabelSelector | None:
     """A LabelSelector object (matchLabels, matchExpressions); None selects nothing, an empty one everything."""
     if selector is None:
         return None
-    found = [Requirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()]
+    found = [
+        ParsedRequirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     names = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
     for expression in selector.get("matchExpressions") or ():
         operator = names.get(expression.get("operator", ""))
         if operator is None:
             return None
-        found.append(Requirement(expression.get("key", ""), operator, frozenset(expression.get("values") or ())))
-    return LabelSelector(tuple(found))
+        found.append(ParsedRequirement(expression.get("key", ""), operator, frozenset(expression.get("values") or ())))
+    return ParsedLabelSelector(tuple(found))
 
 
 def text_of(selector: Mapping[str, Any] | None) -> str:

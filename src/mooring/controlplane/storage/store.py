@@ -28,7 +28,7 @@ MAX_OBJECT_BYTES = 3 * 512 * 1024
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
-class Entry:
+class StoredEntry:
     """One version of one object."""
 
     __slots__ = ("fields", "key", "kind", "labels", "owners", "raw", "rv", "uid")
@@ -77,8 +77,8 @@ class Event:
     """What happened to one object; ``previous`` is what it was before, ``entry`` what it is (or last was)."""
 
     type: str
-    entry: Entry
-    previous: Entry | None
+    entry: StoredEntry
+    previous: StoredEntry | None
     lines: dict[str, bytes]
     """Watch lines made from this event, by what they look like, so that many watchers share them."""
 
@@ -107,7 +107,7 @@ class _Shelf:
 
     def __init__(self, kind: Kind, start_rv: int) -> None:
         self.kind = kind
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, StoredEntry] = {}
         self.keys: list[str] = []
         self.history: deque[Event] = deque()
         self.oldest = start_rv
@@ -134,7 +134,7 @@ def key_of(namespace: str, name: str) -> str:
 class Page(msgspec.Struct, frozen=True):
     """Entries as of one resourceVersion; ``next_key`` is where the next page starts, empty at the end."""
 
-    entries: list[Entry]
+    entries: list[StoredEntry]
     rv: int
     next_key: str = ""
     remaining: int = 0
@@ -148,25 +148,25 @@ class Store:
         self.journal = journal
         self._history = history
         self._shelves = _Shelves(start_rv)
-        self._pods_by_node: dict[str, dict[str, Entry]] = {}
+        self._pods_by_node: dict[str, dict[str, StoredEntry]] = {}
         self._by_owner: dict[str, set[tuple[Kind, str]]] = {}
-        self._by_uid: dict[str, Entry] = {}
+        self._by_uid: dict[str, StoredEntry] = {}
 
     # Reading
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Entry | None:
+    def get(self, kind: Kind, namespace: str, name: str) -> StoredEntry | None:
         return self._shelves[kind].entries.get(f"{namespace}/{name}" if namespace else name)
 
-    def entry(self, kind: Kind, key: str) -> Entry | None:
+    def entry(self, kind: Kind, key: str) -> StoredEntry | None:
         return self._shelves[kind].entries.get(key)
 
-    def by_uid(self, uid: str) -> Entry | None:
+    def by_uid(self, uid: str) -> StoredEntry | None:
         return self._by_uid.get(uid)
 
     def count(self, kind: Kind) -> int:
         return len(self._shelves[kind].keys)
 
-    def iterate(self, kind: Kind, namespace: str = "") -> Iterator[Entry]:
+    def iterate(self, kind: Kind, namespace: str = "") -> Iterator[StoredEntry]:
         """Current entries in key order; writing while iterating is safe."""
         shelf = self._shelves[kind]
         for key in self._range(shelf.keys, namespace):
@@ -190,7 +190,7 @@ class Store:
         limit: int = 0,
         start: str = "",
         at: int = 0,
-        match: Callable[[Entry], bool] | None = None,
+        match: Callable[[StoredEntry], bool] | None = None,
     ) -> Page:
         """One page of a list as it was at resourceVersion ``at`` (0: now)."""
         if at > self.rv:
@@ -200,7 +200,7 @@ class Store:
             keys, entries = self._rewind(shelf, at)
         else:
             keys, entries = shelf.keys, shelf.entries
-        found: list[Entry] = []
+        found: list[StoredEntry] = []
         candidates = self._range(keys, namespace, start)
         for i, key in enumerate(candidates):
             entry = entries[key]
@@ -211,11 +211,11 @@ class Store:
             found.append(entry)
         return Page(found, at or self.rv)
 
-    def _rewind(self, shelf: _Shelf, at: int) -> tuple[list[str], dict[str, Entry]]:
+    def _rewind(self, shelf: _Shelf, at: int) -> tuple[list[str], dict[str, StoredEntry]]:
         """The shelf as it was at ``at``, by undoing the events since."""
         if at < shelf.oldest:
             raise too_old(at, shelf.oldest)
-        undo: dict[str, Entry | None] = {}
+        undo: dict[str, StoredEntry | None] = {}
         for event in reversed(shelf.history):
             if event.rv <= at:
                 break
@@ -230,10 +230,10 @@ class Store:
                 entries[key] = previous
         return sorted(entries), entries
 
-    def pods_on(self, node: str) -> list[Entry]:
+    def pods_on(self, node: str) -> list[StoredEntry]:
         return list(self._pods_by_node.get(node, {}).values())
 
-    def dependents(self, uid: str) -> list[Entry]:
+    def dependents(self, uid: str) -> list[StoredEntry]:
         """Objects that name this uid in their ownerReferences."""
         found = (self.entry(kind, key) for kind, key in sorted(self._by_owner.get(uid, ()), key=lambda p: p[1]))
         return [entry for entry in found if entry is not None]
@@ -264,7 +264,7 @@ class Store:
 
     # Writing
 
-    def create(self, kind: Kind, obj: Object) -> Entry:
+    def create(self, kind: Kind, obj: Object) -> StoredEntry:
         metadata = obj["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])
         shelf = self._shelves[kind]
@@ -275,7 +275,7 @@ class Store:
         self._commit(shelf, Event(ADDED, entry, None, {}))
         return entry
 
-    def update(self, kind: Kind, old: Entry, obj: Object) -> Entry:
+    def update(self, kind: Kind, old: StoredEntry, obj: Object) -> StoredEntry:
         """Replace ``old``; a 409 when it is not the current version any more."""
         shelf = self._shelves[kind]
         current = shelf.entries.get(old.key)
@@ -289,7 +289,7 @@ class Store:
         self._commit(shelf, Event(MODIFIED, entry, old, {}))
         return entry
 
-    def delete(self, kind: Kind, old: Entry, obj: Object | None = None) -> Entry:
+    def delete(self, kind: Kind, old: StoredEntry, obj: Object | None = None) -> StoredEntry:
         """Remove ``old``; watchers see its last state (``obj``, where that differs) with a new version."""
         shelf = self._shelves[kind]
         if shelf.entries.get(old.key) is not old:
@@ -300,10 +300,10 @@ class Store:
         self._commit(shelf, Event(DELETED, entry, old, {}))
         return entry
 
-    def _stamp(self, kind: Kind, key: str, obj: Object) -> Entry:
+    def _stamp(self, kind: Kind, key: str, obj: Object) -> StoredEntry:
         rv = self.rv + 1
         obj["metadata"]["resourceVersion"] = str(rv)
-        entry = Entry(kind, key, rv, obj)  # raises before anything has changed if the object cannot be encoded
+        entry = StoredEntry(kind, key, rv, obj)  # raises before anything has changed if the object cannot be encoded
         if len(entry.raw) > MAX_OBJECT_BYTES:
             raise StatusError(413, "RequestEntityTooLarge", "etcdserver: request is too large")
         self.rv = rv
@@ -325,7 +325,7 @@ class Store:
         for callback in tuple(shelf.subscribers):
             callback(event)
 
-    def _index(self, kind: Kind, entry: Entry, old: Entry | None, gone: bool) -> None:
+    def _index(self, kind: Kind, entry: StoredEntry, old: StoredEntry | None, gone: bool) -> None:
         if kind.resource == "pods":
             before = old.fields.get("spec.nodeName", "") if old and old.fields else ""
             after = "" if gone or not entry.fields else entry.fields.get("spec.nodeName", "")
@@ -354,7 +354,7 @@ class Store:
         obj: Object = _decode(raw)
         metadata = obj["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])
-        entry = Entry(kind, key, int(metadata["resourceVersion"]), obj)
+        entry = StoredEntry(kind, key, int(metadata["resourceVersion"]), obj)
         shelf = self._shelves[kind]
         if key not in shelf.entries:
             insort(shelf.keys, key)

@@ -21,8 +21,8 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.config.duration import parse_seconds
-from mooring.errors import ParseError
+from mooring.api.errors import ParseError
+from mooring.core.config.decode import parse_seconds
 
 HOUR_S, MINUTE_S = 3600, 60
 MAX_YEARS = 5
@@ -58,7 +58,7 @@ class Every:
         return float(int(after_s)) + self.seconds
 
 
-class Field(msgspec.Struct, frozen=True):
+class CronField(msgspec.Struct, frozen=True):
     """The values of one field. ``is_any`` says that it was written ``*``."""
 
     values: frozenset[int]
@@ -68,11 +68,11 @@ class Field(msgspec.Struct, frozen=True):
 class Cron(msgspec.Struct, frozen=True):
     """Due at minutes of a calendar."""
 
-    minutes: Field
-    hours: Field
-    days: Field
-    months: Field
-    weekdays: Field
+    minutes: CronField
+    hours: CronField
+    days: CronField
+    months: CronField
+    weekdays: CronField
     zone: tzinfo = UTC
 
     def next(self, after_s: float) -> float | None:
@@ -135,14 +135,14 @@ def parse_schedule(text: str, zone: str = "") -> Schedule:
     )
 
 
-def _field(text: str, least: int, most: int, names: dict[str, int] | None = None) -> Field:
+def _field(text: str, least: int, most: int, names: dict[str, int] | None = None) -> CronField:
     values: set[int] = set()
     is_any = False
     for part in filter(None, text.split(",")):
         found, is_star = _range(part, least, most, names or {})
         values |= found
         is_any |= is_star
-    return Field(frozenset(values), is_any)
+    return CronField(frozenset(values), is_any)
 
 
 def _range(part: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:

@@ -7,9 +7,9 @@ from functools import lru_cache
 from math import ceil
 from typing import Any
 
+from mooring.api.errors import ParseError
 from mooring.api.quantity import parse_quantity
 from mooring.controlplane.types.status import bad_request
-from mooring.errors import ParseError
 
 RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}

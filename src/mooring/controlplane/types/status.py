@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.errors import ApiError
+from mooring.api.errors import ApiError
 
 
 class StatusError(ApiError):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mooring.framework.extender import ExtenderFilterResult, Prioritized, VictimsOnNode
+from mooring.core.framework.extender import ExtenderFilterResult, Prioritized, VictimsOnNode
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.pod_info import PodInfo
 from mooring.sim.scenario import ScenarioCluster, node, pod
-from mooring.state.node_info import NodeInfo
-from mooring.state.pod_info import PodInfo
 
 
 class Landlord:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mooring.clock import VirtualClock
+from mooring.api.clock import VirtualClock
+from mooring.controlplane.cluster.api import DiscreteTimers
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import Kubelets
-from mooring.controlplane.cluster.timers import DiscreteTimers
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.registry.subresources import bind_pod
 from mooring.controlplane.registry.verbs import Api

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.cluster.controllers.deployments import share
-from mooring.controlplane.cluster.controllers.job_policies import format_indexes, parse_indexes
+from mooring.controlplane.cluster.controllers.jobs import format_indexes, parse_indexes
 from mooring.controlplane.cluster.controllers.replicas import first_to_go, ready_in
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.policy import BUDGETS

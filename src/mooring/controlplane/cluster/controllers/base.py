@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from mooring.controlplane.cluster.api import ClusterApi
-from mooring.controlplane.cluster.timers import Timer, Timers
+from mooring.controlplane.cluster.api import ClusterApi, Timer, Timers
 from mooring.controlplane.registry.catalog import by_resource
-from mooring.controlplane.storage.store import Entry, Event
+from mooring.controlplane.storage.store import Event, StoredEntry
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
@@ -170,7 +169,7 @@ class Controller(ABC):
 
     # What most of them do
 
-    def set_status(self, entry: Entry, status: Object) -> None:
+    def set_status(self, entry: StoredEntry, status: Object) -> None:
         """Write a status, if it is not that already."""
         if (entry.object().get("status") or {}) != status:
             self.api.modify(

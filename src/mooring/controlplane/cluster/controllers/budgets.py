@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.api import ClusterApi, Timers
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     controller_of,
@@ -15,7 +15,6 @@ from mooring.controlplane.cluster.controllers.base import (
     set_condition,
 )
 from mooring.controlplane.cluster.controllers.deployments import share
-from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS, by_group_kind
 from mooring.controlplane.registry.groups.policy import BUDGETS

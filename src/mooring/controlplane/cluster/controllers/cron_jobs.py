@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from mooring.api.errors import ParseError
 from mooring.api.times import format_time
 from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, is_true, reference_to
 from mooring.controlplane.cluster.controllers.jobs import is_finished
@@ -14,7 +15,6 @@ from mooring.controlplane.registry.groups.batch import CRON_JOBS, JOBS
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.cron import Schedule, parse_schedule, time_zone
 from mooring.controlplane.types.objects import Object
-from mooring.errors import ParseError
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 DELTA_S = 0.1

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
+from mooring.api.errors import MooringError
 from mooring.api.pod_templates import daemon_tolerations
-from mooring.api.taints import first_untolerated
+from mooring.api.selectors import first_untolerated
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     is_active,
@@ -23,8 +24,7 @@ from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.apps import DAEMON_SETS
 from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.controlplane.types.objects import Object
-from mooring.errors import MooringError
-from mooring.state.node_requirements import NodeRequirements
+from mooring.core.state.node_selector import NodeRequirements
 
 HASH = "controller-revision-hash"
 PACE_S = 0.0005  # per node: all of them are looked at each time

@@ -20,7 +20,7 @@ from mooring.controlplane.cluster.controllers.base import (
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.apps import DEPLOYMENTS, REPLICA_SETS
-from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
@@ -56,7 +56,7 @@ class DeploymentController(Controller):
             return self._waiting_for(event.entry) if event.type == DELETED else ()
         return (event.entry.key,)
 
-    def _waiting_for(self, pod: Entry) -> list[str]:
+    def _waiting_for(self, pod: StoredEntry) -> list[str]:
         """With the strategy Recreate, the first new pod waits until the last old one is gone."""
         sets = [self.store.by_uid(uid) for uid in pod.owners]
         owners = [self.store.by_uid(uid) for rs in sets if rs is not None for uid in rs.owners]

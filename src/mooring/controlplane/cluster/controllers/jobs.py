@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.api import ClusterApi, Timers
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     condition,
@@ -19,27 +19,135 @@ from mooring.controlplane.cluster.controllers.base import (
     pod_from_template,
     set_condition,
 )
-from mooring.controlplane.cluster.controllers.job_policies import (
-    FAIL_INDEX,
-    FAIL_JOB,
-    IGNORE,
-    INDEX,
-    Verdict,
-    failure_verdict,
-    format_indexes,
-    has_failed,
-    index_of,
-    is_past_limit_of_restarts,
-    met_success_rule,
-    replaces_only_ended,
-)
 from mooring.controlplane.cluster.controllers.replicas import MANY, PACE_S
-from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.batch import JOBS
-from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
+
+# --------------------------------------------------------------------------------------------------------------------
+# The policies of a Job: when a pod has failed, what that means, and when enough indexes have succeeded.
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+IGNORE, FAIL_INDEX, FAIL_JOB = "Ignore", "FailIndex", "FailJob"
+
+
+def replaces_only_ended(job: Object) -> bool:
+    """Whether a pod that is on its way out keeps its place until it has ended."""
+    spec = job["spec"]
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
+
+
+def has_failed(job: Object, pod: Object) -> bool:
+    """Whether a pod counts as failed. One that is deleted before it succeeds does, whoever deletes it."""
+    if phase(pod) == "Failed":
+        return True
+    return not replaces_only_ended(job) and is_terminating(pod) and phase(pod) != "Succeeded"
+
+
+def is_past_limit_of_restarts(job: Object, pods: Iterable[Object], limit: int) -> bool:
+    """Whether containers were started again too often, which only kubelets of pods that restart OnFailure do."""
+    if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    statuses = [pod.get("status") or {} for pod in pods if phase(pod) in ("Running", "Pending")]
+    restarts: int = sum(
+        each.get("restartCount", 0)
+        for status in statuses
+        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    )
+    return restarts >= limit if limit else restarts > 0
+
+
+class PolicyVerdict(NamedTuple):
+    """What the first matching rule of a podFailurePolicy says: its action, and why the Job fails if it does."""
+
+    action: str = "Count"
+    why: str = ""
+
+
+def failure_verdict(job: Object, pod: Object) -> PolicyVerdict:
+    """What a failed pod means for its Job."""
+    metadata = pod["metadata"]
+    for i, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+        action = str(rule.get("action"))
+        what = ""
+        if rule.get("onExitCodes") is not None:
+            ended = _matching_container(pod, rule["onExitCodes"])
+            if ended is not None:
+                code = ended["state"]["terminated"]["exitCode"]
+                what = f"Container {ended['name']} for pod {metadata['namespace']}/{metadata['name']} failed with exit"
+                what += f" code {code} matching {action} rule at index {i}"
+        else:
+            type_ = _matching_condition(pod, rule.get("onPodConditions") or ())
+            if type_:
+                what = f"Pod {metadata['namespace']}/{metadata['name']} has condition {type_} matching {action} rule at"
+                what += f" index {i}"
+        if what:
+            return PolicyVerdict(action, what)
+    return PolicyVerdict()
+
+
+def _matching_container(pod: Object, wanted: Object) -> Object | None:
+    status = pod.get("status") or {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        code = ((each.get("state") or {}).get("terminated") or {}).get("exitCode") or 0
+        is_listed = code in (wanted.get("values") or ())
+        if code and wanted.get("containerName") in (None, each["name"]) and is_listed == (wanted["operator"] == "In"):
+            found: Object = each
+            return found
+    return None
+
+
+def _matching_condition(pod: Object, patterns: Iterable[Object]) -> str:
+    wanted = {(each.get("type"), each.get("status", "True")) for each in patterns}
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((each["type"] for each in conditions if (each.get("type"), each.get("status")) in wanted), "")
+
+
+def met_success_rule(job: Object, succeeded: Collection[int]) -> int | None:
+    """The number of the first rule of the successPolicy that holds."""
+    spec = job["spec"]
+    for i, rule in enumerate((spec.get("successPolicy") or {}).get("rules") or () if succeeded else ()):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is None:
+            if count is not None and len(succeeded) >= count:
+                return i
+            continue
+        wanted = parse_indexes(rule["succeededIndexes"], spec.get("completions") or 0)
+        met = len(wanted.intersection(succeeded))
+        if wanted and (met == len(wanted) or (count is not None and met >= count)):
+            return i
+    return None
+
+
+def index_of(pod: Object) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return quantities.whole(text)
+
+
+def parse_indexes(text: str, completions: int) -> set[int]:
+    """The indexes that ``0,1,4-6`` names, without those that the Job does not have; parts that are none are skipped."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        begin, end = quantities.whole(first), quantities.whole(last or first)
+        if begin is not None and end is not None:
+            found.update(range(max(begin, 0), min(end, completions - 1) + 1))
+    return found
+
+
+def format_indexes(numbers: Iterable[int]) -> str:
+    """``0,1,4-6``: as the status of a Job has them."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ",".join(",".join(map(str, part)) if len(part) <= 2 else f"{part[0]}-{part[-1]}" for part in parts)
+
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -58,7 +166,7 @@ class _Pods:
         self.terminating = [pod for pod in there if is_terminating(pod) and phase(pod) not in ENDED]
         everyone = [*there, *gone]
         self.succeeded = [pod for pod in everyone if phase(pod) == "Succeeded"]
-        self.failed: list[tuple[Object, Verdict]] = [
+        self.failed: list[tuple[Object, PolicyVerdict]] = [
             (pod, failure_verdict(job, pod))
             for pod in everyone
             if has_failed(job, pod) and pod["metadata"]["uid"] not in removed
@@ -85,8 +193,8 @@ class _Pods:
         return len(self.completed) if self.is_indexed else len(self.succeeded)
 
     @cached_property
-    def failures_by_index(self) -> dict[int, list[tuple[Object, Verdict]]]:
-        found: dict[int, list[tuple[Object, Verdict]]] = {}
+    def failures_by_index(self) -> dict[int, list[tuple[Object, PolicyVerdict]]]:
+        found: dict[int, list[tuple[Object, PolicyVerdict]]] = {}
         for pod, verdict in self.failed:
             index = index_of(pod)
             if index is not None:
@@ -129,7 +237,7 @@ class JobController(Controller):
             self._gone.pop(event.entry.uid, None)
         return (event.entry.key,)
 
-    def _remember(self, entry: Entry) -> None:
+    def _remember(self, entry: StoredEntry) -> None:
         """Keep a pod that is gone. One that had not ended was ended by its kubelet, which makes it a failed one."""
         if entry.uid in self._removed:
             self._removed.discard(entry.uid)
@@ -173,7 +281,7 @@ class JobController(Controller):
         if len(pods.there) > MANY:
             self.pace(key, len(pods.there) * 2 * PACE_S)
 
-    def _pods(self, entry: Entry, job: Object) -> _Pods:
+    def _pods(self, entry: StoredEntry, job: Object) -> _Pods:
         return _Pods(job, self.owned(entry.uid, PODS), self._gone.get(entry.uid, ()), self._removed)
 
     def _verdict(self, key: str, job: Object, pods: _Pods, status: Object) -> tuple[str, str, str] | None:
@@ -275,7 +383,7 @@ class JobController(Controller):
             failures += 1
         return self._left_s(ended[-1][0], failures) if failures else 0.0
 
-    def _index_back_off_s(self, failures: Iterable[tuple[Object, Verdict]]) -> float:
+    def _index_back_off_s(self, failures: Iterable[tuple[Object, PolicyVerdict]]) -> float:
         """The same for one index with a limit of its own: other indexes do not matter."""
         times = [_ended_at(pod) for pod, _ in failures]
         return self._left_s(max(times), len(times)) if times else 0.0

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.api import ClusterApi, Timers
 from mooring.controlplane.cluster.controllers.base import Controller
 from mooring.controlplane.cluster.controllers.budgets import DisruptionController
 from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
 from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetController
 from mooring.controlplane.cluster.controllers.deployments import DeploymentController
 from mooring.controlplane.cluster.controllers.jobs import JobController
-from mooring.controlplane.cluster.controllers.node_lifecycle import NodeLifecycleController
-from mooring.controlplane.cluster.controllers.pod_gc import PodGarbageCollector
+from mooring.controlplane.cluster.controllers.node_lifecycle import (
+    NodeLifecycleController,
+    PodGarbageCollector,
+    TaintEvictionController,
+)
 from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController, ReplicationControllerController
 from mooring.controlplane.cluster.controllers.resource_claims import ResourceClaimController
 from mooring.controlplane.cluster.controllers.stateful_sets import StatefulSetController
-from mooring.controlplane.cluster.controllers.taint_eviction import TaintEvictionController
 from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
-from mooring.controlplane.cluster.timers import Timers
 
 C = TypeVar("C", bound=Controller)
 

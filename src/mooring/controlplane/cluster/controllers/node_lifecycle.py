@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from mooring.api.codec import from_plain
+from mooring.api.core import Node, Pod, Taint
+from mooring.api.selectors import tolerates
 from mooring.api.times import format_time
 from mooring.api.well_known import (
     DISK_PRESSURE,
@@ -15,12 +18,12 @@ from mooring.api.well_known import (
     UNREACHABLE,
     UNSCHEDULABLE,
 )
-from mooring.controlplane.cluster.api import ClusterApi
-from mooring.controlplane.cluster.controllers.base import Controller, condition
-from mooring.controlplane.cluster.timers import Timer, Timers
-from mooring.controlplane.registry.catalog import NODES
+from mooring.controlplane.cluster.api import ClusterApi, Timer, Timers
+from mooring.controlplane.cluster.controllers.base import Controller, condition, is_terminating, phase, set_condition
+from mooring.controlplane.registry import meta
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types.objects import Object
 
 MONITOR_PERIOD_S = 5.0
@@ -144,7 +147,7 @@ class NodeLifecycleController(Controller):
         ]
 
 
-def _has_spoken(before: Entry, after: Entry) -> bool:
+def _has_spoken(before: StoredEntry, after: StoredEntry) -> bool:
     """Whether a kubelet has posted a status after this controller had marked the node as unknown."""
     was = (condition(before.object(), "Ready") or {}).get("status")
     return was == "Unknown" and (condition(after.object(), "Ready") or {}).get("status") != "Unknown"
@@ -174,3 +177,153 @@ def _set_taints(node: Object, taints: list[Object]) -> None:
         spec["taints"] = taints
     else:
         spec.pop("taints", None)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Taint eviction: a NoExecute taint makes pods leave, at once or when their patience ends.
+
+
+class TaintEvictionController(Controller):
+    """Deletes pods from nodes whose NoExecute taints they do not tolerate, or no longer."""
+
+    watches: ClassVar[tuple[str, ...]] = ("pods", "nodes")
+
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._since: dict[str, dict[str, float]] = {}  # node -> taint -> when it was first seen
+
+    def noted(self, event: Event) -> Iterable[str]:
+        entry = event.entry
+        if entry.kind is PODS:
+            node = (entry.fields or {}).get("spec.nodeName")
+            if not node:
+                return ()
+            host = self.store.entry(NODES, node)
+            return (entry.key,) if host is not None and b'"NoExecute"' in host.raw else ()
+        is_tainted = b'"NoExecute"' in entry.raw
+        self._note_taints(entry.name, entry.object() if is_tainted and event.type != DELETED else {})
+        if not is_tainted and (event.previous is None or b'"NoExecute"' not in event.previous.raw):
+            return ()
+        return [pod.key for pod in self.store.pods_on(entry.name)]
+
+    def start(self) -> None:
+        super().start()
+        for entry in self.store.iterate(NODES):
+            self._note_taints(entry.name, entry.object())
+
+    def _note_taints(self, name: str, node: Object) -> None:
+        """Remember since when a taint is there: not every client that sets one writes the time down."""
+        now = self.api.clock.now()
+        before = self._since.pop(name, {})
+        taints = [each for each in (node.get("spec") or {}).get("taints") or () if each["effect"] == "NoExecute"]
+        if taints:
+            self._since[name] = {each["key"]: before.get(each["key"], _added(each, now)) for each in taints}
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(PODS, key)
+        if entry is None or is_terminating(entry.object()):
+            return
+        host = self.store.entry(NODES, (entry.fields or {}).get("spec.nodeName", ""))
+        if host is None or b'"NoExecute"' not in host.raw:
+            return
+        patience_s = self._patience(from_plain(Pod, entry.object()), host.object())
+        if patience_s is None:
+            return
+        if patience_s > 0:
+            self.enqueue_after(key, patience_s)
+            return
+        now = self.api.timestamp()
+        self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _mark(pod, now), subresource="status")
+        self.api.delete(PODS, entry.namespace, entry.name, {"preconditions": {"uid": entry.uid}})
+
+    def _patience(self, pod: Pod, node: Object) -> float | None:
+        """Seconds until the pod has to go; None if it may stay for ever."""
+        typed: Node = from_plain(Node, node)
+        now, since = self.api.clock.now(), self._since.get(typed.name, {})
+        limits: list[float] = []
+        for taint in typed.spec.taints:
+            if taint.effect == "NoExecute":
+                left_s = tolerated_for(pod, taint)
+                if left_s is not None:
+                    limits.append(since.get(taint.key, now) + left_s - now)
+        return min(limits, default=None)
+
+
+def _added(taint: Object, now: float) -> float:
+    when = taint.get("timeAdded")
+    return (meta.parse_time(when) if when else None) or now
+
+
+def tolerated_for(pod: Pod, taint: Taint) -> float | None:
+    """How long the pod bears the taint; None for ever. Of several tolerations the shortest counts, as upstream."""
+    found = [each for each in pod.spec.tolerations if tolerates(each, taint)]
+    if not found:
+        return 0.0
+    limits = [max(0.0, float(each.toleration_seconds)) for each in found if each.toleration_seconds is not None]
+    return min(limits) if limits else None
+
+
+def _mark(pod: Object, now: str) -> None:
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
+    set_condition(pod.setdefault("status", {}), wanted, now)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Pod garbage collection: pods whose node is gone for good are deleted.
+
+QUARANTINE_S = 40.0
+"""How long a node has to be gone; upstream's quarantineTime."""
+
+
+class PodGarbageCollector(Controller):
+    """Deletes pods of nodes that no longer exist, as upstream's pod garbage collector does."""
+
+    watches: ClassVar[tuple[str, ...]] = ("pods", "nodes")
+
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._gone: dict[str, float] = {}  # node -> when it was first missed
+
+    def noted(self, event: Event) -> Iterable[str]:
+        entry = event.entry
+        if entry.kind is NODES:
+            if event.type != DELETED:
+                self._gone.pop(entry.name, None)
+                return ()
+            return [pod.key for pod in self.store.pods_on(entry.name)]
+        node = (entry.fields or {}).get("spec.nodeName")
+        return (entry.key,) if node and self.store.entry(NODES, node) is None else ()
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(PODS, key)
+        node = "" if entry is None else (entry.fields or {}).get("spec.nodeName", "")
+        if entry is None or not node or self.store.entry(NODES, node) is not None:
+            return
+        now = self.api.clock.monotonic()
+        left_s = self._gone.setdefault(node, now) + QUARANTINE_S - now
+        if left_s > 0:
+            self.enqueue_after(key, left_s)
+            return
+        if phase(entry.object()) not in ("Succeeded", "Failed"):
+            at = self.api.timestamp()
+            self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _pod_gc_mark(pod, at), subresource="status")
+        self.api.delete(
+            PODS, entry.namespace, entry.name, {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
+        )
+
+
+def _pod_gc_mark(pod: Object, now: str) -> None:
+    status = pod.setdefault("status", {})
+    status["phase"] = "Failed"
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+    }
+    set_condition(status, wanted, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.api import ClusterApi, Timers
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     condition,
@@ -17,11 +17,10 @@ from mooring.controlplane.cluster.controllers.base import (
     pod_from_template,
     reference_to,
 )
-from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS, by_resource
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
@@ -78,7 +77,7 @@ class _PodView(NamedTuple):
     labels: Mapping[str, str]
 
 
-def _view(entry: Entry) -> _PodView:
+def _view(entry: StoredEntry) -> _PodView:
     pod = entry.object()
     ready = condition(pod, "Ready")
     since = None
@@ -133,7 +132,7 @@ class ReplicaSetController(Controller):
                     found.append(view)
         return found
 
-    def _selector(self, owner: Object) -> selectors.LabelSelector | None:
+    def _selector(self, owner: Object) -> selectors.ParsedLabelSelector | None:
         return selectors.from_object((owner.get("spec") or {}).get("selector"))
 
     def _adopt(self, owner: Object) -> None:
@@ -190,7 +189,7 @@ class ReplicationControllerController(ReplicaSetController):
     watches: ClassVar[tuple[str, ...]] = ("replicationcontrollers", "pods")
     kind_name: ClassVar[str] = "ReplicationController"
 
-    def _selector(self, owner: Object) -> selectors.LabelSelector | None:
+    def _selector(self, owner: Object) -> selectors.ParsedLabelSelector | None:
         return selectors.from_object({"matchLabels": (owner.get("spec") or {}).get("selector") or {}})
 
 

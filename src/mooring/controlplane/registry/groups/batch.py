@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mooring.api.errors import ParseError
 from mooring.api.times import human_duration
 from mooring.controlplane.registry.columns import AGE, NAME, ago, at, get
 from mooring.controlplane.registry.meta import immutable, parse_time
@@ -20,7 +21,6 @@ from mooring.controlplane.types.cron import parse_schedule, time_zone
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Strategy
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
-from mooring.errors import ParseError
 
 
 def _job_status(obj: Object, _: float) -> str:

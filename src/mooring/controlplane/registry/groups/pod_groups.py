@@ -6,7 +6,7 @@ from typing import Any
 
 from mooring.controlplane.registry.columns import AGE, NAME, at, get
 from mooring.controlplane.registry.meta import immutable
-from mooring.controlplane.registry.priorities import priority_for
+from mooring.controlplane.registry.pod_admission import priority_for
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Column, Context, Kind, Strategy
 from mooring.controlplane.types.objects import Object

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.controlplane.registry import pod_admission, pod_defaults, pod_validation
-from mooring.controlplane.registry.columns import AGE, NAME, at, get, wide
-from mooring.controlplane.registry.pod_columns import pod_ready, pod_restarts, pod_status
+from mooring.controlplane.registry.columns import AGE, NAME, at, get, pod_ready, pod_restarts, pod_status, wide
 from mooring.controlplane.types.kind import Column, Fields, Kind, Strategy
 from mooring.controlplane.types.objects import Object
 

@@ -1,0 +1,307 @@
+"""How many more of these pods fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from mooring.api.core import Pod
+from mooring.api.errors import InputError, warn
+from mooring.api.text import count_of, print_table, printed
+from mooring.ask.asked_pod import Askable, find_pod
+from mooring.ask.copies import Copies, add_node_like, node_kinds
+from mooring.ask.placing import Placing, nodes_with_room
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster
+from mooring.core.engine.decision import Decision
+from mooring.core.session import Configuration, PluginReference
+
+# --------------------------------------------------------------------------------------------------------------------
+# Filling a cluster with copies of pods until the next one does not fit.
+
+
+@dataclass(slots=True)
+class Filled:
+    """What fitted: whole sets, and how many pods each node got for them."""
+
+    sets: int = 0
+    nodes: Counter[str] = field(default_factory=Counter)
+    preempted: list[str] = field(default_factory=list)
+    refusal: Decision | None = None
+
+
+def fill(
+    placing: Placing, sets: Sequence[tuple[Copies, int]], limit: int | None = None, *, preempt: bool = False
+) -> Filled:
+    """Place one set after another until one does not fit, or there are ``limit`` of them.
+
+    Without a limit it ends when there are more sets than the nodes allow pods: then nothing limits them. The pods of a
+    set that is not whole are taken back.
+    """
+    filled = Filled()
+    if limit is None and len(sets) == 1 and sets[0][1] == 1 and sets[0][0].are_alike:
+        _fill_in_rounds(placing, sets[0][0], filled)
+    if limit is None:
+        limit = int(placing.state.nodes().allowed_pods.sum()) + 1
+    while filled.sets < limit:
+        begun: list[Decision] = []
+        for copies, share in sets:
+            for _ in range(share):
+                decision = placing.place(copies.next(), preempt=preempt)
+                if decision.node is None:
+                    for each in reversed(begun):
+                        placing.take_back(each)
+                    filled.refusal = decision
+                    return filled
+                begun.append(decision)
+        filled.sets += 1
+        for each in begun:
+            filled.nodes[each.node or ""] += 1
+            filled.preempted += [victim.pod.key for victim in each.victims]
+    return filled
+
+
+def _fill_in_rounds(placing: Placing, copies: Copies, filled: Filled) -> None:
+    """Place as many copies as fit, where their order does not matter. What is left is for the slow way."""
+    pod = copies.next()
+    most = int(placing.state.nodes().allowed_pods.max(initial=0))
+    for _ in range(most):  # a pod that nothing limits would get another round for ever
+        nodes = nodes_with_room(placing, pod)
+        if not nodes:
+            return
+        for node in nodes:
+            placing.state.assume(copies.next(), node)
+            filled.nodes[node] += 1
+        filled.sets += len(nodes)
+
+
+MAX_KINDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRoom:
+    """What one more node of a kind would add once the cluster is full."""
+
+    kind: str
+    like: str  # a node of this kind
+    nodes: int  # how many of this kind there are
+    fits: int  # how many more pods, or whole sets, would fit
+
+
+@dataclass(slots=True)
+class Capacity:
+    """How many fit, on which nodes, and why no more. Printed, it reads as ``mooring capacity`` shows it."""
+
+    asked: dict[str, int]  # pods, with their share in a set
+    copies: int | None  # how many were asked for; None: as many as fit
+    fits: int = 0  # pods of the one kind that was asked for, or whole sets of several
+    nodes: dict[str, int] = field(default_factory=dict)  # pods by node
+    stopped_by: str | None = None  # kube-scheduler's message for the next pod; None: nothing stopped it
+    stopped_pod: str | None = None  # the one of several that does not fit
+    reasons: dict[str, int] = field(default_factory=dict)  # of the refusal, with the number of nodes
+    preempted: list[str] = field(default_factory=list)
+    one_more_node: list[MoreRoom] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_enough(self) -> bool:
+        """Report whether as many fit as were asked for, or at least one."""
+        return self.fits >= (1 if self.copies is None else self.copies)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        return {
+            "asked": [{"pod": pod, "share": share} for pod, share in self.asked.items()],
+            "copies": self.copies,
+            "fits": self.fits,
+            "nodes": self.nodes,
+            "stoppedBy": self.stopped_by,
+            "stoppedPod": self.stopped_pod,
+            "reasons": self.reasons,
+            "preempted": self.preempted,
+            "oneMoreNode": [
+                {"kind": each.kind, "like": each.like, "nodes": each.nodes, "fits": each.fits}
+                for each in self.one_more_node
+            ],
+            "notes": self.notes,
+        }
+
+    def __repr__(self) -> str:
+
+        return text(self)
+
+
+def capacity(
+    cluster: Cluster,
+    pods: Askable | Iterable[Askable] | Mapping[Any, int],
+    copies: int | None = None,
+    *,
+    preempt: bool = False,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    kubernetes_version: str | None = None,
+) -> Capacity:
+    """Say how many more of these pods fit. The cluster stays as it is.
+
+    ``pods`` is a pod, several of which one each makes a set, or a mapping of pods to their shares in a set. With
+    ``copies`` the count ends there. With ``preempt`` less important pods are evicted where that makes room.
+    """
+    return capacity_of(
+        Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), pods, copies, preempt
+    )
+
+
+def capacity_of(
+    scheduler: Scheduler,
+    pods: Askable | Iterable[Askable] | Mapping[Any, int],
+    copies: int | None = None,
+    preempt: bool = False,
+) -> Capacity:
+    """The same, asked of a scheduler and its cluster."""
+    if copies is not None and copies < 1:
+        raise InputError(f"copies: {copies}; expected 1 or more")
+    placing = Placing.of(scheduler)
+    sets, notes = _sets(_shares(pods), scheduler.cluster, placing)
+    found = Capacity({each.pod.key: share for each, share in sets}, copies, notes=notes)
+    found.notes += _waiting(scheduler.cluster)
+    filled = fill(placing, sets, copies, preempt=preempt)
+    found.fits, found.preempted = filled.sets, filled.preempted
+    found.nodes = dict(sorted(filled.nodes.items(), key=lambda entry: (-entry[1], entry[0])))
+    refusal = filled.refusal
+    if refusal is None:
+        if copies is None:
+            found.notes.append("nothing stops the next one; the count ends where there are more than nodes allow pods")
+        return found
+    found.stopped_by = refusal.message
+    found.stopped_pod = None if len(sets) == 1 else _origin(refusal, sets)
+    if refusal.statuses is not None:
+        found.reasons = dict(refusal.statuses.histogram().most_common())
+    found.one_more_node = list(_one_more_node(placing, sets))
+    return found
+
+
+def _shares(pods: Askable | Iterable[Askable] | Mapping[Any, int]) -> list[tuple[Askable, int]]:
+    """Each pod with its share; a manifest is a mapping, too, and its values are not all numbers."""
+    if isinstance(pods, Mapping) and pods and all(type(share) is int for share in pods.values()):
+        shares = list(pods.items())
+    elif isinstance(pods, str | Pod | Mapping) or not isinstance(pods, Iterable):
+        shares = [(pods, 1)]
+    else:
+        shares = [(pod, 1) for pod in pods]
+    if not shares or any(share < 1 for _, share in shares):
+        raise InputError("expected at least one pod, each with a share of 1 or more")
+    return shares
+
+
+def _sets(
+    shares: list[tuple[Askable, int]], cluster: Cluster, placing: Placing
+) -> tuple[list[tuple[Copies, int]], list[str]]:
+    asked = [(find_pod(pod, cluster), share) for pod, share in shares]
+    notes: list[str] = []
+    for found, _ in asked:
+        warn(found.warnings)
+        notes += found.notes
+        theirs, ours = found.pod.spec.scheduler_name, placing.profile_of(found.pod).scheduler_name
+        if theirs != ours:
+            notes.append(f"{found.pod.key} is for {theirs}; it is placed as {ours} would place it")
+        for obj in found.others:
+            placing.state.objects.put(obj)
+    keys = [found.pod.key for found, _ in asked]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise InputError(f"{key} is asked for twice; a share says how many of it are in a set")
+    return [(Copies(found.pod, placing.state), share) for found, share in asked], notes
+
+
+def _origin(refusal: Decision, sets: list[tuple[Copies, int]]) -> str:
+    """Which of the pods that were asked for the refused one is a copy of."""
+    uid = refusal.pod.uid.rpartition(":")[0]
+    return next(each.pod.key for each, _ in sets if each.pod.uid == uid)
+
+
+def _one_more_node(full: Placing, sets: list[tuple[Copies, int]]) -> Iterable[MoreRoom]:
+    for kind in node_kinds(full.state)[:MAX_KINDS]:
+        with_it = full.fork()
+        add_node_like(with_it.state, kind.like, f"{kind.like.name}-more")
+        more = fill(with_it, [(each.on(with_it.state), share) for each, share in sets])
+        yield MoreRoom(kind.name, kind.like.name, kind.count, more.sets)
+
+
+def _waiting(cluster: Cluster) -> Iterable[str]:
+    waiting = cluster.pending
+    nominated = sum(bool(pod.status.nominated_node_name) for pod in waiting)
+    if waiting:
+        which = f"; the {nominated} that are nominated to a node keep their place" if nominated else ""
+        yield f"{count_of(len(waiting), 'pod')} of the cluster wait for a node and are not counted{which}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How the answer to a question about capacity looks in print.
+
+MAX_NODES = 10
+
+
+def draw(to: Console, found: Capacity, top: int = MAX_NODES) -> None:
+    """Print what was asked, how many fit, where, and what stops the next one."""
+    colour = "green" if found.is_enough else "red"
+    to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
+    if found.stopped_by is not None:
+        which = f" ({found.stopped_pod})" if found.stopped_pod else ""
+        to.print(f"The next one{escape(which)} is stopped by:")
+        to.print(f"  {escape(found.stopped_by)}")
+    if found.nodes:
+        to.print()
+        _draw_nodes(to, found, top)
+    if found.reasons:
+        to.print()
+        rows = [(str(count), Text(reason)) for reason, count in found.reasons.items()]
+        print_table(to, ["NODES", "REFUSE THE NEXT ONE BECAUSE"], rows)
+    if found.preempted:
+        to.print()
+        to.print(f"{count_of(len(found.preempted), 'pod')} would be preempted: {escape(_names(found.preempted))}")
+    if found.one_more_node:
+        to.print()
+        kinds = [(str(each.fits), Text(each.kind), str(each.nodes), each.like) for each in found.one_more_node]
+        print_table(to, ["MORE", "WITH ONE MORE NODE OF", "NODES", "SUCH AS"], kinds)
+    for i, note in enumerate(found.notes):
+        if not i:
+            to.print()
+        to.print(f"Note: {escape(note)}")
+
+
+def text(found: Capacity) -> str:
+    """The same without colours."""
+    return printed(lambda to: draw(to, found))
+
+
+def headline(found: Capacity) -> str:
+    """One line: how many fit."""
+    number = f"{found.fits} more" if found.copies is None else f"{found.fits} of {found.copies}"
+    pods = " and ".join(pod if share == 1 else f"{share} {pod}" for pod, share in found.asked.items())
+    what = pods if list(found.asked.values()) == [1] else f"sets of {pods}"
+    where = f", on {count_of(len(found.nodes), 'node')}" if found.nodes else ""
+    return f"{number} {what} {'fits' if found.fits == 1 else 'fit'}{where}"
+
+
+def _draw_nodes(to: Console, found: Capacity, top: int) -> None:
+    """Nodes that get the same number stand in one line."""
+    by_number: dict[int, list[str]] = {}
+    for node, number in found.nodes.items():
+        by_number.setdefault(number, []).append(node)
+    rows = [
+        (str(number), str(len(nodes)), _names(nodes)) for number, nodes in sorted(by_number.items(), reverse=True)[:top]
+    ]
+    print_table(to, ["PODS EACH", "NODES", "WHICH"], rows)
+    if len(by_number) > top:
+        to.print(f"… and {len(by_number) - top} more (-o json has them all)")
+
+
+def _names(names: list[str], limit: int = 6) -> str:
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,461 @@
+"""What would be lost with each node, zone or rack: tried on forks, one loss after another."""
+
+from __future__ import annotations
+
+import heapq
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError, ParseError
+from mooring.api.resource import ResourceClaim, ResourceClaimStatus
+from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from mooring.api.text import hint, print_table, printed
+from mooring.api.well_known import ZONE
+from mooring.ask.copies import stays_with_node, unbound
+from mooring.ask.placing import Placing
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster
+from mooring.core.plugins.devices.claims import ClaimProblem, claim_name
+from mooring.core.plugins.volumes.claims import claims_of
+from mooring.core.plugins.volumes.node_topology import compile_affinity
+from mooring.core.session import Configuration, PluginReference
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodInfo
+
+# --------------------------------------------------------------------------------------------------------------------
+# One loss on a fork: nodes go, controllers make their pods anew, and these are placed in the queue's order.
+#
+# | the pod of a lost node | what becomes of it |
+# |---|---|
+# | of a controller (ReplicaSet, StatefulSet, Job …) | a new pod is placed; claims stay, node-local data are gone |
+# | of a DaemonSet, or static | it belongs to the node, and does not come back elsewhere |
+# | without a controller | it is placed again, too: whoever made it has to make it anew |
+# | about to end already | it ends |
+
+
+@dataclass(slots=True)
+class Loss:
+    """What losing these nodes does."""
+
+    lost: tuple[str, ...]  # the names of what is lost: nodes, zones, values of a label
+    nodes: tuple[str, ...]
+    pods: int = 0  # how many pods were on these nodes
+    replaced: dict[str, str] = field(default_factory=dict)  # pods that come back, and their new node
+    unplaced: dict[str, str] = field(default_factory=dict)  # pods for which there is no place, and why
+    preempted: dict[str, str] = field(default_factory=dict)  # pods that give way, and for whom
+    broken_budgets: list[str] = field(default_factory=list)
+    bare_pods: list[str] = field(default_factory=list)  # that come back only if somebody makes them anew
+    lost_volumes: list[str] = field(default_factory=list)  # that only these nodes can reach
+    node_pods: list[str] = field(default_factory=list)  # of DaemonSets, and static ones
+    use: dict[str, float] = field(default_factory=dict)  # of the nodes that are left, in percent, by resource
+
+    @property
+    def is_harmless(self) -> bool:
+        """Report whether all pods come back, nothing is lost for good, and no budget breaks."""
+        return not (self.unplaced or self.broken_budgets or self.lost_volumes)
+
+    @property
+    def harm(self) -> tuple[int, ...]:
+        """Larger is worse: pods that are gone, volumes, budgets, pods that give way, and how full it gets."""
+        full = round(10 * max(self.use.values(), default=0))
+        return len(self.unplaced), len(self.lost_volumes), len(self.broken_budgets), len(self.preempted), full
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "lost": list(self.lost),
+            "nodes": list(self.nodes),
+            "pods": self.pods,
+            "replaced": self.replaced,
+            "unplaced": [{"pod": pod, "message": message} for pod, message in self.unplaced.items()],
+            "preempted": [{"pod": pod, "for": whom} for pod, whom in self.preempted.items()],
+            "brokenBudgets": self.broken_budgets,
+            "barePods": self.bare_pods,
+            "lostVolumes": self.lost_volumes,
+            "nodePods": self.node_pods,
+            "use": self.use,
+            "isHarmless": self.is_harmless,
+        }
+
+
+def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
+    """Lose these nodes on a fork, and place again what comes back."""
+    loss = Loss(tuple(lost), tuple(nodes))
+    placing = base.fork()
+    gone = [pod for node in nodes for pod in placing.state.table.nodes[node].pods.values()]
+    loss.pods = len(gone)
+    loss.lost_volumes = sorted(set(lost_volumes(placing.state, gone, frozenset(nodes))))
+    for pod in gone:
+        placing.evict(pod)
+    for node in nodes:
+        for waiting in list(placing.nominations.nominated_pods(node)):
+            placing.nominations.withdraw(waiting.uid)
+        placing.state.remove_node(node)
+        placing.state.objects.remove(CSINode, node)
+    coming: list[PodInfo] = []
+    for pod in sorted(gone, key=lambda pod: pod.pod.key):
+        if pod.pod.is_terminating:
+            continue
+        if stays_with_node(pod.pod):
+            loss.node_pods.append(pod.pod.key)
+        else:
+            coming.append(_coming_back(placing, pod.pod, loss))
+    _place(placing, coming, loss)
+    loss.broken_budgets = sorted(placing.broken_budgets)
+    loss.use = _use(placing.state)
+    return loss
+
+
+def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
+    """Place pods in the queue's order. Those that give way come back later."""
+    queue: list[tuple[Any, int, PodInfo]] = []
+    count = 0
+
+    def put(pod: PodInfo, time: int) -> None:
+        nonlocal count
+        count += 1
+        sort_key = placing.profile_of(pod.pod).queue_sort[0].sort_key
+        heapq.heappush(queue, (sort_key(pod.priority, float(time)), count, pod))
+
+    for pod in pods:
+        put(pod, 0)
+    while queue:
+        pod = heapq.heappop(queue)[2]
+        decision = placing.place(pod, preempt=True)
+        key = pod.pod.key
+        if decision.node is not None:
+            loss.replaced[key] = decision.node
+        else:
+            loss.unplaced[key] = decision.message
+        for victim in decision.victims:
+            name = victim.pod.key
+            loss.preempted[name] = key
+            loss.replaced.pop(name, None)
+            put(_coming_back(placing, victim.pod, loss), count)
+
+
+def _coming_back(placing: Placing, pod: Pod, loss: Loss) -> PodInfo:
+    """The pod that comes in place of this one; noted if no controller makes it."""
+    if pod.metadata.controller() is None and pod.key not in loss.bare_pods:
+        loss.bare_pods.append(pod.key)
+    return made_anew(placing.state, pod)
+
+
+def made_anew(cluster: ClusterState, pod: Pod) -> PodInfo:
+    """The pod that is made in place of this one, with claims as they are then."""
+    new = copy(pod)
+    new.metadata, new.spec, new.status = copy(pod.metadata), copy(pod.spec), copy(pod.status)
+    new.metadata.uid = f"{pod.uid}:anew"
+    new.metadata.deletion_timestamp = None
+    new.spec.node_name = ""
+    new.status.nominated_node_name = new.status.phase = ""
+    new.status.start_time, new.status.conditions = None, []
+    for volume in pod.spec.volumes:
+        claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.namespace}/{pod.name}-{volume.name}")
+        if volume.ephemeral is not None and claim is not None:
+            fresh = unbound(claim)
+            for owner in fresh.metadata.owner_references:
+                owner.uid = new.uid
+            cluster.objects.put(fresh)
+    _release_devices(cluster, pod, new)
+    return cluster.info(new)
+
+
+def _release_devices(cluster: ClusterState, pod: Pod, new: Pod) -> None:
+    """Give back the devices of claims that nobody else uses, and let claims of its own belong to the new pod."""
+    for wanted in pod.spec.resource_claims:
+        try:
+            name, _ = claim_name(pod, wanted)
+        except ClaimProblem:
+            continue
+        claim = cluster.objects.get(ResourceClaim, f"{pod.namespace}/{name}")
+        if claim is None:
+            continue
+        changed = copy(claim)
+        changed.metadata, changed.status = copy(claim.metadata), copy(claim.status)
+        changed.status.reserved_for = [each for each in claim.status.reserved_for if each.uid != pod.uid]
+        if not changed.status.reserved_for:
+            changed.status = ResourceClaimStatus()
+        owners = [copy(owner) for owner in claim.metadata.owner_references]
+        for owner in owners:
+            owner.uid = new.uid if owner.uid == pod.uid else owner.uid
+        changed.metadata.owner_references = owners
+        cluster.objects.put(changed)
+
+
+def lost_volumes(cluster: ClusterState, gone: Iterable[PodInfo], nodes: frozenset[str]) -> Iterator[str]:
+    """Volumes of these pods that no other node can reach."""
+    for pod in gone:
+        for ref in claims_of(pod) if pod.shape.volumes else ():
+            claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.pod.namespace}/{ref.name}")
+            volume = cluster.objects.get(PersistentVolume, claim.spec.volume_name) if claim is not None else None
+            if (
+                volume is not None
+                and volume.spec.node_affinity is not None
+                and not _is_reachable(volume, cluster, nodes)
+            ):
+                yield volume.name
+
+
+def _is_reachable(volume: PersistentVolume, cluster: ClusterState, lost: frozenset[str]) -> bool:
+    try:
+        terms = compile_affinity(volume.spec.node_affinity)
+    except ParseError:
+        return False
+    return any(
+        all(requirement.matches(info.labels) for requirement in term)
+        for info in cluster.nodes().infos
+        if info.name not in lost
+        for term in terms
+    )
+
+
+def _use(cluster: ClusterState) -> dict[str, float]:
+    """How much of all that is left is requested, in percent."""
+    rows = cluster.nodes()
+    found = {}
+    for resource in ("cpu", "memory"):
+        whole = int(rows.allocatable(resource).sum())
+        if whole:
+            found[resource] = round(100 * int(rows.requested(resource).sum()) / whole, 1)
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What can be lost at once: a node, a zone, all nodes with one value of a label.
+
+MAX_LOSSES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Nodes that are lost together, and what they are called."""
+
+    names: tuple[str, ...]  # of one node, zone or value; of two in a pair
+    nodes: tuple[str, ...]
+
+
+def domains(nodes: list[Node], lose: str, together: int) -> list[Domain]:
+    """All domains of this kind, or all pairs of them; or the one node or zone of this name."""
+    single = list(_single(nodes, lose))
+    if len(single) < together:
+        raise InputError(f"there is only {len(single)} to lose; --n {together} needs {together}")
+    if comb(len(single), together) > MAX_LOSSES:
+        raise InputError(
+            f"{comb(len(single), together):,} pairs are too many to try; lose zones or a label with fewer values"
+        )
+    return [
+        Domain(tuple(each.names[0] for each in group), tuple(node for each in group for node in each.nodes))
+        for group in combinations(single, together)
+    ]
+
+
+def _single(nodes: list[Node], lose: str) -> Iterator[Domain]:
+    names = [node.name for node in nodes]
+    if lose == "node":
+        return (Domain((name,), (name,)) for name in names)
+    if lose == "zone" or lose.startswith("label="):
+        key = ZONE if lose == "zone" else lose.removeprefix("label=")
+        found = _by_label(nodes, key)
+        if not found:
+            raise InputError(f"no node has the label {key}; the nodes have {', '.join(_labels(nodes)) or 'none'}")
+        return iter(found)
+    if lose in names:
+        return iter((Domain((lose,), (lose,)),))
+    zones = _by_label(nodes, ZONE)
+    found = [zone for zone in zones if zone.names == (lose,)]
+    if not found:
+        known = ["node", "zone", *names, *(zone.names[0] for zone in zones)]
+        meant = hint(lose, known, "expected node, zone, label=KEY, or the name of a node or zone")
+        raise InputError(f"{lose}: no node or zone of that name; {meant}")
+    return iter(found)
+
+
+def _by_label(nodes: list[Node], key: str) -> list[Domain]:
+    """By the label's values, in their order; nodes without the label are lost with none."""
+    members: dict[str, list[str]] = {}
+    for node in nodes:
+        if key in node.labels:
+            members.setdefault(node.labels[key], []).append(node.name)
+    return [Domain((value,), tuple(names)) for value, names in sorted(members.items())]
+
+
+def _labels(nodes: list[Node]) -> list[str]:
+    return sorted({key for node in nodes for key in node.labels})
+
+
+PARALLEL_FROM = 5_000_000  # nodes of the cluster times losses: less is done before other processes have started
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """All losses that were tried, the worst first. Printed, it reads as ``mooring drill`` shows it."""
+
+    lose: str
+    n: int
+    losses: list[Loss]
+
+    @property
+    def is_safe(self) -> bool:
+        """Report whether each of these losses does no harm."""
+        return all(loss.is_harmless for loss in self.losses)
+
+    @property
+    def harmful(self) -> list[Loss]:
+        return [loss for loss in self.losses if not loss.is_harmless]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        return [loss.to_dict() for loss in self.losses]
+
+    def __repr__(self) -> str:
+
+        return text(self)
+
+
+def drill(
+    cluster: Cluster,
+    lose: str = "node",
+    n: int = 1,
+    *,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    kubernetes_version: str | None = None,
+) -> Drill:
+    """Say what each loss would do. The cluster stays as it is.
+
+    ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, or the name of one node or zone. With ``n=2`` two are lost at
+    once: every pair is tried.
+    """
+    return drill_with(Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), lose, n)
+
+
+def drill_with(
+    scheduler: Scheduler, lose: str = "node", n: int = 1, progress: Progress = lambda done, total: None
+) -> Drill:
+    """The same, asked of a scheduler and its cluster."""
+    if n not in (1, 2):
+        raise InputError(f"n: {n}; expected 1 or 2 losses at once")
+    nodes = scheduler.cluster.nodes
+    if not nodes:
+        raise InputError("the cluster has no nodes to lose")
+    tried = domains(nodes, lose, n)
+    losses: list[Loss] = []
+    for loss in _losses(Placing.of(scheduler), tried, len(nodes)):
+        losses.append(loss)
+        progress(len(losses), len(tried))
+    return Drill(lose, n, sorted(losses, key=lambda loss: (tuple(-part for part in loss.harm), loss.lost)))
+
+
+def _losses(base: Placing, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
+    base.state.nodes()  # laid out once, for all forks
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM:
+        yield from (lose(base, each.names, each.nodes) for each in tried)
+        return
+    # Forked processes share the cluster's memory; nothing of it is sent to them.
+    forks = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(cores, forks, _start_from.append, (base,)) as pool:
+        yield from pool.map(_lose, tried, chunksize=20)
+
+
+_start_from: list[Placing] = []  # in a forked process: what it forks for each loss
+
+
+def _lose(domain: Domain) -> Loss:
+    return lose(_start_from[0], domain.names, domain.nodes)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How a drill looks in print.
+
+TOP = 10
+MAX_NAMES = 6
+
+
+def draw(to: Console, found: Drill, top: int = TOP) -> None:
+    """Print the verdict, the losses with the worst first, and what the worst one does."""
+    colour = "green" if found.is_safe else "red"
+    to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
+    to.print()
+    print_table(
+        to,
+        ["LOST", "PODS", "UNPLACED", "LOST VOLUMES", "BROKEN BUDGETS", "PREEMPTED", "USE OF THE REST"],
+        [_row(loss) for loss in found.losses[:top]],
+    )
+    if len(found.losses) > top:
+        to.print(f"… and {len(found.losses) - top} more (--top N shows N)")
+    worst = found.losses[0]
+    if not worst.is_harmless or worst.preempted:
+        _draw_worst(to, worst)
+
+
+def text(found: Drill) -> str:
+    """The same without colours."""
+    return printed(lambda to: draw(to, found))
+
+
+def headline(found: Drill) -> str:
+    """One line: whether everything that was tried can be lost."""
+    harmful, total = len(found.harmful), len(found.losses)
+    if total == 1:
+        return f"Losing {_lost(found.losses[0])} does {'harm' if harmful else 'no harm'}"
+    key = found.lose.removeprefix("label=")
+    one, many = (f"value of {key}", f"values of {key}") if key != found.lose else (key, f"{key}s")
+    if found.n == 2:
+        one, many = f"pair of {many}", f"pairs of {many}"
+    if not harmful:
+        return f"Safe: any {one} can be lost ({total} were tried)"
+    return f"Not safe: losing {harmful} of {total} {many} does harm"
+
+
+def _row(loss: Loss) -> list[str | Text]:
+    use = ", ".join(f"{resource} {percent:g}%" for resource, percent in loss.use.items())
+    numbers = (
+        len(loss.unplaced),
+        len(loss.lost_volumes),
+        len(loss.broken_budgets),
+        len(loss.preempted),
+    )
+    return [Text(_lost(loss)), str(loss.pods), *(str(number) for number in numbers), use]
+
+
+def _lost(loss: Loss) -> str:
+    return " and ".join(loss.lost)
+
+
+def _draw_worst(to: Console, loss: Loss) -> None:
+    to.print()
+    to.print(f"[bold]Without {escape(_lost(loss))}[/bold]")
+    by_message: dict[str, list[str]] = {}
+    for pod, message in loss.unplaced.items():
+        by_message.setdefault(message, []).append(pod)
+    for message, pods in by_message.items():
+        to.print(f"  no place for {escape(_names(pods))}:")
+        to.print(f"    {escape(message)}")
+    for what, names in (
+        ("volumes lost, because no other node can reach them", loss.lost_volumes),
+        ("budgets broken until pods run again", loss.broken_budgets),
+        ("preempted", [f"{pod} (for {whom})" for pod, whom in loss.preempted.items()]),
+        ("without a controller, so somebody has to make them anew", loss.bare_pods),
+        ("gone with their nodes, as DaemonSets' and static pods are", loss.node_pods),
+    ):
+        if names:
+            to.print(f"  {what}: {escape(_names(names))}")
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,167 @@
+"""A scheduler for questions: kube-scheduler's decisions about pods of a cluster, without a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from pathlib import Path
+
+from mooring.api.clock import Clock, VirtualClock
+from mooring.api.core import Pod
+from mooring.api.errors import InputError, warn
+from mooring.api.pod_groups import PodGroup
+from mooring.ask.asked_pod import Askable, AskedPod, find_group, find_pod, with_groups
+from mooring.core.cluster import Cluster, as_cluster
+from mooring.core.config.features import Features
+from mooring.core.config.versions import KubernetesVersion, nearest_version, parse_version
+from mooring.core.explain.decision import Decision
+from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
+from mooring.core.session import Built, Configuration, PluginReference, build, configuration_of, registry_with
+
+
+class Scheduler:
+    """Decides where pods of a cluster go. Time stands still for it: the same question gets the same answer."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: Configuration = None,
+        plugins: Iterable[PluginReference] = (),
+        *,
+        clock: Clock | None = None,
+        kubernetes_version: str | None = None,
+    ) -> None:
+        """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled.
+
+        Decisions are those of ``kubernetes_version`` (``"1.36"`` or ``"1.37"``); without it, of the cluster's version.
+        """
+        self.cluster = as_cluster(cluster)
+        self._config, self._plugins, self._asked_version = config, tuple(plugins), kubernetes_version
+        groups = cluster.state.objects.all(PodGroup)
+        features = with_groups(Features(_version(cluster, kubernetes_version)), groups)
+        registry, own = registry_with(self._plugins)
+        self._built = build(
+            configuration_of(config, own, features),
+            cluster.state,
+            clock=clock or VirtualClock(time.time()),
+            nominator=cluster.nominations,
+            registry=registry,
+            features=features,
+        )
+
+    @property
+    def kubernetes_version(self) -> str:
+        """The version whose decisions these are."""
+        return str(self._built.features.version)
+
+    @property
+    def built(self) -> Built:
+        """The engine and its profiles, for parts of mooring that ask more than this class does."""
+        return self._built
+
+    @property
+    def profiles(self) -> list[str]:
+        """The scheduler names for which there is a profile."""
+        return list(self._built.profiles)
+
+    def on(self, cluster: Cluster) -> Scheduler:
+        """The same scheduler for another cluster, such as a fork."""
+        other = copy(self)
+        other.cluster = as_cluster(cluster)
+        other._built = self._built.on(cluster.state, cluster.nominations)
+        return other
+
+    def under(self, config: Configuration = None, *, kubernetes_version: str | None = None) -> Scheduler:
+        """A scheduler with the same cluster and plugins, under another configuration or another version."""
+        config = self._config if config is None else config
+        version = kubernetes_version or self._asked_version
+        return Scheduler(self.cluster, config, self._plugins, kubernetes_version=version)
+
+    def decide(self, pod: Askable) -> Decision:
+        """Decide about a pod, and change nothing.
+
+        A pod that runs already is decided about as if it were to be placed anew.
+        """
+        built, asked = self._question(pod)
+        return _decided(built, asked.pod)
+
+    def explain(self, pod: Askable) -> Explanation:
+        """Decide about a pod, say why, and what would help; change nothing."""
+        built, asked = self._question(pod)
+        found = explain_pod(built, asked.pod)
+        found.notes += (*asked.as_it_is, *asked.notes)
+        return found
+
+    def explain_group(self, name: str) -> GroupExplanation:
+        """Decide about a pod group, ``namespace/name``, as a whole; say why, and what would help; change nothing.
+
+        Kubernetes schedules groups since 1.37.
+        """
+        if not self._built.features["GenericWorkload"]:
+            raise InputError(f"Kubernetes {self.kubernetes_version} does not schedule PodGroups; 1.37 does")
+        group, pods = find_group(name if "/" in name else f"{self.cluster.namespace}/{name}", self.cluster)
+        return explain_group(self._built, group, pods)
+
+    def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
+        """Decide about one pod after another, in the order given, and count in each that has a node.
+
+        A pod that has none waits: it is in ``cluster.pending``. Victims of preemption stay where they are.
+        """
+        for each in [pods] if isinstance(pods, str | Path | Mapping | Pod) else pods:
+            asked = find_pod(each, self.cluster)
+            warn(asked.warnings)
+            running = self.cluster.find_pod(asked.pod.key)
+            if running is not None and running.spec.node_name:
+                raise InputError(
+                    f"pod {asked.pod.key} is on {running.spec.node_name} already; "
+                    "cluster.add(pod, copies=N) makes others like it"
+                )
+            self.cluster.take_over(asked.others)
+            decision = _decided(self._built, asked.pod)
+            if decision.node is not None:
+                self.cluster.bind(asked.pod, decision.node)
+            elif running is None:
+                self.cluster.take_over([asked.pod])
+            yield decision
+
+    def _question(self, pod: Askable) -> tuple[Built, AskedPod]:
+        """The pod that is meant, and an engine for the cluster without it and with what its manifest brings."""
+        asked = find_pod(pod, self.cluster)
+        warn(asked.warnings)
+        there = self.cluster.find_pod(asked.pod.key)
+        if not asked.others and (there is None or not there.spec.node_name):
+            return self._built, asked
+        fork = self.cluster.fork().take_over(asked.others)
+        if there is not None:
+            fork.remove(there)
+        return self._built.on(fork.state, fork.nominations), asked
+
+    def __repr__(self) -> str:
+        return f"<Scheduler: {', '.join(self.profiles)}; {repr(self.cluster)[1:-1]}>"
+
+
+def explain(
+    cluster: Cluster,
+    pod: Askable,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    *,
+    kubernetes_version: str | None = None,
+) -> Explanation:
+    """Say why a pod goes where it goes, or nowhere, and what would help. The cluster stays as it is."""
+    return Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version).explain(pod)
+
+
+def _decided(built: Built, pod: Pod) -> Decision:
+    profile = built.profile_of(pod)
+    return Decision(built.decide(pod), profile.scheduler_name, built.handle.cluster)
+
+
+def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:
+    """The version that was asked for, or the nearest to the cluster's, with a warning if it is another one."""
+    if asked is not None:
+        return parse_version(asked, "kubernetes_version")
+    version, warning = nearest_version(cluster.release)
+    warn([warning] if warning else [])
+    return version

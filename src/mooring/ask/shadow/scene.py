@@ -1,0 +1,185 @@
+"""The cluster at one moment, and the changes that lead from one moment to another."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Condition, Object
+from mooring.core.framework.handle import Nominations
+from mooring.core.queue.events import node_changes
+from mooring.core.state.cluster import ClusterState
+
+UNSCHEDULABLE = "Unschedulable"  # the reason of a refusal that is no error
+UNKNOWN_VERSION = 1 << 62  # nothing is known to be older
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneChange:
+    """An object came (``old`` is None), went (``new`` is None) or became another version."""
+
+    time: float  # when it was seen
+    old: Object | None
+    new: Object | None
+    matters: bool  # whether a decision may depend on it
+
+    @property
+    def fills(self) -> str:
+        """The node that has less room since then, if this is a pod that came to a node."""
+        return _node_of(self.new) if not _node_of(self.old) else ""
+
+    @property
+    def frees(self) -> str:
+        """The node that has more room since then, if this is a pod that left a node."""
+        return _node_of(self.old) if not _node_of(self.new) else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a scheduler did this itself, and knew of it before it was seen: it placed or nominated a pod."""
+        if self.fills:
+            return True
+        old, new = self.old, self.new
+        if not isinstance(old, Pod) or not isinstance(new, Pod) or new.spec.node_name:
+            return False
+        return old.status.nominated_node_name != new.status.nominated_node_name
+
+    @property
+    def may_have_held_room(self) -> bool:
+        """Whether this is a pod that never came to a node, though a scheduler may have placed it: it was deleted before
+        it was bound, or its binding failed."""
+        if not isinstance(self.old, Pod) or self.old.spec.node_name:
+            return False
+        if not isinstance(self.new, Pod):
+            return True
+        said = refusal_of(self.new)
+        return said is not None and said.reason != UNSCHEDULABLE and said != refusal_of(self.old)
+
+    @property
+    def is_pod(self) -> bool:
+        return isinstance(self.new or self.old, Pod)
+
+    @property
+    def version(self) -> int:
+        """Of the object; those of all objects have one order."""
+        return version_of(self.new or self.old)
+
+    @property
+    def text(self) -> str:
+        """In a few words, for people."""
+        thing = self.new or self.old
+        assert thing is not None
+        what = f"{type(thing).__name__} {thing.key}"
+        if self.fills:
+            return f"{what} came to {self.fills}"
+        if self.frees:
+            return f"{what} left {self.frees}"
+        return f"{what} {'came' if self.old is None else 'went' if self.new is None else 'changed'}"
+
+
+class Scene:
+    """What a scheduler may know at one moment: objects, and which waiting pods are nominated to which node."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.nominations = Nominations()
+
+    def fork(self) -> Scene:
+        """The same moment, to go to another one from: neither of the two sees what happens to the other."""
+        fork = Scene.__new__(Scene)
+        fork.state = self.state.fork()
+        fork.nominations = self.nominations.copy()
+        return fork
+
+    def do(self, change: SceneChange) -> None:
+        if change.new is not None:
+            self.put(change.new)
+        elif change.old is not None:
+            self.drop(change.old)
+
+    def undo(self, change: SceneChange) -> None:
+        if change.old is not None:
+            self.put(change.old)
+        elif change.new is not None:
+            self.drop(change.new)
+
+    def put(self, obj: Object) -> None:
+        """An object is there, in this version."""
+        self.state.put(obj)
+        if isinstance(obj, Pod):
+            self.nominations.withdraw(obj.uid)
+            node = obj.status.nominated_node_name
+            if node and not obj.spec.node_name and not obj.is_finished:
+                self.nominations.nominate(self.state.info(obj), node)
+
+    def drop(self, obj: Object) -> None:
+        """An object is not there."""
+        if isinstance(obj, Pod):
+            self.nominations.withdraw(obj.uid)
+            self.state.remove_pod(obj.uid)
+            self.state.forget_member(obj)
+        elif isinstance(obj, Node):
+            if obj.name in self.state.table.nodes:
+                self.state.remove_node(obj.name)
+        else:
+            self.state.objects.remove(type(obj), obj.key)
+
+
+def change_of(time: float, old: Object | None, new: Object | None) -> SceneChange:
+    return SceneChange(time, old, new, _matters(old, new))
+
+
+def version_of(obj: Object | None) -> int:
+    """The resource version as a number."""
+    version = "" if obj is None else obj.metadata.resource_version
+    return int(version) if version.isdecimal() else UNKNOWN_VERSION
+
+
+def refusal_of(pod: Pod) -> Condition | None:
+    """The condition in which a scheduler says why the pod has no node."""
+    said = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
+    is_refusal = said is not None and said.status == "False" and said.reason in (UNSCHEDULABLE, "SchedulerError")
+    return said if is_refusal else None
+
+
+def _node_of(obj: Object | None) -> str:
+    return obj.spec.node_name if isinstance(obj, Pod) and not obj.is_finished else ""
+
+
+def _matters(old: Object | None, new: Object | None) -> bool:
+    """Most changes are heartbeats, and words in a status that no scheduler reads."""
+    if isinstance(old, Pod) or isinstance(new, Pod):
+        return _pod_matters(old, new)  # type: ignore[arg-type]
+    if old is None or new is None:
+        return True
+    if isinstance(old, Node) and isinstance(new, Node):
+        is_cordoned_alike = old.spec.unschedulable == new.spec.unschedulable
+        return not is_cordoned_alike or old.status.images != new.status.images or bool(node_changes(old, new))
+    return not _is_same_but_for_its_version(old, new)
+
+
+def _pod_matters(old: Pod | None, new: Pod | None) -> bool:
+    there = [pod for pod in (old, new) if pod is not None]
+    if not any(pod.spec.node_name or pod.status.nominated_node_name for pod in there):
+        return False  # it waits, and nobody makes room for it
+    if old is None or new is None:
+        return True
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.is_terminating != new.is_terminating
+        or old.is_finished != new.is_finished
+        or old.status.nominated_node_name != new.status.nominated_node_name
+        or old.status.start_time != new.status.start_time  # preemption compares it
+        or old.status.resources != new.status.resources
+        or old.status.container_statuses != new.status.container_statuses
+    )
+
+
+def _is_same_but_for_its_version(old: Object, new: Object) -> bool:
+    one, two = copy(old.metadata), copy(new.metadata)
+    one.resource_version = two.resource_version = ""
+    one.generation = two.generation = 0
+    like = copy(new)
+    like.metadata = old.metadata
+    return one == two and old == like

@@ -1,0 +1,480 @@
+"""The shadow: hears what an informer tells, and gives a verdict on each decision of the cluster's own scheduler.
+
+The present is kept as a scheduler keeps it, with a log of the last changes. A decision is made again right before its
+outcome is taken in. Most agree at once. The others wait until what came shortly after has been seen, too; then the
+moment is looked for at which the decision was made.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.api.resource import ResourceClaim
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.ask.shadow.judge import (
+    AGREE,
+    CONFIGURATION,
+    EXTENDER,
+    SAMPLING,
+    DecidedAt,
+    Happened,
+    Judge,
+    ShadowVerdict,
+    verdict_of,
+)
+from mooring.ask.shadow.scene import (
+    UNKNOWN_VERSION,
+    UNSCHEDULABLE,
+    Scene,
+    SceneChange,
+    change_of,
+    refusal_of,
+    version_of,
+)
+from mooring.ask.shadow.summary import Summary
+from mooring.ask.shadow.window import LATE_S, Window
+from mooring.core.plugins.volumes.claims import SELECTED_NODE
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a scheduler writes about a pod before it binds it: its claims, its volumes, the node that it expects.
+#
+# These writes follow from the decision. Who decides again must not see them, or every answer would be the one given.
+
+MAX_KEPT = 10_000
+_Key = tuple[type[Object], str]
+
+
+class OwnWrites:
+    """Remembers the version before such a write, of the last objects that were written."""
+
+    def __init__(self) -> None:
+        self._before: OrderedDict[_Key, Object | None] = OrderedDict()  # None: it was made for the claim
+        self._unexpected: OrderedDict[str, Pod] = OrderedDict()  # by uid, before a node was expected for the pod
+
+    def note(self, old: Object | None, new: Object | None) -> None:
+        """Look at every change."""
+        if new is None:
+            if old is not None:
+                self._before.pop((type(old), old.key), None)
+                self._unexpected.pop(old.uid, None)
+        elif isinstance(new, Pod):
+            self._note_pod(old, new)
+        elif _is_promised(new) and not (old is not None and _is_promised(old)):
+            if old is not None or isinstance(new, PersistentVolume):
+                self._keep((type(new), new.key), old)
+        elif not _is_promised(new):
+            self._before.pop((type(new), new.key), None)
+
+    def _note_pod(self, old: Object | None, new: Pod) -> None:
+        """A nomination that comes without a refusal is where the scheduler is about to bind the pod.
+
+        With a refusal, an attempt has ended: what it wrote stays, and the next one sees it.
+        """
+        if not isinstance(old, Pod) or new.spec.node_name:
+            return
+        if old.status.conditions != new.status.conditions:
+            self._unexpected.pop(new.uid, None)
+            for key in _claims_of(new):
+                self._before.pop(key, None)
+        elif new.status.nominated_node_name and not old.status.nominated_node_name:
+            self._unexpected[new.uid] = old
+            if len(self._unexpected) > MAX_KEPT:
+                self._unexpected.popitem(last=False)
+
+    def _keep(self, key: _Key, old: Object | None) -> None:
+        self._before[key] = old
+        self._before.move_to_end(key)
+        if len(self._before) > MAX_KEPT:
+            self._before.popitem(last=False)
+
+    def known(self, obj: Object | None) -> Object | None:
+        """The object as its scheduler knows it: a pod that it is about to bind counts on its node, also in scores."""
+        if not isinstance(obj, Pod) or obj.uid not in self._unexpected or obj.spec.node_name:
+            return obj
+        placed = copy(obj)
+        placed.spec = copy(obj.spec)
+        placed.spec.node_name = obj.status.nominated_node_name
+        return placed
+
+    def version_of(self, pod: Pod) -> Pod:
+        """The waiting pod as it was decided about."""
+        return self._unexpected.pop(pod.uid, pod)
+
+    def undone(self, scene: Scene, happened: Happened) -> Scene:
+        """The scene without what was written for this outcome: itself if there is nothing, or a fork.
+
+        Who refuses a pod has written nothing before.
+        """
+        pod = happened.pod
+        if scene.state.pod(pod.uid) is not None:
+            scene = scene.fork()
+            scene.drop(pod)
+        if not happened.node:
+            return scene
+        written = [key for key in _claims_of(pod) if key in self._before and not _is_used(scene, pod, key)]
+        if not written:
+            return scene
+        fork = scene.fork()
+        for kind, key in written:
+            claim = scene.state.objects.get(kind, key)
+            if isinstance(claim, PersistentVolumeClaim) and claim.spec.volume_name:
+                self._put_back(fork, (PersistentVolume, claim.spec.volume_name))
+            self._put_back(fork, (kind, key))
+        return fork
+
+    def _put_back(self, scene: Scene, key: _Key) -> None:
+        if key not in self._before:
+            return
+        old = self._before[key]
+        now = scene.state.objects.get(*key)
+        if old is not None:
+            scene.put(old)
+        elif now is not None:
+            scene.drop(now)
+
+
+def _is_promised(obj: Object) -> bool:
+    match obj:
+        case PersistentVolumeClaim():
+            return bool(obj.spec.volume_name) or SELECTED_NODE in obj.metadata.annotations
+        case PersistentVolume():
+            return obj.spec.claim_ref is not None
+        case ResourceClaim():
+            return obj.status.allocation is not None
+    return False
+
+
+def _claims_of(pod: Pod) -> list[_Key]:
+    space = pod.namespace
+    found: list[_Key] = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            found.append((PersistentVolumeClaim, f"{space}/{volume.persistent_volume_claim.claim_name}"))
+        elif volume.ephemeral is not None:
+            found.append((PersistentVolumeClaim, f"{space}/{pod.name}-{volume.name}"))
+    names = [claim.resource_claim_name for claim in pod.spec.resource_claims]
+    names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+    extended = pod.status.extended_resource_claim_status
+    names.append(None if extended is None else extended.resource_claim_name)
+    return found + [(ResourceClaim, f"{space}/{name}") for name in names if name]
+
+
+def _is_used(scene: Scene, pod: Pod, key: _Key) -> bool:
+    """Whether a pod that runs already uses the claim: then it was written for that one."""
+    kind, name = key
+    if kind is PersistentVolumeClaim:
+        return scene.state.claim_users.get(name, 0) > 0
+    claim = scene.state.objects.get(ResourceClaim, name)
+    return claim is not None and any(user.uid != pod.uid for user in claim.status.reserved_for)
+
+
+MAX_LOG = 4_000  # changes
+SETTLE_CHANGES = 1_000  # so many later ones are seen before the moment of a decision is looked for
+SETTLE_S = 2.0  # or this long has passed
+MAX_OPEN = 1_000  # decisions that wait for that
+PAPERWORK_S = 1.0  # that the words about a refusal may be late
+MAX_AGE_S = 30.0  # of changes that a scheduler may not have heard of
+_MIRROR = "kubernetes.io/config.mirror"  # of a static pod, which no scheduler places
+
+UNSEEN = "was not seen waiting"
+LISTED = "the watch was interrupted"
+GROUP = "is a member of a pod group"
+BROKEN = "its scheduler reports an error"
+HURRIED = "too much happened at once"
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A decision whose moment is still to be found."""
+
+    happened: Happened
+    number: int  # of the change that told of it
+
+
+class Shadow:
+    """Tell it of objects as an informer does, and of the passing of time with :meth:`settle`.
+
+    ``is_synced`` is set once all first lists have come: what was there before is not compared.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        theirs: Judge,
+        ours: Judge | None,
+        names: Sequence[str],
+        now: Callable[[], float],
+        *,
+        tell: Callable[[ShadowVerdict], None] = lambda verdict: None,
+    ) -> None:
+        """``theirs`` has the configuration of the cluster's scheduler, ``ours`` the one to compare, if another one.
+
+        Pods of the schedulers with these ``names`` are compared.
+        """
+        self._scene, self._theirs, self._ours = scene, theirs, ours
+        self._names = frozenset(names)
+        self._now = now
+        self._tell = tell
+        self._own = OwnWrites()
+        self._log: deque[SceneChange] = deque(maxlen=MAX_LOG)
+        self._end = 0  # the number of the next change
+        self._listed_at = -math.inf  # what was listed has no order, so the log begins after it
+        self._waiting: dict[str, float] = {}  # uid -> since when the pod waits as it is now
+        self._open: deque[_Open] = deque()
+        self._search: Iterator[None] = iter(())  # for the moment of the decision that has waited longest
+        self.is_synced = False
+        self.is_listing: Callable[[], bool] = lambda: False  # whether what is told comes from a list: it has no order
+        self.summary = Summary()
+
+    # ---- what an informer tells ----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        self._take(None, obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self._take(old, new)
+
+    def delete(self, obj: Object) -> None:
+        self._take(obj, None)
+
+    def _take(self, old: Object | None, new: Object | None) -> None:
+        now = self._now()
+        before = self._own.known(old)
+        if isinstance(new, Pod) and self.is_synced and not new.is_finished:
+            self._watch_pod(now, old if isinstance(old, Pod) else None, new)
+        elif isinstance(old, Pod) and new is None:
+            self._waiting.pop(old.uid, None)
+        self._own.note(old, new)
+        change = change_of(now, before, self._own.known(new))
+        self._scene.do(change)
+        if not self.is_synced:
+            self._log.clear()
+        elif self.is_listing():
+            self._log.clear()
+            self._listed_at = now
+        else:
+            self._log.append(change)
+        self._end += 1
+
+    # ---- what the scheduler did ----------------------------------------------------------------------------------
+
+    def _watch_pod(self, now: float, old: Pod | None, new: Pod) -> None:
+        happened = self._bound(now, old, new) if new.spec.node_name else self._refused(now, old, new)
+        if happened is None:
+            return
+        said = refusal_of(new)
+        if new.spec.scheduler_name not in self._names:
+            self.summary.pass_over(new.spec.scheduler_name)
+        elif old is None:
+            self.summary.leave_out(UNSEEN)
+        elif self.is_listing():
+            self.summary.leave_out(LISTED)
+        elif new.spec.scheduling_group is not None:
+            self.summary.leave_out(GROUP)
+        elif not happened.node and said is not None and said.reason != UNSCHEDULABLE:
+            self.summary.leave_out(BROKEN)
+        else:
+            self._judge(happened)
+
+    def _bound(self, now: float, old: Pod | None, new: Pod) -> Happened | None:
+        since = self._waiting.pop(new.uid, 0.0)
+        if (old is not None and old.spec.node_name) or _MIRROR in new.metadata.annotations:
+            return None
+        return Happened(now, since, self._own.version_of(old or new), new.spec.node_name, version=version_of(new))
+
+    def _refused(self, now: float, old: Pod | None, new: Pod) -> Happened | None:
+        """A word in the condition that was not there before is a new refusal; the same word once more is not told."""
+        since = self._waiting.setdefault(new.uid, now)
+        said, before = refusal_of(new), None if old is None else refusal_of(old)
+        if old is not None and old.spec.scheduling_gates != new.spec.scheduling_gates:
+            self._waiting[new.uid] = now
+        elif said != before:  # the next attempt may be over before the words about this one are seen
+            self._waiting[new.uid] = max(since, now - PAPERWORK_S)
+        if old is None or said is None or said == before:
+            return None
+        return Happened(now, since, old, "", said.message, new.status.nominated_node_name, version_of(new))
+
+    # ---- verdicts ------------------------------------------------------------------------------------------------
+
+    def _judge(self, happened: Happened) -> None:
+        """Decide in the present; what does not agree is looked at again later."""
+        scene = self._own.undone(self._scene, happened)
+        theirs = self._theirs if scene is self._scene else self._theirs.on(scene)
+        decision, agreement = theirs.compare(happened)
+        if agreement not in AGREE:
+            self._open.append(_Open(happened, self._end))
+        elif self._ours is None:
+            self._give(verdict_of(decision, agreement, happened))
+        else:
+            self._give_at(scene, happened, DecidedAt.EXACT, ())
+
+    def settle(self, *, is_over: bool = False, for_s: float = math.inf) -> bool:
+        """Give the verdicts that need not wait longer; all of them if it ``is_over``.
+
+        A search can take seconds, in which nothing is heard. So it stops after ``for_s``, and goes on when this is
+        called again; report whether there is more to do. If it is over, what is left then is not compared.
+        """
+        until = self._now() + for_s
+        while True:
+            for _ in self._search:
+                if self._now() >= until:
+                    break
+            else:
+                if self._open and (is_over or self._is_due(self._open[0])):
+                    self._search = self._look_again(self._open.popleft())
+                    continue
+                return False
+            if not is_over:
+                return True
+            self._search = iter(())
+            self.summary.leave_out(HURRIED, 1 + len(self._open))
+            self._open.clear()
+
+    def _is_due(self, asked: _Open) -> bool:
+        is_old = self._now() - asked.happened.time >= SETTLE_S or self._end - asked.number >= SETTLE_CHANGES
+        return is_old or len(self._open) > MAX_OPEN
+
+    def _look_again(self, asked: _Open) -> Iterator[None]:
+        """Give a verdict, step by step."""
+        happened, log = asked.happened, self._log
+        position = len(log) - (self._end - asked.number)  # of the change that told of it; negative: no longer there
+        if position < 0 or len(self._open) > MAX_OPEN:
+            is_listed = self._listed_at >= happened.since - LATE_S
+            self.summary.leave_out(LISTED if is_listed else HURRIED)
+            return
+        scene = self._scene.fork()
+        later = list(islice(log, position, None))
+        for change in reversed(later):
+            scene.undo(change)
+        scene = self._own.undone(scene, happened)
+        decision, agreement = self._theirs.on(scene).compare(happened, detail=True)
+        cause = ""
+        if agreement not in AGREE:
+            since = happened.time - MAX_AGE_S
+            before = [change for change in reversed(list(islice(log, position))) if change.time >= since]
+            if happened.node and self._theirs.a_sample_gives(scene, happened.pod, decision, happened.node):
+                cause = SAMPLING
+            else:
+                window = Window(self._theirs, scene, happened, before, later[1:], waiting=len(self._open))
+                for found in window.search():
+                    if found is not None:
+                        self._give_at(found.scene, found.happened, found.moment, found.assumed)
+                        return
+                    yield
+            if not cause and self._listed_at >= happened.since - LATE_S:
+                self.summary.leave_out(LISTED)  # the moment may be one that was not seen
+                return
+            if not cause and self._theirs.asks_extenders(happened.pod):
+                cause = EXTENDER
+        self._give_at(scene, happened, DecidedAt.EXACT, (), cause, is_clear=agreement in AGREE or cause == SAMPLING)
+
+    def _give_at(
+        self,
+        scene: Scene,
+        happened: Happened,
+        moment: DecidedAt,
+        assumed: tuple[str, ...],
+        cause: str = "",
+        *,
+        is_clear: bool = True,
+    ) -> None:
+        """The verdict in a scene. Where another configuration is compared, it decides in the scene in which the
+        cluster's own explains what happened: ``is_clear`` says whether there is one."""
+        asked = self._theirs if self._ours is None else self._ours
+        there = asked if scene is self._scene else asked.on(scene)
+        decision, agreement = there.compare(happened, detail=True)
+        if self._ours is not None and is_clear and cause != SAMPLING:
+            cause = CONFIGURATION
+        self._give(verdict_of(decision, agreement, happened, moment, assumed, cause))
+
+    def _give(self, verdict: ShadowVerdict) -> None:
+        self.summary.count(verdict)
+        self._tell(verdict)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Changes that come by several watches, in the order in which they were made.
+#
+# There is no order between watches. What has piled up in their connections, because this process was busy or stopped,
+# is read one watch after the other: all pods of the last seconds, then all nodes. Resource versions have one order
+# for all kinds, so changes are held back for a moment and sorted.
+
+HOLD_S = 0.25
+
+
+class OrderedWatcher(Protocol):
+    """Who is told in the end."""
+
+    is_synced: bool
+    is_listing: Callable[[], bool]
+
+    def put(self, obj: Object) -> None: ...
+
+    def update(self, old: Object, new: Object) -> None: ...
+
+    def delete(self, obj: Object) -> None: ...
+
+
+class InOrder:
+    """Stands between an informer and a watcher. :meth:`pass_on` must be called now and then."""
+
+    def __init__(self, watcher: OrderedWatcher, now: Callable[[], float]) -> None:
+        self._watcher, self._now = watcher, now
+        self._held: list[tuple[int, int, float, Object | None, Object | None]] = []  # by version, then as they came
+        self._count = 0
+        self._newest = 0
+
+    @property
+    def is_synced(self) -> bool:
+        return self._watcher.is_synced
+
+    @is_synced.setter
+    def is_synced(self, is_synced: bool) -> None:
+        self._watcher.is_synced = is_synced
+
+    def put(self, obj: Object) -> None:
+        self._hear(None, obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self._hear(old, new)
+
+    def delete(self, obj: Object) -> None:
+        self._hear(obj, None)
+
+    def _hear(self, old: Object | None, new: Object | None) -> None:
+        if not self._watcher.is_synced or self._watcher.is_listing():
+            self.pass_on(is_all=True)
+            self._tell(old, new)
+            return
+        version = version_of(new or old)
+        if version == UNKNOWN_VERSION:
+            version = self._newest
+        self._newest = max(self._newest, version)
+        self._count += 1
+        heapq.heappush(self._held, (version, self._count, self._now(), old, new))
+        self.pass_on()
+
+    def pass_on(self, *, is_all: bool = False) -> None:
+        """Tell of what was held back for long enough."""
+        held, before = self._held, self._now() - HOLD_S
+        while held and (is_all or held[0][2] <= before):
+            *_, old, new = heapq.heappop(held)
+            self._tell(old, new)
+
+    def _tell(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self._watcher.delete(old)
+        elif old is None:
+            self._watcher.put(new)
+        else:
+            self._watcher.update(old, new)

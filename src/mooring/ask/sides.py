@@ -1,0 +1,170 @@
+"""One of the two schedulers that are compared, with a cluster of its own in which it places pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.api.core import Pod
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster
+from mooring.core.engine.decision import Decision
+from mooring.core.explain.why import as_new
+from mooring.core.framework.status import Status
+
+
+class Side:
+    """Places pods as its scheduler decides, and carries out preemption: victims go, and come again as new pods."""
+
+    def __init__(self, scheduler: Scheduler, base: Cluster, anew: Iterable[Pod]) -> None:
+        self.cluster = base.fork()
+        for pod in anew:
+            self.cluster.remove(pod)
+        # Versions differ in how they count pods that are being resized, and the fork counts as its parent does.
+        self.cluster.state.count_resizes(whole=scheduler.built.features["ResizesCountWholePods"])
+        self.scheduler = unbatched(scheduler.on(self.cluster))
+        self.evicted: dict[str, str] = {}  # victim -> for whom
+        self.waits: dict[str, str] = {}  # why each pod has no node
+
+    def decide(self, pod: Pod) -> Decision:
+        return self.scheduler.built.decide(pod, detail=False)
+
+    def settle(self, pod: Pod, decided: Decision, node: str | None) -> list[Pod]:
+        """Let the pod run on its node, after the victims are gone; returns the pods that come anew in their place."""
+        again: list[Pod] = []
+        for victim in decided.victims:
+            self.cluster.remove(victim.pod)
+            self.evicted[victim.pod.key] = pod.key
+            if victim.pod.metadata.controller() is not None:
+                again.append(as_new(victim.pod))
+        if decided.victims:
+            decided = self.decide(pod)
+            node = decided.node
+        if node is None:
+            self.waits[pod.key] = decided.message
+            return again
+        self.waits.pop(pod.key, None)
+        self.cluster.bind(pod, node)
+        return again
+
+    def node_of(self, key: str) -> str | None:
+        pod = self.cluster.find_pod(key)
+        return pod.spec.node_name or None if pod is not None else None
+
+
+def unbatched(scheduler: Scheduler) -> Scheduler:
+    """Without opportunistic batching: it takes over the ranking of the pod before, so that there are no scores."""
+    scheduler.built.engine.batching.is_enabled = False
+    return scheduler
+
+
+def goal(decided: Decision) -> str | None:
+    """The node that a pod goes to, at once or after its victims are gone."""
+    return decided.node or decided.nominated_node or None
+
+
+def is_as_good(decided: Decision, node: str | None) -> bool:
+    """Whether a node has the highest total, too: which of several such nodes is taken says nothing."""
+    if node is None or decided.scores is None:
+        return False
+    totals = decided.scores.totals
+    best = np.flatnonzero(totals == totals.max())
+    infos = decided.scores.nodes.infos
+    return any(infos[int(i)].name == node for i in best)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Why two schedulers send a pod to different nodes of the same cluster: the plugin that tipped it, in one sentence.
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceCause:
+    """What made the difference. ``plugin`` is empty where no plugin did, such as for moves that follow from others."""
+
+    text: str
+    plugin: str = ""
+    follows: bool = False  # from moves of other pods before it
+
+
+FOLLOWS = DifferenceCause("other pods went elsewhere before it; in the same cluster it would not move", follows=True)
+
+
+def cause_of(before: Decision, after: Decision) -> DifferenceCause:
+    """Compare two decisions about one pod in the same cluster, before it changes: decisions read its columns."""
+    here, there = goal(before), goal(after)
+    refusal = _refusal(after, here)
+    if refusal is not None and _refusal(before, here) is None:
+        return DifferenceCause(f"{refusal.plugin} refuses {here}: {', '.join(refusal.reasons)}", refusal.plugin)
+    refusal = _refusal(before, there)
+    if refusal is not None and _refusal(after, there) is None:
+        return DifferenceCause(
+            f"{refusal.plugin} no longer refuses {there}: {', '.join(refusal.reasons)}", refusal.plugin
+        )
+    if here is None or there is None:
+        return DifferenceCause((after if there is None else before).message)
+    if before.victims or after.victims:
+        return DifferenceCause("other victims are chosen", "DefaultPreemption")
+    return _by_scores(before, after, here, there)
+
+
+def tipped(decision: Decision, other: str) -> DifferenceCause:
+    """Why a decision prefers its node to another one: the plugin that refuses the other, or gives it the least."""
+    here = goal(decision)
+    refusal = _refusal(decision, other)
+    if refusal is not None:
+        return DifferenceCause(f"{refusal.plugin} refuses {other}: {', '.join(refusal.reasons)}", refusal.plugin)
+    if here is None:
+        return DifferenceCause(decision.message, ", ".join(sorted(decision.unschedulable_plugins)))
+    mine, others = _shares(decision, here), _shares(decision, other)
+    if not mine or others is None:
+        return DifferenceCause(f"{other} was not scored")
+    plugin = max(mine, key=lambda name: mine[name] - others.get(name, 0))
+    return DifferenceCause(f"{plugin} gives {here} {mine[plugin]} and {other} {others.get(plugin, 0)}", plugin)
+
+
+def total_of(decision: Decision, node: str) -> int | None:
+    """The total of a node; None if it was not scored."""
+    if decision.scores is None:
+        return None
+    names = decision.scores.names
+    return int(decision.scores.totals[names.index(node)]) if node in names else None
+
+
+def _refusal(decision: Decision, node: str | None) -> Status | None:
+    """Why a node was refused; None if it was not."""
+    if node is None or decision.statuses is None:
+        return None
+    status = decision.statuses.get(node)
+    if status.is_success:
+        return None
+    return status if status.plugin else status.by(", ".join(sorted(decision.unschedulable_plugins)))
+
+
+def _by_scores(before: Decision, after: Decision, here: str, there: str) -> DifferenceCause:
+    """The plugin whose scores moved most in favour of the new node."""
+    old_here, old_there, new_here, new_there = (
+        _shares(decision, node) for decision in (before, after) for node in (here, there)
+    )
+    if old_here is None or old_there is None or new_here is None or new_there is None or not (new_here or old_here):
+        return DifferenceCause("not every node was looked at (percentageOfNodesToScore)")
+    plugins = list(dict.fromkeys([*new_here, *old_here]))
+
+    def gains(plugin: str) -> int:
+        now = new_there.get(plugin, 0) - new_here.get(plugin, 0)
+        return now - (old_there.get(plugin, 0) - old_here.get(plugin, 0))
+
+    tipped = max(plugins, key=gains)
+    now = f"{there} {new_there.get(tipped, 0)} and {here} {new_here.get(tipped, 0)}"
+    was = f"{old_there.get(tipped, 0)} and {old_here.get(tipped, 0)}"
+    return DifferenceCause(f"{tipped} gives {now}; before, {was}", tipped)
+
+
+def _shares(decision: Decision, node: str) -> dict[str, int] | None:
+    """What each plugin gives a node; None if it was not scored."""
+    table = decision.scores
+    if table is None:
+        return None
+    position = next((i for i, info in enumerate(table.nodes.infos) if info.name == node), None)
+    return None if position is None else {name: int(column[position]) for name, column in table.by_plugin.items()}

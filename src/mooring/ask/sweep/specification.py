@@ -1,0 +1,222 @@
+"""The file of a sweep: which command, over which values; and the rows that follow from it.
+
+```yaml
+title: Two policies over a day
+parameters:
+  data: {help: a folder with traces}
+command: simulate ${here}/day.yaml --set pods=${pods} --set policy=${policy} --seed ${seed}
+over:
+  pods: {files: "${data}/*.csv"}    # every file that matches
+  policy: [spread, pack]            # these values
+seeds: 10                           # 0 to 9; or a list
+table: {rows: pods, columns: policy, value: pods.placed}
+```
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import itertools
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from mooring.api import yaml
+from mooring.api.errors import InputError, UsageError
+from mooring.api.version import __version__
+from mooring.sim.step_fields import parameter_values, substituted
+
+_FIELDS = ("title", "parameters", "command", "over", "seeds", "table")
+_TABLE_FIELDS = ("rows", "columns", "value")
+_MORE_TABLE_FIELDS = ("beside", "page", "note")
+SEED, HERE = "seed", "here"
+MAX_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """One run of the command: its values, and the arguments that follow from them."""
+
+    values: Mapping[str, Any]  # by name, as the table shows them
+    template: tuple[str, ...]  # the command before values are put in
+    arguments: tuple[str, ...]
+
+    @cached_property
+    def specification(self) -> dict[str, Any]:
+        """What the row is made of. Files count by what is in them, so that it does not matter where they are."""
+        files = {
+            place: digest
+            for place, argument in zip(self.template, self.arguments, strict=True)
+            if (digest := _digest(argument.rpartition("=")[2])) is not None
+        }
+        return {"command": list(self.template), "values": dict(self.values), "files": files, "mooring": __version__}
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of the specification: the row's name, the same on every machine."""
+        text = json.dumps(self.specification, sort_keys=True, ensure_ascii=False, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """How the results are shown to people: one value, by two parameters, as the mean over the rest.
+
+    ``beside`` is a CSV file with the numbers of somebody else, which are shown beside ours. ``page`` is the name of a
+    page in the folder of the results, and ``note`` a text on it: what the numbers of somebody else are, for example.
+    """
+
+    rows: str
+    columns: str
+    value: str
+    beside: str = ""
+    page: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep with all its rows, in the order of the file; seeds change fastest."""
+
+    source: str
+    title: str
+    names: tuple[str, ...]
+    rows: list[SweepRow] = field(default_factory=list)
+    table: TableShape | None = None
+
+
+def load_sweep(path: str | Path, given: Mapping[str, Any] | None = None) -> Sweep:
+    """Read the file of a sweep; ``given`` sets its parameters."""
+    source = str(path)
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{source}: {(error.strerror or str(error)).lower()}") from None
+    document = yaml.load(text, source)
+    if not isinstance(document, Mapping):
+        raise InputError(f"{source}: expected a sweep with the fields {', '.join(_FIELDS)}")
+    try:
+        return _sweep(source, document, given or {})
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{source}: {error}") from None
+
+
+def _sweep(source: str, document: Mapping[str, Any], given: Mapping[str, Any]) -> Sweep:
+    for name in document:
+        if name not in _FIELDS:
+            raise InputError(f"{name}: no such field; expected {', '.join(_FIELDS)}")
+    fixed = {**parameter_values(document.get("parameters") or {}, given), HERE: os.path.dirname(source) or "."}
+    template = _template(document.get("command"))
+    over = document.get("over") or {}
+    if not isinstance(over, Mapping):
+        raise InputError("over: expected names with their values")
+    axes = {str(name): _axis(str(name), each, fixed) for name, each in over.items()}
+    if "seeds" in document:
+        axes[SEED] = [(seed, seed) for seed in _seeds(document["seeds"])]
+    for name in fixed:
+        if name in axes:
+            raise InputError(f"over: {name} is a parameter already")
+    count = 1
+    for values in axes.values():
+        count *= len(values)
+    if count > MAX_ROWS:
+        raise InputError(f"over: {count:,} rows; expected at most {MAX_ROWS:,}")
+    rows = [_row(template, fixed, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*axes.values())]
+    table = document.get("table")
+    return Sweep(
+        source,
+        str(document.get("title") or ""),
+        tuple(axes),
+        rows,
+        _table(substituted(table, fixed), axes) if table else None,
+    )
+
+
+def _template(command: Any) -> tuple[str, ...]:
+    """The words of the command; a list is taken as it stands."""
+    if isinstance(command, str) and command.strip():
+        words = shlex.split(command)
+    elif isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        words = command
+    else:
+        raise InputError("command: expected a command of mooring, such as: simulate day.yaml --seed ${seed}")
+    return tuple(words[1:] if words[0] == "mooring" else words)
+
+
+def _axis(name: str, given: Any, fixed: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The values of one name: as the table shows them, and as the command gets them."""
+    value = substituted(given, fixed)
+    if isinstance(value, Mapping) and set(value) == {"files"}:
+        return list(_files(name, str(value["files"])))
+    if not isinstance(value, list) or not value or any(isinstance(each, Mapping | list) for each in value):
+        raise InputError(f"over.{name}: expected a list of values, or files: with a pattern")
+    return [(each, each) for each in value]
+
+
+def _files(name: str, pattern: str) -> Iterator[tuple[str, str]]:
+    """Every file that matches, shown by what the pattern leaves open."""
+    found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+    if not found:
+        raise InputError(f"over.{name}: no file matches {pattern}")
+    base = pattern if not glob.has_magic(pattern) else pattern[: _first_magic(pattern)]
+    folder = os.path.dirname(base)
+    for path in found:
+        yield os.path.relpath(path, folder or "."), path
+
+
+def _first_magic(pattern: str) -> int:
+    return next(i for i, letter in enumerate(pattern) if letter in "*?[")
+
+
+def _seeds(given: Any) -> list[int]:
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return list(range(given))
+    if isinstance(given, list) and given and all(isinstance(each, int) for each in given):
+        return given
+    raise InputError(f"seeds: found {given!r}, expected how many, or a list of numbers")
+
+
+def _row(template: tuple[str, ...], fixed: Mapping[str, Any], chosen: Mapping[str, tuple[Any, Any]]) -> SweepRow:
+    values = {**fixed, **{name: argument for name, (_, argument) in chosen.items()}}
+    arguments = tuple(str(substituted(word, values)) for word in template)
+    shown = {name: value for name, value in fixed.items() if name != HERE and not os.path.exists(str(value))}
+    return SweepRow({**shown, **{name: value for name, (value, _) in chosen.items()}}, template, arguments)
+
+
+def _table(given: Any, axes: Mapping[str, Any]) -> TableShape:
+    if not isinstance(given, Mapping) or not set(_TABLE_FIELDS) <= set(given) <= {*_TABLE_FIELDS, *_MORE_TABLE_FIELDS}:
+        more = ", ".join(_MORE_TABLE_FIELDS)
+        raise InputError(f"table: expected the fields {', '.join(_TABLE_FIELDS)}, and perhaps {more}")
+    for name in ("rows", "columns"):
+        if given[name] not in axes:
+            raise InputError(f"table.{name}: found {given[name]!r}, expected one of {', '.join(axes)}")
+    page = str(given.get("page", ""))
+    if page and (os.path.basename(page) != page or not page.endswith(".html")):
+        raise InputError(f"table.page: found {page!r}, expected the name of a page, such as table.html")
+    beside, note = str(given.get("beside", "")), str(given.get("note", ""))
+    return TableShape(str(given["rows"]), str(given["columns"]), str(given["value"]), beside, page, note)
+
+
+def _digest(path: str) -> str | None:
+    """The hash of a file's content; None if there is no such file."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return _content_digest(path, stat.st_mtime_ns, stat.st_size) if S_ISREG(stat.st_mode) else None
+
+
+@lru_cache(maxsize=4096)
+def _content_digest(path: str, changed_ns: int, size: int) -> str:
+    """Read once for all rows that name the file, as long as it stays as it is."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:20]

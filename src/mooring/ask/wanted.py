@@ -1,0 +1,282 @@
+"""The pods that a plan must find room for: those that wait, or those of manifests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.api import yaml
+from mooring.api.core import Node, NodeSpec, NodeStatus, Pod, Taint
+from mooring.api.errors import InputError, ParseError, warn
+from mooring.api.manifests import SUFFIXES
+from mooring.api.meta import ObjectMeta, Struct
+from mooring.api.quantity import parse_quantity
+from mooring.api.selectors import first_untolerated
+from mooring.api.well_known import HOSTNAME, ZONE
+from mooring.ask.asked_pod import AskedPod, find_pod
+from mooring.ask.copies import INSTANCE_TYPE, Copies, node_kinds
+from mooring.ask.placing import Placing
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster, read_manifests
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.node_selector import NodeRequirements
+from mooring.core.state.pod_info import PodInfo
+
+
+def waiting_pods(cluster: Cluster, placing: Placing) -> list[PodInfo]:
+    """The pods of the cluster that wait for a node, and are not held back by a gate."""
+    return [placing.info(pod) for pod in cluster.pending if not pod.spec.scheduling_gates]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Pods that need a place, and pods that DaemonSets put onto every node, not tied to one yet."""
+
+    pods: list[PodInfo] = field(default_factory=list)
+    daemons: list[Pod] = field(default_factory=list)
+
+
+def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, placing: Placing) -> Wanted:
+    """Copies of these pods; without a number, as many as the workloads in the manifests ask for.
+
+    A name is a pod of the cluster, a file or a directory. All pods and workloads of a file are meant, and what else is
+    in it is created.
+    """
+    wanted = Wanted()
+    for name, number in pods.items():
+        if not os.path.exists(name) and not name.endswith(SUFFIXES):
+            wanted.pods.extend(_copies(find_pod(name, scheduler.cluster), number or 1, placing))
+            continue
+        found = read_manifests([name], scheduler.cluster.context())
+        warn(found.unknown_notes)
+        others = [obj for obj in found.objects if not isinstance(obj, Pod)]
+        cluster = scheduler.cluster.fork().take_over(others)  # whose classes count
+        for obj in others:
+            placing.state.put(obj)
+        made = [(find_pod(workload, cluster), workload) for _, workload in found.workloads]
+        if not made and not any(found.of(Pod)):
+            raise InputError(f"{name}: expected pods or workloads that make pods; {found.ignored_note or 'found none'}")
+        for pod in found.of(Pod):
+            wanted.pods.extend(_copies(find_pod(pod, cluster), number or 1, placing))
+        for asked, workload in made:
+            if workload["kind"] == "DaemonSet":
+                wanted.daemons.append(asked.pod)
+            else:
+                replicas = _replicas(workload) if number is None else number
+                wanted.pods.extend(_copies(asked, replicas, placing))
+    return wanted
+
+
+def _copies(asked: AskedPod, number: int, placing: Placing) -> Iterator[PodInfo]:
+    for obj in asked.others:
+        placing.state.put(obj)
+    copies = Copies(asked.pod, placing.state)
+    return (copies.next() for _ in range(number))
+
+
+def _replicas(workload: Mapping[str, Any]) -> int:
+    spec = workload.get("spec") or {}
+    if workload["kind"] == "CronJob":
+        spec = ((spec.get("jobTemplate") or {}).get("spec")) or {}
+    number = spec.get("parallelism" if "Job" in workload["kind"] else "replicas")
+    return 1 if number is None else int(number)
+
+
+def in_queue_order(placing: Placing, pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """As the queue would hand them out, had they all come at the same time."""
+
+    def key(pod: PodInfo) -> Any:
+        return placing.profile_of(pod.pod).queue_sort[0].sort_key(pod.priority, 0.0)
+
+    return sorted(pods, key=key)
+
+
+def groups_of(pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
+    """Pods that differ in nothing but their names."""
+    found: dict[tuple[int, int], list[PodInfo]] = {}
+    for pod in pods:
+        found.setdefault((pod.shape.id, pod.cls.id), []).append(pod)
+    return list(found.values())
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Types of nodes that can be bought: a file with prices and limits, or the kinds that a cluster has.
+
+_DEFAULT_LABELS = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+_MUST_HAVE = "expected a list of types, each with name, price, and allocatable or like"
+
+
+class NodeType(Struct, forbid_unknown_fields=True):
+    """An entry of the file. ``like`` names a node of the cluster to take over what is not said here."""
+
+    name: str
+    price: float
+    max: int | None = None  # how many can be had, in all zones together; None: as many as needed
+    zones: list[str] = []  # in which it can be had; each becomes the zone label
+    like: str = ""
+    allocatable: dict[str, str | int] = {}
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    types: list[NodeType]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A type in a zone: a node as it would come, but for its name."""
+
+    name: str
+    type: str
+    zone: str
+    price: float
+    max: int | None  # of the type, whatever the zone
+    node: Node
+
+    def named(self, number: int) -> Node:
+        """The node with this number."""
+        node = deepcopy(self.node)
+        node.metadata.name = f"new-{self.name}-{number}"
+        node.metadata.uid = f"node:{node.name}"
+        node.metadata.labels = {**self.node.labels, HOSTNAME: node.name}
+        return node
+
+
+def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) -> list[Variant]:
+    """The variants of a file (or of the same as a dict), or InputError with the place of the mistake."""
+    where = "types" if isinstance(source, Mapping) else str(source)
+    if not isinstance(source, Mapping):
+        try:
+            source = yaml.load(Path(source).read_bytes(), where)
+        except OSError as error:
+            raise InputError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    try:
+        types = msgspec.convert(source, _File, strict=False).types
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {error}; {_MUST_HAVE}") from None
+    if not types:
+        raise InputError(f"{where}: no types; {_MUST_HAVE}")
+    seen: set[str] = set()
+    variants: list[Variant] = []
+    for i, each in enumerate(types):
+        place = f"{where}: types[{i}]"
+        if each.name in seen:
+            raise InputError(f"{place}.name: {each.name!r} is there twice; each type needs a name of its own")
+        seen.add(each.name)
+        variants += _variants(each, cluster, place)
+    return variants
+
+
+def types_of_cluster(cluster: ClusterState) -> list[Variant]:
+    """The kinds of nodes that the cluster has, each at a price of 1."""
+    found = []
+    for kind in node_kinds(cluster):
+        name = "-".join("".join(c if c.isalnum() else " " for c in kind.name.lower()).split())
+        zone = kind.like.labels.get(ZONE, "")
+        found.append(Variant(name, kind.name, zone, 1.0, None, _as_template(kind.like)))
+    if not found:
+        raise InputError("the cluster has no node that takes pods, so there is no kind to add; --types names types")
+    return found
+
+
+def _variants(each: NodeType, cluster: ClusterState, place: str) -> Iterator[Variant]:
+    if each.price < 0 or (each.max is not None and each.max < 0):
+        raise InputError(f"{place}: price {each.price:g}, max {each.max}; expected 0 or more")
+    for name, text in each.allocatable.items():
+        try:
+            parse_quantity(text)
+        except ParseError as error:
+            raise InputError(f"{place}.allocatable[{name}]: {error}") from None
+    template = _template(each, cluster, place)
+    for zone in each.zones or [""]:
+        node = deepcopy(template)
+        if zone:
+            node.metadata.labels = {**node.labels, ZONE: zone}
+        name = f"{each.name}-{zone}" if zone else each.name
+        yield Variant(name, each.name, zone or node.labels.get(ZONE, ""), each.price, each.max, node)
+
+
+def _template(each: NodeType, cluster: ClusterState, place: str) -> Node:
+    if each.like:
+        info = cluster.table.nodes.get(each.like)
+        if info is None or info.node is None:
+            raise InputError(f"{place}.like: there is no node {each.like!r} in the cluster")
+        node = _as_template(info.node)
+    elif each.allocatable:
+        node = Node(metadata=ObjectMeta(labels=dict(_DEFAULT_LABELS)), spec=NodeSpec(), status=NodeStatus())
+    else:
+        raise InputError(f"{place}: neither allocatable nor like; {_MUST_HAVE}")
+    node.status.allocatable = {"pods": "110", **node.status.allocatable, **each.allocatable}
+    node.status.capacity = dict(node.status.allocatable)
+    node.metadata.labels = {**node.labels, INSTANCE_TYPE: each.name, **each.labels}
+    node.spec.taints = [*node.spec.taints, *each.taints]
+    return node
+
+
+def _as_template(node: Node) -> Node:
+    fresh = deepcopy(node)
+    fresh.spec.unschedulable = False
+    fresh.status.images = []
+    return fresh
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The pods that DaemonSets put onto a new node, found from those that run elsewhere.
+
+
+class Daemons:
+    """One pod of each DaemonSet, as its controller would make it for any node."""
+
+    def __init__(self, cluster: ClusterState, more: Iterable[Pod] = ()) -> None:
+        """``more`` are pods of DaemonSets that are still to come."""
+        found: dict[str, Pod] = {}
+        for info in cluster.pods():
+            owner = info.pod.metadata.controller()
+            if owner is not None and owner.kind == "DaemonSet" and not info.pod.is_terminating:
+                found.setdefault(owner.uid or f"{info.pod.namespace}/{owner.name}", info.pod)
+        self._pods = [*(_untied(pod) for pod in found.values()), *more]
+
+    def on(self, node: Node) -> Iterator[Pod]:
+        """The pods that run on this node: those that its labels and taints let in."""
+        for pod in self._pods:
+            if not NodeRequirements(pod.spec).matches(node.name, node.labels):
+                continue
+            if first_untolerated(node.spec.taints, pod.spec.tolerations) is not None:
+                continue
+            twin = copy(pod)
+            twin.metadata, twin.spec = copy(pod.metadata), copy(pod.spec)
+            twin.metadata.name, twin.metadata.uid = f"{pod.name}-{node.name}", f"{pod.uid}:{node.name}"
+            twin.spec.node_name = node.name
+            yield twin
+
+
+def _untied(pod: Pod) -> Pod:
+    """The pod without the affinity that ties it to its node."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
+        return pod
+    free = copy(pod)
+    free.spec = copy(pod.spec)
+    free.spec.affinity = deepcopy(affinity)
+    assert free.spec.affinity is not None and free.spec.affinity.node_affinity is not None
+    required = free.spec.affinity.node_affinity.required
+    assert required is not None
+    for term in required.node_selector_terms:
+        term.match_fields = []
+    if not any(term.match_expressions for term in required.node_selector_terms):
+        free.spec.affinity.node_affinity.required = None
+    return free
+
+
+def add_node(cluster: ClusterState, node: Node, daemons: Daemons) -> None:
+    """Add a new node with its DaemonSets' pods."""
+    cluster.set_node(node)
+    for pod in daemons.on(node):
+        cluster.set_pod(pod)

@@ -1,0 +1,262 @@
+"""The options ``--config`` and ``--plugin``: how the scheduler of a command is configured."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mooring.api.errors import PluginError, UsageError
+from mooring.api.version import UNKNOWN, Release
+from mooring.cli.output import say
+from mooring.record.reader import file_and_time, names_a_record, record_time
+
+if TYPE_CHECKING:
+    from mooring.api.manifests import Manifests
+    from mooring.core.cluster import Cluster
+    from mooring.core.config.features import Features
+    from mooring.core.config.types import KubeSchedulerConfiguration
+    from mooring.core.framework.registry import Registry
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_option(command: F) -> F:
+    """Add ``--config`` to a command, as parameter ``config_path``."""
+    return click.option(
+        "--config",
+        "config_path",
+        metavar="FILE",
+        help="A KubeSchedulerConfiguration; without it the default, in which every --plugin is enabled.",
+    )(command)
+
+
+def version_option(command: F) -> F:
+    """Add ``--kubernetes-version`` to a command, as parameter ``kubernetes_version``."""
+    return click.option(
+        "--kubernetes-version",
+        metavar="1.36|1.37",
+        help="Decide as kube-scheduler of this version.  [default: the cluster's if something says it, or 1.36]",
+    )(command)
+
+
+def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> Features:
+    """The version that was asked for, or the nearest to a cluster's release, with a warning if it is another one."""
+    from mooring.core.config.features import Features
+    from mooring.core.config.versions import nearest_version, parse_version
+
+    if kubernetes_version is not None:
+        return Features(parse_version(kubernetes_version))
+    version, warning = nearest_version(release)
+    if warning:
+        say(f"warning: {warning}")
+    return Features(version)
+
+
+def plugin_option(command: F) -> F:
+    """Add ``--plugin`` to a command, as parameter ``plugins``."""
+    return click.option(
+        "--plugin",
+        "plugins",
+        multiple=True,
+        metavar="PLUGIN",
+        help="A plugin of your own: file.py, file.py:Class, module:Class or an entry point. May be given repeatedly.",
+    )(command)
+
+
+def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
+    """Load these plugins beside the in-tree and the installed ones; return all of them, and the names of these."""
+    from mooring.core.config.plugin_loading import load_installed, load_plugins
+    from mooring.core.engine.in_tree import in_tree_registry
+
+    registry = in_tree_registry()
+    try:
+        names = load_plugins(plugins, registry)
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+    for problem in load_installed(registry):
+        say(f"warning: {problem}")
+    return registry, names
+
+
+def load_configuration(
+    path: str | None, own: Sequence[str] = (), features: Features | None = None
+) -> KubeSchedulerConfiguration:
+    """The configuration in a file, or the default one with the user's own plugins enabled.
+
+    Warnings go to standard error: what changed since an old version, extenders, plugins that no profile enables.
+    """
+    from mooring.core.config.load import config_from_dict, enabling, load_config_file, unused
+
+    features = features or features_for(None)
+    if path is None:
+        return config_from_dict(enabling(None, own), features)
+    loaded = load_config_file(path, features)
+    warnings = [*loaded.warnings, *unused(loaded.config, own, path)]
+    for warning in warnings:
+        say(f"warning: {warning}")
+    warn_of_extenders((extender.shown_url for extender in loaded.config.extenders), path)
+    return loaded.config
+
+
+def warn_of_extenders(urls: Iterable[str], where: str) -> None:
+    """Say in one line that the configuration has extenders, which this command does not call."""
+    names = ", ".join(urls)
+    if names:
+        say(f"warning: {where}: extenders are not called here, their verdicts are missing: {names}")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Options of commands that ask a running scheduler's endpoints.
+
+_OPTIONS = (
+    click.option("--token-file", default="", metavar="FILE", help="A token to show instead."),
+    click.option(
+        "--certificate-authority", default="", metavar="FILE", help="Trust the scheduler's certificate by this."
+    ),
+    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate."),
+)
+
+
+def address_options(command: F) -> F:
+    """How to trust a scheduler, and what to show it beside a kubeconfig's credentials."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The kubeconfig file of a cluster that lives only as long as its command.
+
+
+@contextlib.contextmanager
+def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
+    """The path that the user wants, or one in a new directory. A file that was there before is not removed."""
+    if wanted is not None:
+        existed = wanted.exists()
+        try:
+            yield wanted
+        finally:
+            if not existed:
+                wanted.unlink(missing_ok=True)
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="mooring-"))
+    try:
+        yield temporary / "kubeconfig"
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The options ``--cluster``, ``--kubeconfig`` and ``--context``: the cluster that a question is about.
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """Files with objects, or a live cluster, which is only read."""
+
+    dumps: tuple[str, ...] = ()
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+
+    def __post_init__(self) -> None:
+        if self.dumps and (self.kubeconfig or self.context):
+            raise UsageError("--cluster means a dump and --kubeconfig a live cluster; expected one of them")
+
+    def manifests(self, command: str) -> Manifests:
+        """The objects; ``command`` is how the API server knows us."""
+        import asyncio
+
+        from mooring.api.manifests import Manifests, load_manifests
+        from mooring.ask.reading import read_live
+
+        recorded = self._recorded()
+        if recorded is not None:
+            objects = [*recorded.nodes, *recorded.state.objects, *recorded.pods, *recorded.pending]
+            return Manifests(objects=objects, server_release=recorded.release)
+        if self.dumps:
+            return load_manifests(self.dumps)
+        return asyncio.run(read_live(self.kubeconfig, self.context, command))
+
+    def cluster(self, command: str, *, quiet: bool = False) -> Cluster:
+        """The cluster to ask. What was passed over or has no effect is said on standard error."""
+        from mooring.core.cluster import Cluster
+
+        recorded = self._recorded()
+        if recorded is not None:
+            return recorded
+        manifests = self.manifests(command)
+        if manifests.ignored and not quiet:
+            say(f"mooring: {manifests.ignored_note}")
+        for note in manifests.unknown_notes:
+            say(f"warning: {note}")
+        cluster = Cluster().take_over(manifests.objects)
+        cluster.release = manifests.release
+        cluster.namespace = self.names_in
+        return cluster
+
+    @property
+    def names_in(self) -> str:
+        """Where a pod is looked for that is named without a namespace: as kubectl does, in that of the context."""
+        from mooring.net.kubeconfig import find_config
+
+        if self.namespace or self.dumps:
+            return self.namespace or "default"
+        return find_config(self.kubeconfig, context=self.context).namespace
+
+    def _recorded(self) -> Cluster | None:
+        """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
+        if not any(names_a_record(dump) for dump in self.dumps):
+            return None  # before the imports: they take longer than most questions
+        from mooring.record.reader import Record
+
+        if len(self.dumps) > 1:
+            raise UsageError("--cluster: expected one record and nothing beside it")
+        file, at = file_and_time(self.dumps[0])
+        with Record.open(file) as record:
+            return record.moment(record_time(at, record) if at else record.last_time).cluster
+
+
+def cluster_options(command: F) -> F:
+    """Add ``--cluster``, ``--kubeconfig`` and ``--context``, as parameters of a :class:`ClusterSource`."""
+    command = click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")(command)
+    command = click.option(
+        "--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from."
+    )(command)
+    return click.option(
+        "--cluster",
+        "dumps",
+        multiple=True,
+        metavar="DUMP",
+        help="Objects of the cluster: a YAML or JSON file, a directory, what kubectl get -o yaml|json prints, or "
+        "a record at a time (run.mrec@90s). May be given repeatedly. Without it, the cluster that kubectl would talk "
+        "to is asked.",
+    )(command)
+
+
+def namespace_option(command: F) -> F:
+    """Add ``-n``, as kubectl has it."""
+    text = "Where a pod is looked for that is named without one.  [default: the context's, or default]"
+    return click.option("-n", "--namespace", metavar="NAME", default="", help=text)(command)
+
+
+@contextmanager
+def warnings_on_stderr() -> Iterator[None]:
+    """Print what the front door warns of as lines for people, each text once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(each.message) for each in caught):
+                say(f"warning: {text}")

@@ -1,0 +1,355 @@
+"""A cluster to ask questions about: nodes, pods that run, pods that wait, and whatever else scheduling reads."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy, deepcopy
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from mooring.api.core import Node, Pod
+from mooring.api.defaults import CLUSTER_SCOPED, set_default_meta
+from mooring.api.errors import InputError, warn
+from mooring.api.manifests import READ_KINDS, Manifests, load_manifests, parse_manifests
+from mooring.api.meta import Object
+from mooring.api.text import count_of, hint, nearest
+from mooring.api.version import UNKNOWN, Release
+from mooring.api.well_known import HOSTNAME
+from mooring.core.explain.decision import DecisionTable
+from mooring.core.framework.handle import Nominations
+from mooring.core.state import cluster as columns
+from mooring.core.state.requests import written
+
+# --------------------------------------------------------------------------------------------------------------------
+# Objects by name, as kubectl writes them: ``pod/shop/web-7``, ``node/node-3``, ``pvc/shop/data``.
+
+_SHORT = {
+    "po": "Pod",
+    "no": "Node",
+    "ns": "Namespace",
+    "svc": "Service",
+    "rc": "ReplicationController",
+    "rs": "ReplicaSet",
+    "sts": "StatefulSet",
+    "pv": "PersistentVolume",
+    "pvc": "PersistentVolumeClaim",
+    "sc": "StorageClass",
+    "pdb": "PodDisruptionBudget",
+    "pc": "PriorityClass",
+}
+
+
+def _plural(kind: str) -> str:
+    if kind.endswith("y"):
+        return kind[:-1] + "ies"
+    return kind + ("es" if kind.endswith("s") else "s")
+
+
+_SINGULAR = {kind.lower(): kind for kind in READ_KINDS}
+_KINDS = {**_SINGULAR, **{_plural(kind): name for kind, name in _SINGULAR.items()}, **_SHORT}
+
+
+def parse_reference(text: str) -> tuple[type[Object], str]:
+    """The kind and the key (``namespace/name``, or the name alone) that a reference means."""
+    kind, *names = text.split("/")
+    if kind.lower() not in _KINDS:
+        meant = hint(kind.lower(), _SINGULAR, "expected one such as pod, node or pvc")
+        raise InputError(f"{text}: {kind!r} is no kind that scheduling reads; {meant}")
+    struct = READ_KINDS[_KINDS[kind.lower()]]
+    is_cluster_scoped = issubclass(struct, CLUSTER_SCOPED)
+    if not all(names) or len(names) not in ((1,) if is_cluster_scoped else (1, 2)):
+        right = f"{kind}/name" if is_cluster_scoped else f"{kind}/namespace/name"
+        raise InputError(f"{text}: expected {right}")
+    return struct, "/".join(names) if is_cluster_scoped or len(names) == 2 else f"default/{names[0]}"
+
+
+def not_there(what: str, key: str, known: Iterable[str]) -> InputError:
+    """The error for an object that is not in the cluster, with the one that was probably meant."""
+    keys = list(known)
+    near = nearest_key(key, keys)
+    hint = f"did you mean {near}?" if near else f"there are {len(keys)}" if keys else "there are none"
+    return InputError(f"no {what} {key} in the cluster; {hint}")
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """The key that was probably meant: of the same name in another namespace, or of a similar name."""
+    space, _, name = key.rpartition("/")
+    by_name: dict[str, str] = {}
+    for each in sorted(known, key=lambda each: (each.rpartition("/")[0] != space, each)):
+        by_name.setdefault(each.rpartition("/")[2], each)
+    return by_name.get(nearest(name, by_name), "")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Manifests wherever they are: files, directories, globs, text that kubectl printed, dicts.
+
+Source: TypeAlias = str | Path | bytes | Mapping[str, Any]
+"""A path or glob, the bytes of a manifest, or a manifest as a dict."""
+
+
+def read_manifests(sources: Iterable[Source], context: Manifests | None = None) -> Manifests:
+    """All objects of these sources together, complete as an API server would store them."""
+    paths: list[str] = []
+    texts: list[bytes] = []
+    for source in sources:
+        match source:
+            case bytes():
+                texts.append(source)
+            case Mapping():
+                texts.append(json.dumps(source, default=str).encode())
+            case str() | Path():
+                paths += _paths(str(source))
+            case _:
+                raise InputError(f"found {source!r}; expected a path, a manifest as a dict, or the bytes of one")
+    found = load_manifests(paths, context)
+    for text in texts:
+        before: list[Object] = [*(context.objects if context is not None else ()), *found.objects]
+        more = parse_manifests(text, "the given manifest", Manifests(objects=before))
+        found.objects += more.objects
+        found.places += more.places
+        found.workloads += more.workloads
+        found.unknown += more.unknown
+        found.ignored += more.ignored
+        found.server_release = max(found.server_release, more.server_release)
+        found.kubelet_release = max(found.kubelet_release, more.kubelet_release)
+    return found
+
+
+def _paths(path: str) -> Iterator[str]:
+    """The path itself, or what a pattern matches."""
+    if not glob.has_magic(path) or Path(path).exists():
+        yield path
+        return
+    matching = sorted(glob.glob(path, recursive=True))
+    if not matching:
+        raise InputError(f"{path}: no file matches this pattern")
+    yield from matching
+
+
+Addable: TypeAlias = Object | Source
+"""An API object, the path of a file or directory with manifests, or a manifest as a dict or as bytes."""
+
+
+class Cluster:
+    """Nodes, pods and all other objects that scheduling reads. Changes are made here and nowhere else.
+
+    A question that begins with "what if" is asked of a :meth:`fork`. Objects in ``nodes``, ``pods`` and ``pending`` are
+    the cluster's own: read them. To change one, take it with :meth:`get`, which copies it, and :meth:`add` it again.
+    """
+
+    def __init__(self, *objects: Addable) -> None:
+        self.state = columns.ClusterState()  # what the engine reads
+        self.nominations = Nominations()
+        self.release: Release = UNKNOWN  # of Kubernetes, if that is known
+        self.namespace = "default"  # where a pod is looked for that is named without one
+        self.records: tuple[str, ...] = ()  # those that it was read from; no record of it may replace them
+        self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
+        self.add(*objects)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, in the order in which the scheduler looks at them."""
+        return [info.node for info in self.state.nodes().infos if info.node is not None]
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods that are on a node."""
+        return [pod for pod in self._pods.values() if pod.spec.node_name]
+
+    @property
+    def pending(self) -> list[Pod]:
+        """The pods that wait for a node."""
+        return [pod for pod in self._pods.values() if not pod.spec.node_name]
+
+    def get(self, reference: str) -> Any:
+        """A copy of an object, such as ``node/node-3`` or ``pod/shop/web-7``."""
+        return deepcopy(self._get(*parse_reference(reference)))
+
+    def find_pod(self, key: str) -> Pod | None:
+        """The pod of this ``namespace/name``, if it is there. It is the cluster's own: read it."""
+        return self._pods.get(key)
+
+    def _get(self, kind: type[Object], key: str) -> Object:
+        found: Object | None
+        if kind is Pod:
+            found = self._pods.get(key)
+        elif kind is Node:
+            info = self.state.table.nodes.get(key)
+            found = None if info is None else info.node
+        else:
+            found = self.state.objects.get(kind, key)
+        if found is None:
+            raise not_there(kind.__name__.lower(), key, (obj.key for obj in self._all(kind)))
+        return found
+
+    def _all(self, kind: type[Object]) -> Iterable[Object]:
+        if kind is Pod:
+            return self._pods.values()
+        return self.nodes if kind is Node else self.state.objects.all(kind)
+
+    # ---- changing ----------------------------------------------------------------------------------------------
+
+    def add(self, *objects: Addable, copies: int | None = None) -> list[Any]:
+        """Add objects, or replace those of the same kind and name. Returns what was added, as copies.
+
+        With ``copies`` so many of each are added instead, under new names (``web-1``, ``web-2`` …) and with new uids; a
+        copy of a node gets its own hostname label. What else belongs to a node, such as its CSINode, is not copied.
+        """
+        given, notes = self._read(objects)
+        warn(notes)
+        added = given if copies is None else [each for obj in given for each in self._copies(obj, copies)]
+        for obj in added:
+            self._put(deepcopy(obj))
+        return added
+
+    def remove(self, reference: str | Object) -> None:
+        """Remove an object, such as ``pod/shop/web-7``. The pods of a node go with it."""
+        kind, key = (type(reference), reference.key) if isinstance(reference, Object) else parse_reference(reference)
+        found = self._get(kind, key)
+        if isinstance(found, Pod):
+            self._drop(found)
+        elif isinstance(found, Node):
+            for pod in [pod for pod in self.pods if pod.spec.node_name == found.name]:
+                self._drop(pod)
+            self.state.remove_node(key)
+        else:
+            self.state.objects.remove(kind, key)
+
+    def cordon(self, *names: str) -> None:
+        """Let no new pods onto these nodes."""
+        self._set_unschedulable(names, True)
+
+    def uncordon(self, *names: str) -> None:
+        """Let pods onto these nodes again."""
+        self._set_unschedulable(names, False)
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """Count a pod, one that waits or a new one, on a node. The pod must not be changed any more."""
+        placed = copy(pod)
+        placed.spec, placed.status = copy(pod.spec), copy(pod.status)
+        placed.spec.node_name = node
+        placed.status.nominated_node_name = ""
+        self._put(placed)
+
+    def take_over(self, objects: Iterable[Object]) -> Self:
+        """Add objects that nobody else holds, without copying them."""
+        for obj in objects:
+            self._put(obj)
+        return self
+
+    def _set_unschedulable(self, names: Iterable[str], value: bool) -> None:
+        nodes = [deepcopy(self._get(Node, name)) for name in names]  # all are there, or none is changed
+        for node in nodes:
+            assert isinstance(node, Node)
+            node.spec.unschedulable = value
+            self.state.set_node(node)
+
+    def _read(self, objects: Iterable[Addable]) -> tuple[list[Object], list[str]]:
+        """Copies of objects as they stand, and those of manifests as an API server would store them; and warnings."""
+        copies: list[Object] = []
+        sources: list[Source] = []
+        for each in objects:
+            if isinstance(each, Object):
+                copies.append(deepcopy(each))
+                set_default_meta(copies[-1])
+            else:
+                sources.append(each)
+        found = read_manifests(sources, self.context() if sources else None)
+        return [*copies, *found.objects], found.unknown_notes
+
+    def context(self) -> Manifests:
+        """The objects whose classes count when a manifest is completed as an API server would."""
+        return Manifests(objects=list(self.state.objects))
+
+    def _copies(self, obj: Object, count: int) -> Iterator[Object]:
+        taken = {each.name for each in self._all(type(obj)) if each.namespace == obj.namespace}
+        number = 0
+        for _ in range(count):
+            number += 1
+            while f"{obj.name}-{number}" in taken:
+                number += 1
+            twin = deepcopy(obj)
+            twin.metadata.name, twin.metadata.uid = f"{obj.name}-{number}", ""
+            if isinstance(twin, Node) and HOSTNAME in twin.labels:
+                twin.metadata.labels = {**twin.labels, HOSTNAME: twin.name}
+            set_default_meta(twin)
+            yield twin
+
+    def _put(self, obj: Object) -> None:
+        if not isinstance(obj, Pod):
+            self.state.put(obj)
+            return
+        old = self._pods.get(obj.key)
+        if old is not None and (old.uid != obj.uid or obj.is_finished):
+            self._drop(old)
+        if obj.is_finished:
+            return
+        self._pods[obj.key] = obj
+        self.state.put(obj)
+        self.nominations.withdraw(obj.uid)
+        if obj.status.nominated_node_name and not obj.spec.node_name:
+            self.nominations.nominate(self.state.info(obj), obj.status.nominated_node_name)
+
+    def _drop(self, pod: Pod) -> None:
+        self._pods.pop(pod.key, None)
+        self.nominations.withdraw(pod.uid)
+        self.state.remove_pod(pod.uid)
+
+    # ---- what if -----------------------------------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """A cluster for a question: it starts as this one is, and nothing that happens to one is seen by the other.
+
+        It costs little: what neither changes is shared. ``with cluster.fork() as tomorrow:`` reads well.
+        """
+        fork = self.__class__()
+        fork.state = self.state.fork()
+        fork.nominations = self.nominations.copy()
+        fork.release = self.release
+        fork.namespace = self.namespace
+        fork.records = self.records
+        fork._pods = dict(self._pods)
+        return fork
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+    # ---- how it looks ------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        running = sum(bool(pod.spec.node_name) for pod in self._pods.values())
+        waiting = len(self._pods) - running
+        return f"<Cluster: {count_of(len(self.state.nodes()), 'node')}, {count_of(running, 'pod')}, {waiting} pending>"
+
+    def table(self) -> DecisionTable:
+        """The nodes, how full they are, and whether pods may come."""
+        return nodes_table(self.state)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{repr(self)[1:-1]}</p>{self.table().html()}"
+
+
+def nodes_table(state: columns.ClusterState) -> DecisionTable:
+    """The nodes, how full they are, and whether pods may come."""
+    rows = state.nodes()
+    amounts = [(name, rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")]
+    cells = []
+    for i, info in enumerate(rows.infos):
+        full = [f"{written(name, int(used[i]))} of {written(name, int(there[i]))}" for name, used, there in amounts]
+        cordoned = "cordoned" if rows.unschedulable[i] else ""
+        cells.append((info.name, f"{rows.pod_count[i]} of {rows.allowed_pods[i]}", *full, cordoned))
+    return DecisionTable(("node", "pods", "cpu", "memory", ""), cells)
+
+
+def as_cluster(value: object) -> Cluster:
+    """The argument of a function that takes a cluster; what else was given is named."""
+    if not isinstance(value, Cluster):
+        raise InputError(f"found {value!r}; expected a Cluster, such as mooring.load(path) makes")
+    return value

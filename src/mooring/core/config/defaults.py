@@ -1,0 +1,185 @@
+"""What upstream fills in: the default plugins, their arguments, and everything left unsaid."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.types import (
+    ARGS_TYPES,
+    DEFAULT_SCHEDULER_NAME,
+    EXTENSION_POINTS,
+    ClientConnectionConfiguration,
+    DynamicResourcesArgs,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    Plugin,
+    PluginArgs,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    PodTopologySpreadArgs,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+    plugin_set,
+)
+
+
+def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
+    """Return the default multiPoint list, in order; weight 0 means that none is given."""
+    plugins = [
+        Plugin("SchedulingGates"),
+        Plugin("PrioritySort"),
+        *(Plugin(name) for name in _first_filters(features)),
+        Plugin("TaintToleration", 3),
+        Plugin("NodeAffinity", 2),
+        Plugin("NodePorts"),
+        Plugin("NodeResourcesFit", 1),
+        Plugin("VolumeRestrictions"),
+        Plugin("NodeVolumeLimits"),
+        Plugin("VolumeBinding"),
+        Plugin("VolumeZone"),
+        Plugin("PodTopologySpread", 2),
+        Plugin("InterPodAffinity", 2),
+    ]
+    if features["DynamicResourceAllocation"]:
+        # Before DefaultPreemption: giving back an idle claim is kinder than evicting a pod.
+        plugins.append(Plugin("DynamicResources", 2))
+    plugins += [
+        Plugin("DefaultPreemption"),
+        Plugin("NodeResourcesBalancedAllocation", 1),
+        Plugin("ImageLocality", 1),
+        Plugin("DefaultBinder"),
+    ]
+    if features["NodeDeclaredFeatures"]:
+        plugins.append(Plugin("NodeDeclaredFeatures"))
+    if features["GangScheduling"]:
+        plugins.append(Plugin("GangScheduling"))
+    if features["TopologyAwareWorkloadScheduling"]:
+        plugins += [Plugin("TopologyPlacementGenerator"), Plugin("PodGroupPodsCount", 1)]
+    return plugins
+
+
+def _first_filters(features: Features) -> tuple[str, str]:
+    if features["NodeNameComesFirst"]:
+        return "NodeName", "NodeUnschedulable"
+    return "NodeUnschedulable", "NodeName"
+
+
+def set_defaults(
+    config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES
+) -> KubeSchedulerConfiguration:
+    """Return the configuration with nothing left unsaid, as ``--write-config-to`` shows it."""
+    profiles = config.profiles or [KubeSchedulerProfile()]
+    # With several profiles a missing name is a mistake for validation to report.
+    if len(profiles) == 1 and not profiles[0].scheduler_name:
+        profiles = [replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME)]
+    contention = config.enable_contention_profiling
+    return replace(
+        config,
+        profiles=[_profile(profile, features) for profile in profiles],
+        leader_election=_leader_election(config.leader_election),
+        client_connection=_client_connection(config.client_connection),
+        enable_contention_profiling=config.enable_profiling if contention is None else contention,
+    )
+
+
+def default_args(args: PluginArgs, features: Features = DEFAULT_FEATURES) -> PluginArgs:
+    """Return a plugin's arguments with what an empty or zero value stands for."""
+    match args:
+        case NodeResourcesFitArgs():
+            return replace(args, scoring_strategy=_strategy(args.scoring_strategy))
+        case NodeResourcesBalancedAllocationArgs():
+            return replace(args, resources=_resources(args.resources))
+        case PodTopologySpreadArgs(defaulting_type=""):
+            return replace(args, defaulting_type="System")
+        case DynamicResourcesArgs():
+            return _dynamic_resources(args, features)
+        case VolumeBindingArgs() if not args.shape and features["StorageCapacityScoring"]:
+            return replace(args, shape=[UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)])
+    return args
+
+
+def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeSchedulerProfile:
+    plugins = _merge_plugins(default_plugins(features), profile.plugins)
+    configured = [
+        replace(entry, args=default_args(entry.args, features)) if isinstance(entry.args, PluginArgs) else entry
+        for entry in profile.plugin_config
+    ]
+    have = {entry.name for entry in configured}
+    enabled = {
+        plugin.name for point in (*EXTENSION_POINTS, "multiPoint") for plugin in plugin_set(plugins, point).enabled
+    }
+    for name in sorted(enabled - have):
+        if name in ARGS_TYPES:
+            configured.append(PluginConfig(name, default_args(ARGS_TYPES[name](), features)))
+    return replace(profile, plugins=plugins, plugin_config=configured)
+
+
+def _merge_plugins(defaults: list[Plugin], custom: Plugins) -> Plugins:
+    """Only multiPoint has defaults; every other set is as it was written."""
+    return replace(custom, multi_point=_merge_set(defaults, custom.multi_point))
+
+
+def _merge_set(defaults: list[Plugin], custom: PluginSet) -> PluginSet:
+    """Re-listing a default keeps its position and takes the new weight; what is new comes after."""
+    disabled = {plugin.name for plugin in custom.disabled}
+    last_at = {plugin.name: i for i, plugin in enumerate(custom.enabled)}
+    replaced: set[int] = set()
+    enabled = []
+    for plugin in [] if "*" in disabled else defaults:
+        if plugin.name in disabled:
+            continue
+        if plugin.name in last_at:
+            replaced.add(last_at[plugin.name])
+            plugin = custom.enabled[last_at[plugin.name]]
+        enabled.append(plugin)
+    enabled += [plugin for i, plugin in enumerate(custom.enabled) if i not in replaced]
+    return PluginSet(enabled=enabled, disabled=[Plugin(plugin.name) for plugin in custom.disabled])
+
+
+def _strategy(strategy: ScoringStrategy) -> ScoringStrategy:
+    return replace(strategy, resources=_resources(strategy.resources))
+
+
+def _resources(resources: list[ResourceSpec]) -> list[ResourceSpec]:
+    if not resources:
+        return [ResourceSpec("cpu"), ResourceSpec("memory")]
+    return [replace(resource, weight=resource.weight or 1) for resource in resources]
+
+
+def _dynamic_resources(args: DynamicResourcesArgs, features: Features) -> DynamicResourcesArgs:
+    if args.filter_timeout is None and features["DRASchedulerFilterTimeout"]:
+        args = replace(args, filter_timeout=10.0)
+    conditions = features["DRADeviceBindingConditions"] and features["DRAResourceClaimDeviceStatus"]
+    if args.binding_timeout is None and conditions:
+        args = replace(args, binding_timeout=600.0)
+    return args
+
+
+def _leader_election(said: LeaderElectionConfiguration) -> LeaderElectionConfiguration:
+    usual = LeaderElectionConfiguration()
+    return LeaderElectionConfiguration(
+        leader_elect=said.leader_elect,
+        lease_duration=said.lease_duration or usual.lease_duration,
+        renew_deadline=said.renew_deadline or usual.renew_deadline,
+        retry_period=said.retry_period or usual.retry_period,
+        resource_lock=said.resource_lock or usual.resource_lock,
+        resource_name=said.resource_name or usual.resource_name,
+        resource_namespace=said.resource_namespace or usual.resource_namespace,
+    )
+
+
+def _client_connection(said: ClientConnectionConfiguration) -> ClientConnectionConfiguration:
+    usual = ClientConnectionConfiguration()
+    return replace(
+        said,
+        content_type=said.content_type or usual.content_type,
+        qps=said.qps or usual.qps,
+        burst=said.burst or usual.burst,
+    )

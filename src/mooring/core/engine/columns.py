@@ -1,0 +1,428 @@
+"""The verdicts of one template's filters on all nodes, kept and repaired row by row.
+
+A burst of equal pods changes one row per placement. The verdicts of every
+filter that reads no more than the row (``Reads.ROW`` or less) are kept, and
+only the rows that changed since are judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from functools import lru_cache, reduce
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.core.engine.attempt import CycleAttempt
+from mooring.core.engine.derived import MEMO_ROWS, Derived, Figures, Kept, Memo, are_many
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
+from mooring.core.framework.node_statuses import NodeStatuses
+from mooring.core.framework.plugin_timing import CycleError, guarded
+from mooring.core.framework.resolved import Reads, ResolvedPlugin
+from mooring.core.framework.runtime import FilterPlan, ScorePlan, judge
+from mooring.core.framework.status import PASSES, Status, Verdict
+from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.node_table import NodeTable
+from mooring.core.state.pod_info import PodShape
+from mooring.core.state.sharing import constant
+
+
+class ColumnRefusal(msgspec.Struct, frozen=True):
+    """Why no node fits a pod of the template. It holds until a row, a nomination or a token changes."""
+
+    statuses: NodeStatuses
+    priority: int  # of the pod: it says which nominated pods count
+    nominations: int  # how far their log had come
+
+
+class FilterColumns(Derived):
+    """The kept filters' verdicts for one template."""
+
+    __slots__ = ("by_figures", "by_more", "feasible", "memo", "plan", "refusal", "verdicts")
+
+    def __init__(self, plan: FilterPlan, table: NodeTable, max_memo: int) -> None:
+        super().__init__(table.node_log, table.pod_log)
+        self.plan = plan
+        reads = [(i, plugin.traits.filter_reads) for i, plugin in enumerate(plan.cached)]
+        self.by_figures = [i for i, what in reads if what is Reads.RESOURCES]
+        self.by_more = [(i, what) for i, what in reads if what is not Reads.RESOURCES]
+        self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
+        self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
+        self.refusal: ColumnRefusal | None = None  # of the last pod that no node fitted
+
+    def update(self, attempt: CycleAttempt, figures: Figures) -> None:
+        """Judge what has changed since the last pod of the template."""
+        token = self.plan.token()
+        changes = self.changes(token)
+        if changes is None or are_many(changes, self.feasible):
+            self.refusal = None
+            self._judge_all(attempt)
+        elif changes[0] or changes[1]:
+            self.refusal = None
+            self._judge_rows(attempt, figures, *changes)
+        self.settle(token)
+
+    def passed_node_filters(self) -> NDArray[np.bool_]:
+        """Rows that pass every filter that depends only on the Node object."""
+        passed = np.ones(len(self.feasible), np.bool_)
+        for plugin, verdict in zip(self.plan.cached, self.verdicts, strict=True):
+            if verdict is not None and plugin.traits.filter_reads is Reads.NODE:
+                passed &= verdict.passes()
+        return passed
+
+    def _judge_all(self, attempt: CycleAttempt) -> None:
+        self.memo.clear()
+        self.feasible = np.ones(len(attempt.nodes), np.bool_)
+        self.verdicts = []
+        for plugin in self.plan.cached:
+            verdict = judge(plugin, attempt.state, attempt.pod, attempt.nodes, lambda: self.feasible)
+            self.verdicts.append(verdict)
+            if verdict is not None:
+                self.feasible &= verdict.passes()
+
+    def _judge_rows(self, attempt: CycleAttempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
+        every = node_rows | pod_rows if node_rows else pod_rows
+        if len(every) <= MEMO_ROWS and self.memo.pays:
+            if self.by_figures:
+                self._judge_figures(attempt, figures, every)
+            self._judge_more(attempt, node_rows, every)
+            verdicts = [verdict for verdict in self.verdicts if verdict is not None]
+            for row in every:
+                self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
+            return
+        nodes = attempt.some(every)
+        for i in self.by_figures:
+            self._judge(attempt, i, nodes)
+        self._judge_more(attempt, node_rows, every)
+        numbers = [verdict.ids.take(nodes.rows) for verdict in self.verdicts if verdict is not None]
+        self.feasible[nodes.rows] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
+
+    def _judge_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> None:
+        """Ask the filters that read other things than figures about the rows where these may have changed."""
+        for i, reads in self.by_more:
+            rows = node_rows if reads is Reads.NODE else every
+            if rows:
+                self._judge(attempt, i, attempt.some(rows))
+
+    def _judge_figures(self, attempt: CycleAttempt, figures: Figures, rows: Set[int]) -> None:
+        table = attempt.nodes.table
+        unknown: dict[bytes, list[int]] = {}
+        for row in rows:
+            fullness = figures.of(table, row)
+            answers = self.memo.get(fullness)
+            if answers is None:
+                unknown.setdefault(fullness, []).append(row)
+                continue
+            for i, number in zip(self.by_figures, answers, strict=True):
+                verdict = self.verdicts[i]
+                if verdict is not None:  # numbers other than 0 are remembered only once there is a verdict
+                    verdict.ids[row] = number
+        if not unknown:
+            return
+        asked = NodeRows(table, np.array([row for alike in unknown.values() for row in alike]))
+        for i in self.by_figures:
+            self._judge(attempt, i, asked)
+        verdicts = [self.verdicts[i] for i in self.by_figures]
+        for fullness, alike in unknown.items():
+            self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in verdicts))
+
+    def _judge(self, attempt: CycleAttempt, i: int, nodes: NodeRows) -> None:
+        """Ask one filter about some rows and take over its answer."""
+        fresh = judge(self.plan.cached[i], attempt.state, attempt.pod, nodes)
+        kept = self.verdicts[i]
+        if kept is None:
+            if fresh is None:
+                return
+            kept = self.verdicts[i] = Verdict(np.zeros(len(nodes.table), np.int64), fresh.status_of)
+        kept.put(nodes.rows, fresh)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which of the best nodes wins: the root of the heap that kube-scheduler makes of the feasible list.
+#
+# Building a binary heap moves a larger child up, prefers the left of two equal
+# children, and leaves a parent where it is when its children are only equal.
+# The root is therefore the maximum that comes first in pre-order of the implicit
+# tree (parent, left subtree, right subtree) over the list's positions.
+
+_BITS = 40  # deeper than any list of nodes will ever be
+
+
+def _tree(size: int) -> NDArray[np.int64]:
+    """Pre-order of all positions of a list of this size.
+
+    Position i has the path of i + 1 in binary from the root (1): comparing
+    paths as left-aligned strings, the shorter first where one begins the
+    other, is comparing in pre-order.
+    """
+    numbers = np.arange(1, size + 1)
+    lengths = np.floor(np.log2(numbers)).astype(np.int64) + 1
+    return np.argsort((numbers << (_BITS - lengths)) * 64 + lengths)
+
+
+PLACE_BITS, MOST = 22, 1 << 40  # a total and a place fit into one number as long as the total is no larger
+
+
+@lru_cache(maxsize=8)
+def _places(size: int) -> NDArray[np.int64]:
+    """The place of each position in the tree's pre-order. Shorter lists lack the last positions."""
+    return np.argsort(_tree(size))
+
+
+def places(n: int) -> NDArray[np.int64]:
+    """The place of each position of a list of this length: of equal totals that with the lowest place wins."""
+    return _places(max(1024, 1 << (n - 1).bit_length()))[:n]
+
+
+def ranks_of(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Numbers of which the largest is the winner's; None if a total is too large for that, or negative."""
+    unsigned = totals.view(np.uint64)  # a total below zero is a very large one
+    if unsigned.item(unsigned.argmax()) >= MOST or len(totals) >= 1 << PLACE_BITS:
+        return None
+    ranks = totals << PLACE_BITS
+    ranks -= places(len(totals))
+    return ranks
+
+
+def heap_winner(totals: NDArray[np.int64]) -> int:
+    """The position that kube-scheduler takes from a list with these totals."""
+    ranks = ranks_of(totals)
+    if ranks is not None:
+        return int(ranks.argmax())
+    equals = (totals == totals.max()).nonzero()[0]
+    return int(equals[places(len(totals)).take(equals).argmin()])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The scores of one template on all nodes, kept and repaired row by row.
+#
+# Kept are the raw scores of every plugin that reads no more than the row, and
+# the weighted sum of those that do not depend on the other nodes: scores that
+# need no normalising, and, where a plugin gives 0 to every node, what that is
+# normalised to.
+
+
+class ScoreColumns(Derived):
+    """The kept scores for one template."""
+
+    __slots__ = (
+        "_even",
+        "_ranks",
+        "_weighted",
+        "by_figures",
+        "by_more",
+        "memo",
+        "open",
+        "plan",
+        "raw",
+        "summed",
+        "total",
+    )
+
+    def __init__(self, plan: ScorePlan, table: NodeTable, max_memo: int) -> None:
+        super().__init__(table.node_log, table.pod_log)
+        self.plan = plan
+        self.by_figures = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is Reads.RESOURCES]
+        self.by_more = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is not Reads.RESOURCES]
+        self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
+        self.summed: set[str] = set()  # plugins whose part is in ``total``
+        self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
+        self.total: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._ranks: NDArray[np.int64] | None = None  # of ``total``, once somebody has asked who wins
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
+        self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
+        self._even = constant(0)  # what the others that are summed give to every node
+
+    def update(self, attempt: CycleAttempt, figures: Figures) -> None:
+        """Score what has changed since the last pod of the template."""
+        token = self.plan.token()
+        changes = self.changes(token)
+        if changes is None or are_many(changes, self.total):
+            self.memo.clear()
+            self.raw = {plugin.name: np.array(_score(plugin, attempt, attempt.nodes)) for plugin, _ in self.plan.cached}
+            self._add_up(attempt)
+        elif changes[0] or changes[1]:
+            self._score_rows(attempt, figures, *changes)
+        self.settle(token)
+
+    def _score_rows(self, attempt: CycleAttempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
+        every = node_rows | pod_rows if node_rows else pod_rows
+        if len(every) <= MEMO_ROWS and self.memo.pays:
+            if self.by_figures:
+                self._score_figures(attempt, figures, every)
+            if self._score_more(attempt, node_rows, every):
+                for row in every:
+                    self._add_up_row(row)
+            return
+        nodes = attempt.some(every)
+        fresh = {plugin.name: self._score(plugin, attempt, nodes) for plugin in self.by_figures}
+        if self._score_more(attempt, node_rows, every):
+            total = self._even
+            for name, weight in self._weighted:
+                scores = fresh[name] if name in fresh else self.raw[name].take(nodes.rows)
+                total = total + (scores if weight == 1 else scores * weight)
+            self.total[nodes.rows] = total
+            self._ranks = None
+
+    def _score_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> bool:
+        """Ask the plugins that read other things than figures about the rows where these may have changed.
+
+        Reports whether the sum is still made of the same parts. If it is not, it was added up anew.
+        """
+        is_even_no_more = False
+        for plugin in self.by_more:
+            rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
+            if rows:
+                scores = self._score(plugin, attempt, attempt.some(rows))
+                is_summed = plugin.name in self.summed
+                is_even_no_more |= is_summed and plugin.normalize is not None and bool(scores.any())
+        if is_even_no_more:
+            self._add_up(attempt)
+        return not is_even_no_more
+
+    def _score(self, plugin: ResolvedPlugin, attempt: CycleAttempt, nodes: NodeRows) -> Scores:
+        """Score some rows, and keep what comes of it."""
+        scores = _score(plugin, attempt, nodes)
+        self.raw[plugin.name][nodes.rows] = scores
+        return scores
+
+    def _score_figures(self, attempt: CycleAttempt, figures: Figures, rows: Set[int]) -> None:
+        """Score a few rows by how full they are. Those that are as full as another one was are looked up."""
+        table = attempt.nodes.table
+        unknown: dict[int, bytes] = {}  # row -> how full it is
+        for row in rows:
+            fullness = figures.of(table, row)
+            answers = self.memo.get(fullness)
+            if answers is None:
+                unknown[row] = fullness
+                continue
+            for plugin, score in zip(self.by_figures, answers, strict=True):
+                self.raw[plugin.name][row] = score
+        if not unknown:
+            return
+        together = NodeRows(table, np.fromiter(unknown, np.int64, len(unknown)))
+        scores = [_score(plugin, attempt, together) for plugin in self.by_figures]
+        for plugin, column in zip(self.by_figures, scores, strict=True):
+            self.raw[plugin.name][together.index] = column
+        for i, fullness in enumerate(unknown.values()):
+            self.memo.put(fullness, tuple(int(column[i]) for column in scores))
+
+    def _add_up(self, attempt: CycleAttempt) -> None:
+        self.summed.clear()
+        self._weighted, even = [], 0
+        first = NodeRows(attempt.nodes.table, np.zeros(1, np.int64))
+        for plugin, weight in self.plan.cached:
+            raw, normalize = self.raw[plugin.name], plugin.normalize
+            if normalize is None:
+                self._weighted.append((plugin.name, weight))
+            elif plugin.traits.even_normalize and not raw.any():
+                even += weight * int(normalize(attempt.state, attempt.pod, np.zeros(1, np.int64), first)[0])
+            else:
+                continue
+            self.summed.add(plugin.name)
+        self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
+        self._even = constant(even)
+        self._ranks = None
+        self.total = np.full(len(attempt.nodes), even, np.int64)
+        for name, weight in self._weighted:
+            self.total += self.raw[name] * weight
+
+    def _add_up_row(self, row: int) -> None:
+        total = self._even.item()
+        for name, weight in self._weighted:
+            total += self.raw[name].item(row) * weight
+        self.total[row] = total
+        if self._ranks is not None:
+            if 0 <= total < MOST:
+                self._ranks[row] = (total << PLACE_BITS) - places(len(self.total)).item(row)
+            else:
+                self._ranks = None
+
+    def winner(self) -> int:
+        """The position that kube-scheduler takes from all nodes with this sum."""
+        if self._ranks is None:
+            self._ranks = ranks_of(self.total)
+        return heap_winner(self.total) if self._ranks is None else int(self._ranks.argmax())
+
+
+def _score(plugin: ResolvedPlugin, attempt: CycleAttempt, nodes: NodeRows) -> Scores:
+    call = attempt.state.timer or guarded
+    scores = call(plugin.name, 'running Score plugin "{}": {}', plugin.score, attempt.state, attempt.pod, nodes)
+    if scores is None:
+        return np.zeros(len(nodes), np.int64)
+    if plugin.normalize is None and not plugin.traits.in_range:
+        check_range(plugin.name, scores)
+    return scores
+
+
+def check_range(name: str, scores: Scores) -> None:
+    """A plugin that scores outside 0 to 100 breaks the attempt, with upstream's words."""
+    if not len(scores):
+        return
+    low, high = int(scores.min()), int(scores.max())
+    if low >= 0 and high <= MAX_NODE_SCORE:
+        return
+    bad = low if low < 0 else high
+    raise CycleError(
+        Status.error(
+            f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score {bad}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What one profile keeps for the templates that come again and again: their verdicts and their scores.
+
+MAX_BYTES = 128 << 20
+MAX_SEEN = 16384  # templates that have come once
+MAX_MEMO = 4096  # distinct fillings of a node that are remembered per template
+MAX_MEMOS = 65_536  # the same of all templates together, about
+FIXED_BYTES = 4096  # what a template's columns take however few nodes there are
+
+
+class TemplateColumns:
+    """Columns by template, brought up to date when they are asked for. Do not change what is returned."""
+
+    def __init__(self) -> None:
+        self.filters: Kept[FilterColumns] = Kept(MAX_SEEN)
+        self.scores: Kept[ScoreColumns] = Kept(MAX_SEEN)
+        self._figures = Figures()
+
+    def is_worth_keeping(self, shape: PodShape) -> bool:
+        """Report whether the template has come before."""
+        return self.filters.has_come_before(shape.placement_id)
+
+    def filters_of(self, attempt: CycleAttempt) -> FilterColumns:
+        """The verdicts of the filters that read no more than the row."""
+        plan, table = attempt.plan, attempt.nodes.table
+        key = plan.template(attempt.pod)
+        columns = self.filters.get(key)
+        if columns is None:
+            columns = FilterColumns(plan, table, _max_memo(len(self.filters)))
+            self.filters.put(key, columns, _most(len(table)))
+        columns.update(attempt, self._figures)
+        return columns
+
+    def scores_of(self, attempt: CycleAttempt, plan: ScorePlan) -> ScoreColumns:
+        """The scores of the plugins that read no more than the row."""
+        table = attempt.nodes.table
+        key = plan.template(attempt.pod)
+        columns = self.scores.get(key)
+        if columns is None:
+            columns = ScoreColumns(plan, table, _max_memo(len(self.scores)))
+            self.scores.put(key, columns, _most(len(table)))
+        columns.update(attempt, self._figures)
+        return columns
+
+
+def _most(n: int) -> int:
+    """How many templates fit into the memory that they may take on so many nodes."""
+    return max(16, MAX_BYTES // (64 * n + FIXED_BYTES))
+
+
+def _max_memo(templates: int) -> int:
+    """A thousand templates on a mixed cluster would remember millions of fillings, most of them never seen again."""
+    return min(MAX_MEMO, max(64, MAX_MEMOS // (templates + 1)))

@@ -1,0 +1,152 @@
+"""Columns that are derived from the cluster and kept from one pod to the next.
+
+All of them work in the same way. A *key* says for which pods they hold: a
+template, and perhaps a priority. *Logs* name the rows that changed since the
+columns were last used, so that only those rows are computed again. A *token*
+says what else they depend on: when it differs, all rows are computed again.
+:class:`Kept` bounds how many there are. None of this may ever change a
+decision: property tests compare histories with and without it.
+
+docs/architecture/kept.md lists everything that is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Set, Sized, ValuesView
+from typing import Generic, TypeVar
+
+from mooring.core.state.node_table import NodeTable
+from mooring.core.state.sharing import EVERYTHING, ChangeLog
+
+V = TypeVar("V")
+MEMO_TRIAL = 32  # questions after which a memo has to have answered half of them
+MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
+
+
+class Derived:
+    """Base of derived columns: how far they have followed the logs, and the token that they were computed with."""
+
+    __slots__ = ("_cursors", "_token")
+
+    def __init__(self, *logs: ChangeLog[int]) -> None:
+        self._cursors = tuple(log.cursor() for log in logs)
+        self._token: Hashable = None
+
+    def changes(self, token: Hashable) -> list[Set[int]] | None:
+        """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
+
+        If a plugin fails in between, the columns are not settled, and the next call returns None.
+        """
+        is_known, self._token = token == self._token, None
+        rows: list[Set[int]] = []
+        for cursor in self._cursors:
+            changes = cursor.take_distinct()
+            if changes is EVERYTHING:
+                is_known = False
+            else:
+                rows.append(changes)
+        return rows if is_known else None
+
+    def settle(self, token: Hashable) -> None:
+        """Say that the columns are up to date."""
+        self._token = token
+
+
+def are_many(changes: list[Set[int]], column: Sized) -> bool:
+    """Report whether computing a whole column at once is cheaper than these rows one by one."""
+    return 4 * (len(changes[0]) + len(changes[1])) > len(column)
+
+
+class Kept(Generic[V]):
+    """A bounded number of derived columns by key. The least recently used are forgotten first."""
+
+    def __init__(self, max_seen: int) -> None:
+        self._columns: OrderedDict[Hashable, V] = OrderedDict()
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._max_seen = max_seen  # how many keys are remembered that have come once
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def values(self) -> ValuesView[V]:
+        return self._columns.values()
+
+    def has_come_before(self, key: Hashable) -> bool:
+        """Report whether the key has been seen before: what comes only once is not worth keeping."""
+        known = key in self._seen
+        self._seen[key] = None
+        if known:
+            self._seen.move_to_end(key)
+        elif len(self._seen) > self._max_seen:
+            self._seen.popitem(last=False)
+        return known
+
+    def get(self, key: Hashable) -> V | None:
+        """The columns under this key, which count as used now."""
+        columns = self._columns.get(key)
+        if columns is not None:
+            self._columns.move_to_end(key)
+        return columns
+
+    def put(self, key: Hashable, columns: V, most: int) -> V:
+        """Keep columns, and no more than so many of all."""
+        self._columns[key] = columns
+        while len(self._columns) > most:
+            self._columns.popitem(last=False)
+        return columns
+
+
+class Memo(Generic[V]):
+    """Answers by how full a node is: equally full nodes share one. All are forgotten when there are too many."""
+
+    __slots__ = ("_answers", "_asked", "_found", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._answers: dict[Hashable, V] = {}
+        self._asked = self._found = 0
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @property
+    def pays(self) -> bool:
+        """Whether answers are found often enough: on a mixed cluster hardly two nodes are ever equally full."""
+        return self._asked < MEMO_TRIAL or 2 * self._found >= self._asked
+
+    def get(self, fullness: Hashable) -> V | None:
+        answer = self._answers.get(fullness)
+        self._asked += 1
+        if answer is not None:
+            self._found += 1
+        return answer
+
+    def put(self, fullness: Hashable, answer: V) -> None:
+        if len(self._answers) >= self.most:
+            self._answers.clear()
+        self._answers[fullness] = answer
+
+    def clear(self) -> None:
+        self._answers.clear()
+        self._asked = self._found = 0
+
+
+class Figures:
+    """Each row's resource figures as one value, put together once per state of the table."""
+
+    __slots__ = ("_at", "_by_row")
+
+    def __init__(self) -> None:
+        self._by_row: dict[int, bytes] = {}
+        self._at = (-1, -1)
+
+    def of(self, table: NodeTable, row: int) -> bytes:
+        now = (table.node_version, table.pod_log.end)
+        if now != self._at:
+            self._by_row.clear()
+            self._at = now
+        figures = self._by_row.get(row)
+        if figures is None:
+            figures = self._by_row[row] = table.resource_key(row)
+        return figures

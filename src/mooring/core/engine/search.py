@@ -1,0 +1,255 @@
+"""The search: which nodes a pod fits on, and why it does not fit on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.core.engine.attempt import CycleAttempt
+from mooring.core.engine.columns import ColumnRefusal, FilterColumns, TemplateColumns
+from mooring.core.engine.extenders import Extenders, StatusesWithExtenders
+from mooring.core.engine.nominated import NominatedJudge
+from mooring.core.framework.extender import EXTENDER_PLUGIN, AnsweredNode
+from mooring.core.framework.node_statuses import FilterOutcome, NodeStatuses
+from mooring.core.framework.plugin_timing import CycleError
+from mooring.core.framework.runtime import PreFilterOutcome, Profile, judge
+from mooring.core.framework.status import SUCCESS, Status, Verdict
+from mooring.core.state.node_rows import NodeRows, extender_rows
+from mooring.core.state.sharing import holds_everywhere, holds_somewhere
+
+Rows = NDArray[np.int64]
+_NO_ROWS: Rows = np.zeros(0, np.int64)
+
+
+class SearchResult(msgspec.Struct):
+    """Feasible rows of the table in order, and why the others are not."""
+
+    rows: Rows
+    statuses: NodeStatuses
+    pre_filter_message: str = ""
+    plugins: frozenset[str] = frozenset()
+    from_nomination: bool = False  # without a search
+    hint: int | None = None  # the row that batching proposed
+    nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes that an extender sent back
+    evaluated: int | None = None  # as extenders make it count
+
+
+class Search:
+    """Runs PreFilter and Filter. Remembers where the last search stopped, and what it keeps per template."""
+
+    def __init__(
+        self, nominated: NominatedJudge, extenders: Extenders | None, percentage_of_nodes_to_score: int
+    ) -> None:
+        self._nominated = nominated
+        self._extenders = extenders
+        self._percentage = percentage_of_nodes_to_score
+        self.next_start = 0  # where the next search begins if it looks at a part of the nodes
+        self.kept: dict[str, TemplateColumns] = {}  # by scheduler name
+
+    def kept_for(self, profile: Profile) -> TemplateColumns:
+        """What is kept for the templates of this profile's pods."""
+        columns = self.kept.get(profile.scheduler_name)
+        if columns is None:
+            columns = self.kept[profile.scheduler_name] = TemplateColumns()
+        return columns
+
+    def run(self, attempt: CycleAttempt, hint_of: Callable[[], int | None] | None = None) -> SearchResult:
+        """Search all nodes, unless the pod is nominated to one or batching has a hint, and it fits there."""
+        profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
+        pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
+        plan = attempt.plan = profile.filter_plan(state)
+        attempt.laps.point("PreFilter", pre.status, pre.asked or plan.asked, 1)
+        if not pre.status.is_success:
+            statuses = NodeStatuses.everywhere(table, pre.status)
+            return SearchResult(_NO_ROWS, statuses, pre.status.message, pre.plugins)
+        hint = None if hint_of is None else hint_of()
+        said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the nominated one
+        nominated = self._try_nominated(attempt, hint, said)
+        if nominated is not None:
+            return nominated
+        index, absent = _narrowed(attempt, pre, said)
+        nodes = attempt.nodes if index is None else attempt.nodes.subset(index)
+        columns = self._columns(attempt, nodes)
+        if columns is not None and (refused := self._still_refused(attempt, columns)) is not None:
+            attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))
+            return SearchResult(_NO_ROWS, refused, "", pre.plugins, hint=hint)
+        outcome = self._filter(attempt, nodes, columns)
+        self._count_nominated(attempt, nodes, outcome)
+        rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
+        attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
+        if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
+            outcome.verdicts = [(name, verdict.copy()) for name, verdict in outcome.verdicts]
+        rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
+        statuses = NodeStatuses(table, outcome.verdicts, index, absent, attempt.within)
+        result = SearchResult(rows, statuses, "", pre.plugins, hint=hint)
+        if self._extenders is not None:
+            _ask_extenders(self._extenders, attempt, result, said)
+        elif columns is not None and not len(rows):
+            self._remember_refusal(attempt, columns, statuses)
+        elif said and index is not None:  # the nominated node keeps its own reason though the search left it out
+            result.statuses = StatusesWithExtenders(result.statuses, said)
+        return result
+
+    def _try_nominated(self, attempt: CycleAttempt, hint: int | None, said: dict[str, Status]) -> SearchResult | None:
+        """A pod that is nominated to a node, or has a hint, gets that node if it fits there, without a search."""
+        table = attempt.nodes.table
+        name = attempt.pod.pod.status.nominated_node_name
+        if not name and hint is not None:
+            name = table.infos[hint].name
+        info = table.nodes.get(name) if name else None
+        if info is None or info.row < 0 or (attempt.within is not None and info.row not in attempt.within):
+            return None
+        row = np.array([info.row])
+        try:
+            outcome = self._nominated.run(attempt, attempt.nodes.subset(row), attempt.plan.active)
+        except CycleError:
+            return None  # upstream logs it and goes on with the ordinary search
+        if not outcome.feasible[0]:
+            said[name] = outcome.status_at(0)
+            return None
+        result = SearchResult(row, NodeStatuses(table, (), row), from_nomination=True, hint=hint)
+        if self._extenders is not None:
+            try:
+                _ask_extenders(self._extenders, attempt, result, said)
+            except CycleError:
+                return None
+        return result if len(result.rows) else None
+
+    def _columns(self, attempt: CycleAttempt, nodes: NodeRows) -> FilterColumns | None:
+        """The verdicts that are kept for the pod's template, if they hold for these rows."""
+        if nodes.index is not None or not attempt.uses_kept:
+            return None
+        return self.kept_for(attempt.profile).filters_of(attempt)
+
+    def _still_refused(self, attempt: CycleAttempt, columns: FilterColumns) -> NodeStatuses | None:
+        """Why no node fits, if a pod of the template was refused and nothing has changed since that could matter."""
+        refusal, nominated, pod = columns.refusal, self._nominated.nominated, attempt.pod
+        if refusal is None or refusal.nominations != nominated.log.end or not attempt.plan.keeps_all(pod):
+            return None
+        if nominated.by_row and (refusal.priority != pod.priority or nominated.includes(pod.uid)):
+            return None
+        return refusal.statuses
+
+    def _remember_refusal(self, attempt: CycleAttempt, columns: FilterColumns, statuses: NodeStatuses) -> None:
+        nominated, pod = self._nominated.nominated, attempt.pod
+        if attempt.plan.keeps_all(pod) and not nominated.includes(pod.uid):
+            columns.refusal = ColumnRefusal(statuses, pod.priority, nominated.log.end)
+
+    def _filter(self, attempt: CycleAttempt, nodes: NodeRows, columns: FilterColumns | None) -> FilterOutcome:
+        """All filters on these rows, with the verdicts that are kept for the pod's template."""
+        pod, state, plan = attempt.pod, attempt.state, attempt.plan
+        if columns is None:
+            return attempt.profile.run_filters(state, pod, nodes, plan.active)
+        outcome = FilterOutcome([], columns.feasible.copy())
+        for plugin, kept in plan.places:
+            if kept is not None:
+                verdict = columns.verdicts[kept]
+            elif plugin.concerns is not None and not plugin.concerns(pod):
+                continue
+            else:
+                if outcome.verdicts and not (holds_somewhere(outcome.feasible) or outcome.passed_so_far().any()):
+                    break  # no node is left that this plugin or a later one could say anything about
+                verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
+                if verdict is not None:
+                    outcome.feasible &= verdict.passes()
+            if verdict is not None:
+                outcome.verdicts.append((plugin.name, verdict))
+        return outcome
+
+    def _count_nominated(self, attempt: CycleAttempt, nodes: NodeRows, outcome: FilterOutcome) -> None:
+        """Count in the pods that are nominated to a node, with what is kept for the template where that is possible."""
+        if not self._nominated.nominated.by_row:
+            return
+        keeps = attempt.uses_kept and nodes.index is None
+        if keeps and not self._nominated.nominated.includes(attempt.pod.uid) and attempt.plan.keeps_all(attempt.pod):
+            self._nominated.judge_all(attempt, outcome)
+        else:
+            self._nominated.judge(attempt, nodes, outcome)
+
+    def _sample(
+        self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome
+    ) -> tuple[Rows, Rows | None, FilterOutcome]:
+        """Stop early where the configuration asks for it, going round from where the last search stopped.
+
+        Unlike upstream, a percentage of 0 ("adaptive") means every node: looking at all of them is cheap here.
+        """
+        n = total if index is None else len(index)
+        wanted = self._nodes_to_find(profile, n)
+        if wanted >= n:  # the whole round: the next search starts where this one did
+            return rows, index, outcome
+        start = self.next_start % n if n else 0
+        looked_at = np.arange(total) if index is None else index
+        if len(rows) <= wanted:
+            rows = _rotated(rows, looked_at, start)
+            self.next_start = (self.next_start + n) % total
+            return rows, index, outcome
+        order = np.roll(np.arange(n), -start)
+        passes = outcome.feasible[order]
+        seen = np.cumsum(passes)
+        stop = int(np.searchsorted(seen, wanted + 1))  # the one too many: neither feasible nor refused
+        taken = order[:stop]
+        kept = taken[passes[:stop]]
+        self.next_start = (self.next_start + stop) % total
+        verdicts = [(name, Verdict(verdict.ids[taken], verdict.status_of)) for name, verdict in outcome.verdicts]
+        return looked_at[kept], looked_at[taken], FilterOutcome(verdicts, outcome.feasible[taken])
+
+    def _nodes_to_find(self, profile: Profile, n: int) -> int:
+        """How many feasible nodes are enough."""
+        if not profile.score and (self._extenders is None or not self._extenders.want_many):
+            return 1
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self._percentage
+        if n < 100 or percentage == 0:
+            return n
+        return max(100, n * percentage // 100)
+
+
+def _rows_of(feasible: NDArray[np.bool_]) -> Rows:
+    """The rows that are feasible. Often all are, which is quickly found."""
+    return _all_rows(len(feasible)) if holds_everywhere(feasible) else feasible.nonzero()[0]
+
+
+@lru_cache(maxsize=4)
+def _all_rows(n: int) -> Rows:
+    rows = np.arange(n)
+    rows.flags.writeable = False
+    return rows
+
+
+def _narrowed(attempt: CycleAttempt, pre: PreFilterOutcome, said: dict[str, Status]) -> tuple[Rows | None, Status]:
+    """The rows that the pre-filters leave (None: all), and what is said of the others."""
+    if pre.node_names is None:
+        return attempt.within, SUCCESS
+    nodes = attempt.nodes.table.nodes
+    known = (nodes[name].row for name in pre.node_names if name in nodes)
+    # A plugin that refuses the nominated node counts as one that narrows the search down, too.
+    pre.plugins |= {status.plugin for status in said.values() if status.plugin}
+    absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
+    rows = np.array(sorted(row for row in known if row >= 0), np.int64)
+    return rows if attempt.within is None else np.intersect1d(rows, attempt.within), absent
+
+
+def _ask_extenders(extenders: Extenders, attempt: CycleAttempt, result: SearchResult, said: dict[str, Status]) -> None:
+    """Ask the extenders about the feasible nodes; what they drop changes the result."""
+    table = attempt.nodes.table
+    offered = NodeRows(table, result.rows).infos
+    kept = extenders.filter(attempt.pod, offered, said)
+    if len(kept) != len(offered):
+        result.plugins |= result.statuses.plugins() | {EXTENDER_PLUGIN}
+    statuses = StatusesWithExtenders(result.statuses, said)
+    if kept is not offered:
+        result.rows = np.fromiter((info.row for info in kept), np.int64, len(kept))
+        result.nodes = extender_rows(table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
+    result.statuses = statuses
+    result.evaluated = len(kept) + statuses.num_explicit
+
+
+def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
+    """The feasible rows in the order of a search that began at position ``start``."""
+    positions = np.searchsorted(looked_at, rows)
+    return np.concatenate((rows[positions >= start], rows[positions < start]))

@@ -1,0 +1,121 @@
+"""What the cycle asks of an extender; the HTTP behind it lives elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from mooring.api.core import Node
+from mooring.api.errors import MooringError
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.pod_info import PodInfo
+
+EXTENDER_PLUGIN = "Extender"
+"""The name under which the refusals of all extenders count among the unschedulable plugins."""
+SCORE_SCALE = 10
+"""Extenders score from 0 to 10, plugins from 0 to 100."""
+
+
+class ExtenderError(MooringError):
+    """An extender did not answer as it should; an ignorable one is passed over, another one fails the attempt."""
+
+
+class AnsweredNode(NodeInfo):
+    """A node as an extender sent it back: without pods and images, and whatever else it says goes.
+
+    ``row`` is that of the node of the same name, or -1 for one that the cluster does not have.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, node: Node, raw: bytes, row: int) -> None:
+        super().__init__(node.metadata.name)
+        self.node = node
+        self.raw = raw  # its JSON, for the extenders that are asked next
+        self.row = row
+
+
+class ExtenderFilterResult(msgspec.Struct, frozen=True):
+    """What is left, in the extender's order, and why the rest is not.
+
+    ``nodes`` are nodes that were offered, or all of them :class:`AnsweredNode`.
+    """
+
+    nodes: Sequence[NodeInfo]
+    failed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    failed_and_unresolvable: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Prioritized(msgspec.Struct, frozen=True):
+    """(node name, score) as the extender answered, unscaled; a name may be unknown, missing or come twice."""
+
+    scores: Sequence[tuple[str, int]]
+    weight: int
+
+
+class VictimsOnNode(msgspec.Struct, frozen=True):
+    pods: tuple[PodInfo, ...]
+    pdb_violations: int
+
+
+class Extender(Protocol):
+    """One configured extender. Every method that asks it something may raise :class:`ExtenderError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_ignorable(self) -> bool: ...
+
+    @property
+    def is_filter(self) -> bool: ...
+
+    @property
+    def is_prioritizer(self) -> bool: ...
+
+    @property
+    def is_binder(self) -> bool: ...
+
+    @property
+    def supports_preemption(self) -> bool: ...
+
+    def is_interested(self, pod: PodInfo) -> bool: ...
+
+    def filter(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> ExtenderFilterResult: ...
+
+    def prioritize(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Prioritized: ...
+
+    def process_preemption(
+        self, pod: PodInfo, victims: Mapping[str, VictimsOnNode], nodes: Mapping[str, NodeInfo]
+    ) -> Mapping[str, VictimsOnNode]:
+        """Leave fewer candidates, or other victims among the pods on ``nodes``."""
+
+    def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod, in place of the scheduler."""
+
+
+class ExtenderAnswer(msgspec.Struct, frozen=True):
+    """What an extender has answered to a question of an attempt."""
+
+    extender: str
+    verb: str  # filter, prioritize or preempt
+    result: ExtenderFilterResult | Prioritized | Mapping[str, VictimsOnNode] | ExtenderError
+
+
+AskAll = Callable[[Sequence[Extender], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
+"""Ask several extenders for scores; whoever brings sockets may do so at the same time."""
+
+
+def ask_in_turn(
+    extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
+) -> list[Prioritized | ExtenderError]:
+    """Ask for scores, one extender after another."""
+    answers: list[Prioritized | ExtenderError] = []
+    for extender in extenders:
+        try:
+            answers.append(extender.prioritize(pod, nodes))
+        except ExtenderError as error:
+            answers.append(error)
+    return answers

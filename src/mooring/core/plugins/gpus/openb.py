@@ -1,0 +1,296 @@
+"""The files and the order of arrivals of the fragmentation study (openb, USENIX ATC 2023).
+
+A run takes the pods of a trace in random order. It goes on with pods that are drawn from the trace until they ask for
+1.3 times the GPUs of the cluster, or leaves some out if the trace asks for more. Nodes get a random number before
+their names, which decides between equal ones. All draws are those of a Go program with the same seed, in its order.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+
+import msgspec
+
+from mooring.api.errors import ConfigError, InputError
+from mooring.core.plugins.gpus.columns import GpuColumns, safe_request_of
+from mooring.core.plugins.gpus.fragmentation import PodKind, TypicalPods, count_kinds, typical_pods
+from mooring.core.plugins.gpus.go_random import GoRandom
+from mooring.core.plugins.gpus.requests import NO_GPU, WHOLE, GpuRequest
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodInfo
+from mooring.core.state.requests import CPU
+
+RATIO = 1.3  # arrivals, in GPUs, of the cluster's
+WATCHES = 10  # kinds of objects that the study's program watches: each draws one number, for how long, before nodes do
+
+
+class TracePod(msgspec.Struct, frozen=True):
+    """A line of a pod list."""
+
+    name: str
+    memory_mib: int
+    kind: PodKind
+
+
+class TraceNode(msgspec.Struct, frozen=True):
+    """A line of a node list."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    model: str
+
+
+class OpenbRun(msgspec.Struct, frozen=True):
+    """What one run of the study plays: pods in the order in which they come, nodes with their prefixed names."""
+
+    pods: list[TracePod]
+    nodes: list[TraceNode]
+
+
+def read_pods(path: Path) -> tuple[TracePod, ...]:
+    """The pods of a list. Nodes, policies and lots of one run ask for the same one: it is read once."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return _read_pods(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read_pods(path: Path, changed_ns: int, size: int) -> tuple[TracePod, ...]:
+    columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    return tuple(_pod(row, where) for where, row in _rows(path, columns))
+
+
+def read_nodes(path: Path) -> list[TraceNode]:
+    return [
+        TraceNode(
+            row["sn"],
+            _number(row, "cpu_milli", where),
+            _number(row, "memory_mib", where),
+            _number(row, "gpu", where),
+            row.get("model") or "",
+        )
+        for where, row in _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu"))
+    ]
+
+
+def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, ratio: float = RATIO) -> OpenbRun:
+    """The run of this seed."""
+    node_list = sorted(nodes, key=lambda node: node.name)
+    by_name = sorted(pods, key=lambda pod: pod.name)
+    gpus = sum(node.gpus for node in node_list)
+    order, rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)
+    prefixes = _prefixes(rng, len(node_list))
+    prefixed = [
+        TraceNode(f"{prefix:04d}-{node.name}", node.cpu_milli, node.memory_mib, node.gpus, node.model)
+        for prefix, node in zip(prefixes, node_list, strict=True)
+    ]
+    return OpenbRun([by_name[i] for i in order], sorted(prefixed, key=lambda node: node.name))
+
+
+def node_prefixes(
+    pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO
+) -> tuple[list[int], GoRandom]:
+    """The numbers before the names of so many nodes, sorted by name; and the generator, for what is drawn next."""
+    by_name = sorted(pods, key=lambda pod: pod.name)
+    rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1]
+    return _prefixes(rng, nodes), rng
+
+
+def arrival_order(
+    rows: Iterable[dict[str, str]], seed: int, *, gpus: int, ratio: float = RATIO
+) -> list[dict[str, str]]:
+    """The rows of a pod list in the order of the study, for a cluster with so many GPUs."""
+    by_name = sorted(rows, key=lambda row: row["name"])
+    requests = [_kind_of(row, row["name"]).gpu for row in by_name]
+    return [by_name[i] for i in _order(requests, seed, gpus, ratio)[0]]
+
+
+def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[list[int], GoRandom]:
+    """The places in a list, sorted by name, of the pods that arrive; and the generator, for what is drawn next."""
+    rng, wanted = GoRandom(seed), ratio * WHOLE * gpus
+    rng.int63()  # the study's program draws one number for a message
+    order = list(range(len(pods)))
+    rng.shuffle(order)
+    total = sum(pod.total for pod in pods)
+    if 0 < total < wanted:
+        while True:
+            i = rng.intn(len(pods))
+            if total + pods[i].milli > wanted:  # of one GPU, also for pods that ask for several: as the study does
+                break
+            order.append(i)
+            total += pods[i].total
+        return order, rng
+    while total > wanted:
+        total -= pods[order.pop(rng.intn(len(order)))].total
+    return order, rng
+
+
+def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
+    """What stands before the names of the nodes; the generator has drawn the pods."""
+    for _ in range(WATCHES):
+        rng.int63()
+    return rng.perm(nodes)
+
+
+def _pod(row: dict[str, str], where: str) -> TracePod:
+    return TracePod(row["name"], _number(row, "memory_mib", where), _kind_of(row, where))
+
+
+def _kind_of(row: dict[str, str], where: str) -> PodKind:
+    texts = row.get("cpu_milli") or "0", row.get("num_gpu") or "0", row.get("gpu_milli") or "0"
+    found = _kind(*texts, row.get("gpu_spec") or "")
+    if found is None:
+        for column in ("cpu_milli", "num_gpu", "gpu_milli"):
+            _number(row, column, where)
+    assert found is not None, "one of the numbers is none"
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _kind(cpu_milli: str, num_gpu: str, gpu_milli: str, models: str) -> PodKind | None:
+    """None if one of these is no number. A trace has many pods of few kinds."""
+    cpu, count, milli = map(_whole_number, (cpu_milli, num_gpu, gpu_milli))
+    if cpu < 0 or count < 0 or milli < 0:
+        return None
+    if not count or not milli:
+        return PodKind(cpu, NO_GPU)
+    return PodKind(cpu, GpuRequest(min(milli, WHOLE), count, tuple(each for each in models.split("|") if each)))
+
+
+def _number(row: dict[str, str], column: str, where: str) -> int:
+    text = row.get(column) or "0"
+    number = _whole_number(text)
+    if number < 0:
+        raise InputError(f"{where}: {column}: {text!r} where a whole number is expected")
+    return number
+
+
+@lru_cache(maxsize=4096)
+def _whole_number(text: str) -> int:
+    """-1 for what is none. Some programs write 1000.0."""
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        return -1
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The lines of a CSV file with where each stands."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            names = next(reader, [])
+            missing = [column for column in columns if column not in names]
+            if missing:
+                raise InputError(f"{path}: no column {', '.join(missing)}; found {', '.join(names)}")
+            for values in filter(None, reader):
+                yield f"{path}, line {reader.line_num}", dict(zip_longest(names, values, fillvalue=""))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file") from None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The lots of the fragmentation study: one Go generator, seeded once, draws pods, nodes and all that comes after.
+
+SAMPLED = 100  # one attempt of so many is measured: the study's scheduler draws which ones
+
+
+class StudyLotsArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """The trace that the pods come from, with the columns of the study, and the seed of the run."""
+
+    pods_file: str
+    seed: int
+
+
+class StudyLots:
+    """Draws as the study's program does. It has to hear of every attempt: each draws numbers, for nothing here."""
+
+    def __init__(self, args: StudyLotsArgs, cluster: ClusterState) -> None:
+        try:
+            self._pods = read_pods(Path(args.pods_file))
+        except InputError as error:
+            raise ConfigError(f"args: lots.podsFile: {error}") from None
+        self._seed, self._cluster = args.seed, cluster
+        self._rng: GoRandom | None = None
+        self._is_unplaced = False  # the pod of the last attempt, as far as is known
+
+    def attempt(self) -> None:
+        """A pod is about to be placed. If the last one was not, preemption has drawn the node it begins with."""
+        if self._is_unplaced:
+            self.pick(len(self._cluster.table.infos))
+        self.pick(SAMPLED)
+        self._is_unplaced = True
+
+    def placed(self) -> None:
+        self._is_unplaced = False
+
+    def pick(self, n: int) -> int:
+        """One of n."""
+        if self._rng is None:  # now the nodes are there
+            table = self._cluster.table
+            gpus = int(GpuColumns.of(table).capacity.sum())
+            _, self._rng = node_prefixes(self._pods, self._seed, gpus=gpus, nodes=len(table.infos))
+        return self._rng.intn(n)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Where the typical pods come from: a list in the configuration, a file, or the pods that the cluster runs.
+
+
+class TypicalPodArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """One kind of pod, and how many of them there are for one of another kind."""
+
+    count: int = 1
+    cpu_milli: int = 0
+    gpu_milli: int = 0
+    gpu_count: int = 1
+    models: tuple[str, ...] = ()
+
+    def kind(self) -> PodKind:
+        gpu = GpuRequest(self.gpu_milli, self.gpu_count, self.models) if self.gpu_milli else NO_GPU
+        return PodKind(self.cpu_milli, gpu)
+
+
+class TypicalPodsSource:
+    """Says which pods are typical. ``version`` is another number whenever they have changed."""
+
+    def __init__(self, listed: tuple[TypicalPodArgs, ...], file: str, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self.version = 0
+        self._seen = 0  # the number of pods, in powers of two, that the typical ones were counted among
+        self._learns = not listed and not file
+        counts: Counter[PodKind] = Counter()
+        if listed:
+            for each in listed:
+                counts[each.kind()] += each.count
+        elif file:
+            try:
+                counts = count_kinds(pod.kind for pod in read_pods(Path(file)))
+            except InputError as error:
+                raise ConfigError(f"args: typicalPodsFile: {error}") from None
+        self.pods: TypicalPods = typical_pods(counts)
+
+    def refresh(self) -> None:
+        """Count the cluster's pods anew if there are twice, or half, as many as the last time."""
+        if not self._learns:
+            return
+        size = self._cluster.num_pods.bit_length()
+        if size == self._seen:
+            return
+        self._seen, self.version = size, self.version + 1
+        self.pods = typical_pods(count_kinds(map(kind_of, self._cluster.pods())))
+
+
+def kind_of(pod: PodInfo) -> PodKind:
+    return PodKind(pod.shape.requests.get(CPU, 0), safe_request_of(pod))

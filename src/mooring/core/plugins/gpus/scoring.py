@@ -1,0 +1,231 @@
+"""What the GPU score plugins have in common: their arguments, what they look at, and how equal nodes are told apart."""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Any, ClassVar, Literal, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.errors import ConfigError
+from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.handle import Handle
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
+from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.plugins.gpus.columns import GpuColumns, GpuRows, safe_request_of
+from mooring.core.plugins.gpus.fragmentation import Fragmentation, PodKind, Stranding
+from mooring.core.plugins.gpus.requests import WHOLE, GpuRequest, least_left
+from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.pod_info import PodInfo
+from mooring.core.state.requests import CPU
+
+LARGEST_CPU, LARGEST_GPU = 128_000, 8_000  # milli of the largest node: what the study measures nodes against
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class GpuScoreArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """``pluginConfig`` of the GPU score plugins.
+
+    ``tieBreak`` says which of the best nodes wins: the first in the order of their names (``FirstByName``), or in an
+    order that is drawn once by lot (``FirstByLot``, as in the study). Without it, the one that kube-scheduler takes.
+    """
+
+    tie_break: Literal["", "FirstByName", "FirstByLot"] = ""
+
+
+def typed_args(kind: type[A], args: Any) -> A:
+    """The arguments as their type, or one line on what is wrong."""
+    try:
+        return msgspec.convert(args or {}, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"args: {error}") from None
+
+
+class GpuScore:
+    """Base of the GPU score plugins. A plugin defines ``_scores``: a number from 0 to 100 for each node."""
+
+    _args_type: ClassVar[type[GpuScoreArgs]] = GpuScoreArgs
+    traits: ClassVar[Traits] = Traits(score_reads=Reads.LOCAL, uses_volumes=False, in_range=True)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._handle = handle
+        self._ties = TieBreak(typed_args(self._args_type, args).tie_break, handle)
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
+        base = self._handle.cluster.table
+        gpus = GpuColumns.of(base).on(nodes, base)
+        return self._scores(cpu_left(nodes), cpu_of(pod), gpus, safe_request_of(pod))
+
+    def _scores(self, cpu: NDArray[np.int64], wanted: int, gpus: GpuRows, request: GpuRequest) -> Scores:
+        raise NotImplementedError
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        rank = self._ties.rank()
+        if rank is None:
+            return scores
+        return first_wins(scores, rank if nodes.index is None else rank[nodes.index])
+
+
+class TieBreak:
+    """The order in which equal nodes win, as the configuration names it."""
+
+    def __init__(self, name: str, handle: Handle) -> None:
+        self._name = name
+        self._handle = handle
+        self._lots: dict[str, int] = {}  # by node
+        self._rank: NDArray[np.int64] | None = None
+        self._generation = -1
+
+    def rank(self) -> NDArray[np.int64] | None:
+        """[node] of the cluster's table: the smallest wins; None if there is no such order."""
+        table = self._handle.cluster.table
+        if self._name and self._generation != table.generation:
+            names = [info.name for info in table.infos]
+            if self._name == "FirstByLot":
+                for name in names:
+                    if name not in self._lots:
+                        self._lots[name] = self._handle.pick(2**40)
+                self._lots = {name: self._lots[name] for name in names}
+            order = sorted(range(len(names)), key=lambda row: (self._lots.get(names[row], 0), names[row]))
+            self._rank = np.empty(len(names), np.int64)
+            self._rank[order] = np.arange(len(names))
+            self._generation = table.generation
+        return self._rank
+
+
+def first_wins(scores: Scores, rank: NDArray[np.int64]) -> Scores:
+    """The scores with the first of the best nodes one point above the others."""
+    best = int(scores.max())
+    equal = np.flatnonzero(scores == best)
+    if len(equal) == 1:
+        return scores
+    first = equal[rank[equal].argmin()]
+    scores = scores.copy()
+    if best < MAX_NODE_SCORE:
+        scores[first] = best + 1
+    else:
+        scores[equal] = best - 1
+        scores[first] = best
+    return scores
+
+
+def cpu_of(pod: PodInfo) -> int:
+    return pod.shape.requests.get(CPU, 0)
+
+
+def cpu_left(nodes: NodeRows) -> NDArray[np.int64]:
+    """[node], milli"""
+    return nodes.allocatable(CPU) - nodes.requested(CPU)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How placing a pod changes fragmentation: for each node the best of its GPUs, computed for many nodes at once.
+
+Milli = NDArray[np.int64]
+LARGEST_EXPONENT = 700.0  # more is no float
+
+
+def without_pod(left: Milli, request: GpuRequest) -> tuple[NDArray[np.int64], NDArray[np.int64], Milli]:
+    """The ways to place a pod on nodes: (node, GPU, what is left after that).
+
+    A pod that shares one GPU can have any on which there is room; of GPUs with equally much left, the first. Other
+    pods have one way: their GPU number is -1.
+    """
+    nodes = np.arange(len(left))
+    if not request.count:
+        return nodes, np.full(len(left), -1), left
+    fits = left >= request.milli
+    if request.count > 1 or request.milli == WHOLE:
+        order = np.argsort(np.where(fits, left, 2 * WHOLE), axis=1, kind="stable")[:, : request.count]
+        after = left.copy()
+        np.put_along_axis(after, order, np.take_along_axis(left, order, axis=1) - request.milli, axis=1)
+        return nodes, np.full(len(left), -1), after
+    for gpu in range(1, left.shape[1]):
+        fits[:, gpu] &= (left[:, :gpu] != left[:, gpu : gpu + 1]).all(axis=1)
+    node, gpu_of = np.nonzero(fits)
+    after = left[node]
+    after[np.arange(len(node)), gpu_of] -= request.milli
+    return node, gpu_of, after
+
+
+def gradient(
+    fragmentation: Fragmentation,
+    left: Milli,
+    cpu: NDArray[np.int64],
+    model: NDArray[np.int64],
+    kind: PodKind,
+    stranding: Stranding | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(node, GPU, how much less fragmented the node is then, in milli) for every way to place the pod.
+
+    With ``stranding``, GPUs that will lack CPU count as well.
+    """
+    node, gpu, after = without_pod(left, kind.gpu)
+    n = len(left)
+    found = fragmentation.of(
+        np.concatenate((left, after)),
+        np.concatenate((cpu, cpu[node] - kind.cpu_milli)),
+        np.concatenate((model, model[node])),
+    )
+    if stranding is not None:
+        found[:n] += stranding.of(left.sum(axis=1), cpu)
+        found[n:] += stranding.of(after.sum(axis=1), cpu[node] - kind.cpu_milli)
+    less: NDArray[np.float64] = found[:n][node] - found[n:]
+    return node, gpu, less
+
+
+def best_way(
+    n: int, node: NDArray[np.int64], gpu: NDArray[np.int64], value: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[node]: the largest value of all its ways, and the GPU of the first way that has it. Ways are sorted by node.
+
+    A node without a way has 0 and -1.
+    """
+    best, gpus = np.zeros(n, np.int64), np.full(n, -1)
+    if len(node):
+        starts = np.flatnonzero(np.diff(node, prepend=-1))
+        best[node[starts]] = np.maximum.reduceat(value, starts)
+        is_best = np.flatnonzero(value == best[node])[::-1]
+        gpus[node[is_best]] = gpu[is_best]  # the first way is written last
+    return best, gpus
+
+
+def best_on(
+    fragmentation: Fragmentation,
+    left: list[int],
+    cpu: int,
+    model: int,
+    kind: PodKind,
+    stranding: Stranding | None = None,
+) -> tuple[int, int]:
+    """(score, GPU) of the best way to place the pod on one node: what ``best_way`` finds for many."""
+    after = list(left)
+    score, best = 0, -1
+    before = _measured(fragmentation, stranding, left, cpu, model)
+    if not kind.gpu.is_share or kind.gpu.count > 1:
+        for gpu in least_left(left, kind.gpu) or ():
+            after[gpu] -= kind.gpu.milli
+        return quantised(before - _measured(fragmentation, stranding, after, cpu - kind.cpu_milli, model)), -1
+    for gpu, milli in enumerate(left):
+        if milli < kind.gpu.milli or left.index(milli) < gpu:
+            continue
+        after[gpu] -= kind.gpu.milli
+        found = quantised(before - _measured(fragmentation, stranding, after, cpu - kind.cpu_milli, model))
+        after[gpu] = milli
+        if best < 0 or found > score:
+            score, best = found, gpu
+    return score, best
+
+
+def _measured(
+    fragmentation: Fragmentation, stranding: Stranding | None, left: list[int], cpu: int, model: int
+) -> float:
+    found = fragmentation.of_one(left, cpu, model)
+    return found if stranding is None else found + stranding.of_one(sum(left), cpu)
+
+
+def quantised(less: float) -> int:
+    """The study's score: a sigmoid of the change in GPUs, as a whole number from 0 to 100."""
+    return int(100 / (1 + exp(min(-less / WHOLE, LARGEST_EXPONENT))))

@@ -1,0 +1,559 @@
+"""InterPodAffinity: near some pods, away from others, and the same from the point of view of those that run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Namespace, Pod, PodAffinity, PodAffinityTerm
+from mooring.api.errors import ParseError
+from mooring.api.meta import Object
+from mooring.api.selectors import NOTHING
+from mooring.api.text import MAX_VALUES, missing_label_fact, selector_text
+from mooring.core.config.types import InterPodAffinityArgs
+from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.handle import Handle
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
+from mooring.core.framework.remedies import FEW, Change, Remedy
+from mooring.core.framework.status import SKIP, SUCCESS, Status, Verdict
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.pod_index import CountColumn, TermKind
+from mooring.core.state.pod_info import NO_TERMS, AffinityTerm, AffinityTerms, PodClass, PodInfo, compile_term
+
+# --------------------------------------------------------------------------------------------------------------------
+# What would help a pod that other pods keep away, or that waits for pods to be near to.
+
+MAX_BLOCKERS = 3
+
+
+def facts(pod: Pod, cluster: ClusterState) -> Iterator[str]:
+    """For each required affinity that no pod meets: that there is none, or only in other namespaces."""
+    for term in _affinity(pod).required:
+        try:
+            compiled = compile_term(term, pod.namespace)
+        except ParseError:
+            continue
+        text = selector_text(term.label_selector)
+        alike = [other.cls for other in cluster.pods() if compiled.selector.matches(other.cls.labels)]
+        if not alike:
+            yield f"no pod has {text}" if term.label_selector else "a pod affinity without labelSelector matches no pod"
+        elif not any(
+            compiled.matches(cls.namespace, cls.labels, cluster.namespace_labels(cls.namespace)) for cls in alike
+        ):
+            spaces = sorted({cls.namespace for cls in alike})
+            more = f" and {len(spaces) - MAX_VALUES} more" if len(spaces) > MAX_VALUES else ""
+            yield f"pods with {text} are only in the namespace {', '.join(spaces[:MAX_VALUES])}{more}"
+        else:
+            fact = missing_label_fact(term.topology_key, [node.labels for node in cluster.nodes().infos])
+            if fact:
+                yield fact
+
+
+def without_affinity(pod: Pod) -> Iterator[Remedy]:
+    """Give up one of the pod's required affinity terms, or all of them."""
+    terms = _affinity(pod).required
+    yield from _without_terms(terms, range(len(terms)), is_anti=False)
+
+
+def without_anti_affinity(pod: Pod, broken: Sequence[int]) -> Iterator[Remedy]:
+    """Give up one of the required anti-affinity terms that are broken, or all of these."""
+    yield from _without_terms(_anti_affinity(pod).required, broken, is_anti=True)
+
+
+def without_objectors(pod: Pod, node: NodeInfo, cluster: ClusterState) -> Iterator[Remedy]:
+    """Name the running pods whose anti-affinity keeps the pod away from the node."""
+    objectors = [other.pod for other in _objectors(pod, node, cluster)]
+    if 0 < len(objectors) <= MAX_BLOCKERS:
+        keys = ", ".join(other.key for other in objectors)
+        text = f"without {keys}, whose anti-affinity keeps this pod away from {node.name}"
+        yield (Change(text, "removePod", 4.0 + 2.0 * len(objectors), removes=tuple(objectors)),)
+
+
+def _affinity(pod: Pod) -> PodAffinity:
+    return (pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None) or PodAffinity()
+
+
+def _anti_affinity(pod: Pod) -> PodAffinity:
+    return (pod.spec.affinity.pod_anti_affinity if pod.spec.affinity is not None else None) or PodAffinity()
+
+
+def _without_terms(terms: Sequence[PodAffinityTerm], which: Sequence[int], *, is_anti: bool) -> Iterator[Remedy]:
+    for i in which:
+        yield (_without_term(i, terms[i], is_anti=is_anti),)
+    if len(which) > 1:  # the last one first, so that the numbers of the others hold
+        yield tuple(_without_term(i, terms[i], is_anti=is_anti) for i in reversed(which))
+
+
+def _without_term(index: int, term: PodAffinityTerm, *, is_anti: bool) -> Change:
+    def edit(pod: Pod) -> None:
+        del (_anti_affinity(pod) if is_anti else _affinity(pod)).required[index]
+
+    what = "anti-affinity" if is_anti else "affinity"
+    text = f"without the required {what} term on {term.topology_key} ({selector_text(term.label_selector)})"
+    return Change(text, "podAntiAffinity" if is_anti else "podAffinity", 4.0, edit=edit)
+
+
+def _objectors(pod: Pod, node: NodeInfo, cluster: ClusterState) -> Iterator[PodInfo]:
+    """Running pods whose required anti-affinity means this pod, and whose domain the node is in."""
+    namespace_labels = cluster.namespace_labels(pod.namespace)
+    nodes = cluster.table.nodes
+    for other in cluster.pods():
+        labels = nodes[other.pod.spec.node_name].labels
+        for term in other.terms.required_anti_affinity:
+            value = node.labels.get(term.topology_key)
+            is_near = value is not None and labels.get(term.topology_key) == value
+            if is_near and term.matches(pod.namespace, pod.labels, namespace_labels):
+                yield other
+                break
+
+
+Ints = NDArray[np.int64]
+
+LOST = Status.error('error reading "PreFilterInterPodAffinity" from cycleState: not found')
+AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
+ANTI_AFFINITY = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI_AFFINITY = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+
+
+class DomainCounts:
+    """How often something was found, by topology key and domain: arrays, so that a node's answer is an index."""
+
+    __slots__ = ("by_key",)
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Ints] = {}
+
+    def add_column(self, nodes: NodeRows, key: str, column: CountColumn) -> None:
+        self.add(key, nodes.counts_by_domain(column, key))
+
+    def add(self, key: str, counts: Ints) -> None:
+        old = self.by_key.get(key)
+        if old is None:
+            self.by_key[key] = counts
+        else:
+            self.by_key[key] = old + counts
+
+    def change(self, nodes: NodeRows, key: str, node: NodeInfo, amount: int) -> None:
+        """One pod more or less on a node (a hypothesis)."""
+        value = node.labels.get(key)
+        if value is None:
+            return
+        column = nodes.label(key)
+        domain = column.intern(value)
+        counts = np.zeros(len(column.values), np.int64)
+        old = self.by_key.get(key)
+        if old is not None:
+            counts[: len(old)] = old
+        counts[domain] += amount
+        self.by_key[key] = counts
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(counts.any() for counts in self.by_key.values())
+
+    def positive(self, nodes: NodeRows, key: str) -> NDArray[np.bool_]:
+        """Where the node's domain has some; never where the label is missing."""
+        found = np.zeros(len(nodes.label(key).values) + 1, np.bool_)  # the last entry is read for a missing label
+        counts = self.by_key.get(key)
+        if counts is not None:
+            found[: len(counts)] = counts > 0
+        return found.take(nodes.label_ids(key))
+
+    def clone(self) -> DomainCounts:
+        copy = DomainCounts()
+        copy.by_key = dict(self.by_key)  # ``change`` replaces arrays, it never writes into them
+        return copy
+
+
+class Matches(NamedTuple):
+    """How many terms of each topology key a pod on a node matches, or its own terms match the new pod."""
+
+    existing_anti_affinity: Mapping[str, int]
+    affinity: Mapping[str, int]
+    anti_affinity: Mapping[str, int]
+
+
+class TermsByLabel:
+    """Terms by a label that a pod must carry to match: few of thousands are compared with each kind of pod."""
+
+    def __init__(self, terms: Sequence[AffinityTerm]) -> None:
+        self._by_label: dict[tuple[str, str] | None, list[AffinityTerm]] = {}
+        for term in terms:
+            self._by_label.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append(term)
+
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
+        for label in (None, *labels.items()):
+            for term in self._by_label.get(label, ()):
+                if term.matches(namespace, labels, {}):
+                    yield term
+
+
+class AffinityFilterState:
+    """What PreFilter found: the pod's own terms, and counts of the pods that match them or keep it away."""
+
+    __slots__ = (
+        "_matches",
+        "_unwanted",
+        "affinity",
+        "anti_affinity",
+        "existing_anti_affinity",
+        "namespace_labels",
+        "nodes",
+        "pod",
+        "terms",
+    )
+
+    def __init__(self, pod: PodInfo, terms: AffinityTerms, namespace_labels: dict[str, str], nodes: NodeRows) -> None:
+        self.pod = pod
+        self.terms = terms  # with namespaces resolved
+        self.namespace_labels = namespace_labels
+        self.nodes = nodes
+        self.affinity = DomainCounts()
+        self.anti_affinity = DomainCounts()
+        self.existing_anti_affinity = DomainCounts()
+        # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
+        # not with every pod of every node that a dry run looks at.
+        self._matches: dict[tuple[int, int], Matches] = {}
+        self._unwanted: TermsByLabel | None = None  # the pod's required anti-affinity, once a hypothesis needs it
+
+    def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:
+        """Count a pod that a hypothesis adds (1) or takes away (-1)."""
+        for counts, by_key in zip(
+            (self.existing_anti_affinity, self.affinity, self.anti_affinity), self._matches_of(other), strict=True
+        ):
+            for key, number in by_key.items():
+                counts.change(self.nodes, key, node, amount * number)
+
+    def _matches_of(self, other: PodInfo) -> Matches:
+        kind = (other.shape.id, other.cls.id)
+        matches = self._matches.get(kind)
+        if matches is None:
+            meta, pod = other.pod.metadata, self.pod.pod.metadata
+            existing = (
+                term.topology_key
+                for term in _terms_of(other).required_anti_affinity
+                if term.matches(pod.namespace, pod.labels, self.namespace_labels)
+            )
+            wanted = self.terms.required_affinity
+            affinity = wanted if _matches_all(wanted, meta.namespace, meta.labels) else ()
+            if self._unwanted is None:
+                self._unwanted = TermsByLabel(self.terms.required_anti_affinity)
+            unwanted = self._unwanted.matching(meta.namespace, meta.labels)
+            matches = self._matches[kind] = Matches(
+                Counter(existing),
+                Counter(term.topology_key for term in affinity),
+                Counter(term.topology_key for term in unwanted),
+            )
+        return matches
+
+    def clone(self) -> AffinityFilterState:
+        copy = AffinityFilterState(self.pod, self.terms, self.namespace_labels, self.nodes)
+        copy.affinity = self.affinity.clone()
+        copy.anti_affinity = self.anti_affinity.clone()
+        copy.existing_anti_affinity = self.existing_anti_affinity.clone()
+        copy._matches, copy._unwanted = self._matches, self._unwanted  # they depend on pods, not on where they are
+        return copy
+
+
+class InterPodAffinity:
+    """Required terms reject, preferred ones score, and both count in both directions.
+
+    Where no matching pod is in reach, evicting pods brings none: that is
+    unresolvable. A pod that keeps this one away could be evicted, so those
+    verdicts are resolvable.
+    """
+
+    name: ClassVar[str] = "InterPodAffinity"
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
+        self._cluster: ClusterState = handle.cluster
+        self._replaces_selectors = handle.is_enabled("MergedNamespacesReplaceTheSelector")
+        self._any_term_wakes = handle.is_enabled("AnyAntiAffinityTermWakes")
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        if pod.shape.has_pod_affinity:
+            return None
+        return () if self._ignore_existing else tuple(sorted(pod.cls.labels.items()))
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        if not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
+            return SKIP
+        meta = pod.pod.metadata
+        try:
+            own = pod.shape.terms(meta.namespace)
+        except ParseError as error:
+            return Status.unresolvable(f"parsing pod: {error}")
+        namespace_labels = self._cluster.namespace_labels(meta.namespace)
+        objections = [
+            (indexed.term, column)
+            for indexed, column in self._cluster.terms.matching(pod.cls, namespace_labels)
+            if indexed.kind is TermKind.REQUIRED_ANTI_AFFINITY
+        ]
+        if not (objections or own.required_affinity or own.required_anti_affinity):
+            return SKIP
+        terms = AffinityTerms(self._resolved(own.required_affinity), self._resolved(own.required_anti_affinity))
+        found = AffinityFilterState(pod, terms, namespace_labels, nodes)
+        for term, column in objections:
+            found.existing_anti_affinity.add_column(nodes, term.topology_key, column)
+        if terms.required_affinity:
+            column = self._column_of_all(terms.required_affinity)
+            for term in terms.required_affinity:
+                found.affinity.add_column(nodes, term.topology_key, column)
+        for term in terms.required_anti_affinity:
+            found.anti_affinity.add_column(nodes, term.topology_key, self._column_of_all((term,)))
+        if found.existing_anti_affinity.is_empty and not (terms.required_affinity or terms.required_anti_affinity):
+            return SKIP
+        state.write(self.name, found)
+        return SUCCESS
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status:
+        state.read(self.name).change(added, node, 1)
+        return SUCCESS
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status:
+        state.read(self.name).change(removed, node, -1)
+        return SUCCESS
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        found: AffinityFilterState | None = state.read(self.name)
+        if found is None:
+            return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
+        ids: Ints | None = None
+        if found.terms.required_affinity:
+            ids = np.where(self._meets_affinity(found, nodes), 0, 1)
+        for key in found.anti_affinity.by_key:
+            ids = _first(ids, found.anti_affinity.positive(nodes, key), 2)
+        for key in found.existing_anti_affinity.by_key:
+            ids = _first(ids, found.existing_anti_affinity.positive(nodes, key), 3)
+        if ids is None or not ids.any():
+            return None
+        return Verdict.choose(ids, (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY))
+
+    @staticmethod
+    def _meets_affinity(found: AffinityFilterState, nodes: NodeRows) -> NDArray[np.bool_]:
+        keys = list(dict.fromkeys(term.topology_key for term in found.terms.required_affinity))
+        meta = found.pod.pod.metadata
+        if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
+            # The first of a group that wants to be together: it matches its own terms wherever the labels are.
+            return _all_of([nodes.label_ids(key) >= 0 for key in keys])
+        return _all_of([found.affinity.positive(nodes, key) for key in keys])
+
+    # ---- score -------------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        if not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
+            return SKIP
+        meta = pod.pod.metadata
+        try:
+            own = pod.shape.terms(meta.namespace)
+        except ParseError as error:
+            return Status.error(f"failed to parse pod: {error}")
+        has_wishes = own.preferred_affinity or own.preferred_anti_affinity
+        if self._ignore_existing and not has_wishes:
+            return SKIP
+        matching = self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace))
+        if not has_wishes and not matching:
+            return SKIP
+        wishes = (*((w, 1) for w in own.preferred_affinity), *((w, -1) for w in own.preferred_anti_affinity))
+        everywhere = NodeRows(nodes.table)
+        weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
+        for wish, sign in wishes:
+            (term,) = self._resolved((wish.term,))
+            weighted.append((term.topology_key, self._column_of_all((term,)), sign * wish.weight))
+        for indexed, column in matching:
+            weight = self._existing_weight(indexed.kind, indexed.weight)
+            if weight:
+                weighted.append((indexed.term.topology_key, column, weight))
+        by_key: dict[str, Ints] = {}
+        produced = False
+        for key, column, weight in weighted:
+            if not column.counts:
+                continue
+            # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
+            nodes_with_pods = (column.table.nodes[name] for name in column.counts)
+            produced = produced or any(node.row >= 0 and key in node.labels for node in nodes_with_pods)
+            by_key[key] = by_key.get(key, 0) + weight * everywhere.counts_by_domain(column, key)
+        if not produced:
+            return SKIP
+        state.write(self.name + "/score", by_key)
+        return SUCCESS
+
+    def _existing_weight(self, kind: TermKind, weight: int) -> int:
+        """What an existing pod's term is worth to a pod that it means."""
+        match kind:
+            case TermKind.REQUIRED_AFFINITY:
+                return self._hard_weight
+            case TermKind.PREFERRED_AFFINITY:
+                return weight
+            case TermKind.PREFERRED_ANTI_AFFINITY:
+                return -weight
+            case _:
+                return 0
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        total = np.zeros(len(nodes), np.int64)
+        for key, by_domain in state.read(self.name + "/score").items():
+            total += nodes.at_domain(key, by_domain)
+        return total
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        low, high = int(scores.min()), int(scores.max())
+        if high == low:
+            return np.zeros_like(scores)
+        # Divided first and multiplied after, in floating point: 29 of 100 makes 28, upstream too.
+        return (float(MAX_NODE_SCORE) * ((scores - low) / float(high - low))).astype(np.int64)
+
+    # ---- terms -------------------------------------------------------------------------------------------------
+
+    def _resolved(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
+        """The pod's own terms with the namespaces that their selectors mean listed by name.
+
+        Until 1.36 the selector stays and is asked about an empty label set: one made only of negations then means
+        every namespace. That is upstream's behaviour, kept on purpose.
+        """
+        return tuple(self._resolve(term) for term in terms)
+
+    def _resolve(self, term: AffinityTerm) -> AffinityTerm:
+        selector = term.namespace_selector
+        if selector.is_empty or selector is NOTHING:
+            return term
+        named = {ns.name for ns in self._cluster.objects.all(Namespace) if selector.matches(ns.metadata.labels)}
+        return AffinityTerm(
+            term.topology_key, term.selector, term.namespaces | named, NOTHING if self._replaces_selectors else selector
+        )
+
+    def _column_of_all(self, terms: tuple[AffinityTerm, ...]) -> CountColumn:
+        """The column of pods that all of these (resolved) terms mean."""
+        first = terms[0]
+        anywhere = any(term.namespace_selector.matches({}) for term in terms)
+
+        def means(cls: PodClass) -> bool:
+            return _matches_all(terms, cls.namespace, cls.labels)
+
+        return self._cluster.pod_index.column(
+            ("terms", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms)),
+            means,
+            None if anywhere else first.namespaces,
+            first.selector.exact,
+        )
+
+    # ---- what would help ---------------------------------------------------------------------------------------
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        return facts(pod.pod, self._cluster)
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
+        found: AffinityFilterState | None = state.read(self.name)
+        if found is None:
+            return
+        some = nodes.subset(np.arange(min(FEW, len(nodes))))
+        is_met = self._meets_affinity(found, some) if found.terms.required_affinity else np.ones(len(some), np.bool_)
+        anti = [found.anti_affinity.positive(some, term.topology_key) for term in found.terms.required_anti_affinity]
+        for i, node in enumerate(some.infos):
+            broken = [number for number, mask in enumerate(anti) if mask[i]]
+            if not is_met[i]:
+                yield from without_affinity(pod.pod)
+            elif broken:
+                yield from without_anti_affinity(pod.pod, broken)
+            else:
+                yield from without_objectors(pod.pod, node, self._cluster)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        about_pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+        about_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return (
+            on(EventResource.POD, about_pods, self._after_pod_change),
+            on(EventResource.NODE, about_nodes, self._after_node_change),
+        )
+
+    def _terms(self, pod: Pod) -> AffinityTerms:
+        return self._cluster.info(pod).shape.terms(pod.namespace)
+
+    def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A pod that affinity wants has come, one that anti-affinity avoids has gone, or a pod's labels changed so.
+
+        A pod that affinity wants must match all terms at once. Until 1.36 so must one that anti-affinity avoids:
+        a pod that matches only some of its terms wakes no pod, though it may have been in the way.
+        """
+        if old is not None and new is not None and new.uid == pod.uid:
+            return Hint.QUEUE
+        for each in (old, new):
+            if isinstance(each, Pod) and not each.spec.node_name and not each.status.nominated_node_name:
+                return Hint.SKIP
+        terms = self._terms(pod)
+        wanted, unwanted = terms.required_affinity, terms.required_anti_affinity
+        if old is not None and new is not None:
+            has_come = not _means(wanted, old) and _means(wanted, new)
+            return _hint(has_come or (self._avoids(unwanted, old) and not self._avoids(unwanted, new)))
+        if new is not None:
+            return _hint(_means(wanted, new))
+        assert isinstance(old, Pod)
+        return _hint(self._avoids(unwanted, old) or self._avoids(self._terms(old).required_anti_affinity, pod))
+
+    def _avoids(self, terms: tuple[AffinityTerm, ...], pod: Object) -> bool:
+        if self._any_term_wakes:
+            return any(term.matches(pod.namespace, pod.labels, {}) for term in terms)
+        return _means(terms, pod)
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node has joined a domain where wanted pods may be, or left one where unwanted pods may be."""
+        assert new is not None
+        terms = self._terms(pod)
+        if old is None:
+            has_key = any(term.topology_key in new.labels for term in terms.required_affinity)
+            return _hint(has_key or bool(terms.required_anti_affinity))
+        for term in terms.required_affinity:
+            after = new.labels.get(term.topology_key)
+            if after is not None and after != old.labels.get(term.topology_key):
+                return Hint.QUEUE
+        for term in terms.required_anti_affinity:
+            before = old.labels.get(term.topology_key)
+            if before is not None and before != new.labels.get(term.topology_key):
+                return Hint.QUEUE
+        return Hint.SKIP
+
+
+def _terms_of(other: PodInfo) -> AffinityTerms:
+    """Another pod's terms; one whose selectors do not parse counts without them, in a hypothesis as in the cluster."""
+    try:
+        return other.shape.terms(other.pod.metadata.namespace)
+    except ParseError:
+        return NO_TERMS
+
+
+def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:
+    return bool(terms) and all(term.matches(namespace, labels, {}) for term in terms)
+
+
+def _first(ids: Ints | None, rejected: NDArray[np.bool_], number: int) -> Ints:
+    """Mark the nodes that are rejected here and were not before."""
+    if ids is None:
+        return rejected.astype(np.int64) * number
+    ids[rejected & (ids == 0)] = number
+    return ids
+
+
+def _all_of(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    mask = masks[0]
+    for more in masks[1:]:
+        mask = mask & more
+    return mask
+
+
+def _means(terms: tuple[AffinityTerm, ...], pod: Object) -> bool:
+    return _matches_all(terms, pod.namespace, pod.labels)
+
+
+def _hint(helps: bool) -> Hint:
+    return Hint.QUEUE if helps else Hint.SKIP

@@ -1,0 +1,460 @@
+"""The scheduler's cache: nodes, pods (running and assumed), and every other object, in any order of arrival.
+
+A pod is *assumed* when the scheduler has placed it but the API server has not
+said so yet. From then on it counts on its node, until the watch confirms it
+or the binding fails and it is forgotten. There is no expiry, as upstream has
+none since 1.36; the live scheduler asks after those that nobody confirms.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Self, TypeVar, cast
+
+from mooring.api.core import Namespace, Node, Pod
+from mooring.api.errors import ParseError
+from mooring.api.meta import Object
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.node_table import NodeTable
+from mooring.core.state.pod_index import PodIndex, TermIndex
+from mooring.core.state.pod_info import NO_TERMS, PodClass, PodInfo, PodInterner, is_resized
+from mooring.core.state.sharing import ChangeLog, Forkable
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which pods belong to which pod group: those that the API server knows, and those that have a node.
+
+_NOBODY: Mapping[str, PodInfo] = MappingProxyType({})
+_NO_PODS: Mapping[str, Pod] = MappingProxyType({})
+
+
+def group_of(pod: Pod) -> str:
+    """``namespace/name`` of the group that the pod names, or nothing."""
+    group = pod.spec.scheduling_group
+    if group is None or not group.pod_group_name:
+        return ""
+    return f"{pod.metadata.namespace}/{group.pod_group_name}"
+
+
+class GroupMembers:
+    """Members by group (``namespace/name``) and uid. The inner maps are never changed, so copies may share them."""
+
+    __slots__ = ("_known", "_placed")
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, Pod]] = {}  # pods without a node, as the API server last told of them
+        self._placed: dict[str, Mapping[str, PodInfo]] = {}  # running and assumed
+
+    def copy(self) -> GroupMembers:
+        copy = GroupMembers()
+        copy._known, copy._placed = dict(self._known), dict(self._placed)
+        return copy
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def count(self, group: str) -> int:
+        """How many pods of the group there are, with a node or without."""
+        return len(self._known.get(group, _NO_PODS).keys() | self._placed.get(group, _NOBODY).keys())
+
+    def placed(self, group: str) -> Mapping[str, PodInfo]:
+        """The pods of the group that have a node: running, or assumed."""
+        return self._placed.get(group, _NOBODY)
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether any pod that has a node belongs to a group."""
+        return bool(self._placed)
+
+    def nodes(self) -> set[str]:
+        """The names of the nodes on which members of any group are."""
+        return {pod.pod.spec.node_name for members in self._placed.values() for pod in members.values()}
+
+    def unplaced(self, group: str) -> list[Pod]:
+        """The pods of the group that have no node."""
+        placed = self.placed(group)
+        return [pod for uid, pod in self._known.get(group, _NO_PODS).items() if uid not in placed]
+
+    # ---- changing ----------------------------------------------------------------------------------------------
+
+    def note(self, pod: Pod) -> None:
+        """The API server tells of a member: one without a node is known from now on."""
+        if pod.spec.node_name:
+            self.forget(pod)
+        else:
+            group = group_of(pod)
+            self._known[group] = {**self._known.get(group, _NO_PODS), pod.uid: pod}
+
+    def forget(self, pod: Pod) -> None:
+        """The member is gone, or has a node."""
+        _drop(self._known, group_of(pod), pod.uid)
+
+    def place(self, pod: PodInfo) -> None:
+        group = group_of(pod.pod)
+        self._placed[group] = {**self._placed.get(group, _NOBODY), pod.uid: pod}
+
+    def displace(self, pod: PodInfo) -> None:
+        _drop(self._placed, group_of(pod.pod), pod.uid)
+
+
+def _drop(by_group: dict[str, Mapping[str, PodInfo]] | dict[str, Mapping[str, Pod]], group: str, uid: str) -> None:
+    members = by_group.get(group)
+    if members is None or uid not in members:
+        return
+    left = {key: member for key, member in members.items() if key != uid}
+    if left:
+        by_group[group] = left  # type: ignore[assignment]
+    else:
+        del by_group[group]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims.
+
+T = TypeVar("T", bound=Object)
+
+
+class Objects(Forkable):
+    """A lister per kind, by ``namespace/name`` (or bare name). Reads are what an informer's lister would give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_kind: dict[type[Object], dict[str, Any]] = {}
+        self._by_namespace: dict[tuple[type[Object], str], dict[str, Any]] = {}
+        self._logs: defaultdict[type[Object], ChangeLog[str]] = defaultdict(ChangeLog)
+        self._own_kinds: set[type[Object]] | None = None  # those that are not shared with a fork; None: all of them
+
+    def fork(self) -> Objects:
+        """The same objects; neither sees what happens to the other from now on."""
+        fork = Objects()
+        fork._by_kind, fork._by_namespace = self._by_kind, self._by_namespace
+        self.share_with(fork, 1)
+        return fork
+
+    def put(self, obj: Object) -> Object | None:
+        """Store a new or changed object; return the one it replaces."""
+        kind, key = type(obj), obj.key
+        of_kind = self._writable(kind)
+        old = of_kind.get(key)
+        of_kind[key] = obj
+        self._by_namespace.setdefault((kind, obj.metadata.namespace), {})[key] = obj
+        self._logs[kind].note(key)
+        return cast("Object | None", old)
+
+    def remove(self, kind: type[T], key: str) -> T | None:
+        if key not in self._by_kind.get(kind, {}):
+            return None
+        old: T = self._writable(kind).pop(key)
+        place = kind, old.metadata.namespace
+        self._by_namespace[place].pop(key, None)
+        if not self._by_namespace[place]:
+            del self._by_namespace[place]  # namespaces come and go
+        self._logs[kind].note(key)
+        return old
+
+    def _writable(self, kind: type[Object]) -> dict[str, Any]:
+        """The objects of a kind, copied if a fork or its parent reads them, too."""
+        if self.shared:
+            if self.must_copy(1):
+                self._by_kind, self._by_namespace = dict(self._by_kind), dict(self._by_namespace)
+                self._own_kinds = set()
+            elif not self.is_fork and not self.has_forks():
+                self._own_kinds = None
+        if self._own_kinds is not None and kind not in self._own_kinds:
+            self._own_kinds.add(kind)
+            self._by_kind[kind] = dict(self._by_kind.get(kind, {}))
+            for place in [place for place in self._by_namespace if place[0] is kind]:
+                self._by_namespace[place] = dict(self._by_namespace[place])
+        return self._by_kind.setdefault(kind, {})
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        return self._by_kind.get(kind, {}).get(key)
+
+    def all(self, kind: type[T]) -> Iterable[T]:
+        return self._by_kind.get(kind, {}).values()
+
+    def in_namespace(self, kind: type[T], namespace: str) -> Iterable[T]:
+        return self._by_namespace.get((kind, namespace), {}).values()
+
+    def version(self, kind: type[Object]) -> int:
+        """A number that grows whenever an object of this kind comes, changes or goes."""
+        return self._logs[kind].end
+
+    def log(self, kind: type[Object]) -> ChangeLog[str]:
+        """The keys of this kind that came, changed or went, in order."""
+        return self._logs[kind]
+
+    def __iter__(self) -> Iterator[Object]:
+        for objects in self._by_kind.values():
+            yield from objects.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_kind.values()))
+
+
+class ClusterState(Forkable):
+    """Everything a decision reads. One owner changes it; a decision never does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = NodeTable()
+        self.objects = Objects()
+        self.pod_index = PodIndex(self.table)
+        self.terms = TermIndex(self.table)
+        self.interner = PodInterner()
+        self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
+        self.groups = GroupMembers()
+        self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
+        self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
+
+    def count_resizes(self, *, whole: bool) -> None:
+        """Count pods that are being resized as a whole (since 1.37), or container by container."""
+        if whole == self.interner.whole_resizes:
+            return
+        self.interner = PodInterner(whole_resizes=whole)
+        for info in self.pods():
+            if is_resized(info.pod) and info.uid not in self._assumed:
+                self.set_pod(info.pod)
+
+    # ---- forks -------------------------------------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """A cluster for a question. It shares what neither has changed; no change to one is seen by the other."""
+        fork = self.__class__.__new__(self.__class__)
+        Forkable.__init__(fork)
+        fork.table = self.table.fork()
+        fork.objects = self.objects.fork()
+        fork.pod_index = self.pod_index.fork(fork.table)
+        fork.terms = self.terms.fork(fork.table)
+        fork.interner = self.interner
+        fork.claim_users, fork._pods, fork._assumed = self.claim_users, self._pods, self._assumed
+        fork.groups = self.groups
+        self.share_with(fork, 1)
+        return fork
+
+    def _own(self) -> None:
+        if self.must_copy(1):
+            self.claim_users = dict(self.claim_users)
+            self._pods, self._assumed = dict(self._pods), set(self._assumed)
+            self.groups = self.groups.copy()
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def nodes(self) -> NodeRows:
+        """All nodes in order, up to date, for one decision: what is read from it changes with the cluster."""
+        self.table.refresh()
+        return NodeRows(self.table)
+
+    def snapshot(self) -> NodeRows:
+        """All nodes in order as they are now, for as long as it is held."""
+        table = self.table.fork()
+        table.refresh()
+        return NodeRows(table)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """The counted pod with this uid: running or assumed."""
+        return self._pods.get(uid)
+
+    def pods(self) -> list[PodInfo]:
+        return list(self._pods.values())
+
+    @property
+    def num_pods(self) -> int:
+        return len(self._pods)
+
+    @property
+    def num_assumed(self) -> int:
+        return len(self._assumed)
+
+    def assumed(self) -> list[PodInfo]:
+        """The pods that the API server has not confirmed, in the order of their uids."""
+        return [self._pods[uid] for uid in sorted(self._assumed)]
+
+    def is_assumed(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def info(self, pod: Pod) -> PodInfo:
+        """Look at a pod that is not (yet) counted: its shape and class."""
+        return self.interner.info(pod)
+
+    def namespace_labels(self, name: str) -> dict[str, str]:
+        namespace = self.objects.get(Namespace, name)
+        return {} if namespace is None else namespace.metadata.labels
+
+    # ---- nodes and other objects -------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        self.table.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.table.remove_node(name)
+
+    def put(self, obj: Object) -> None:
+        """Add or update an object of any kind."""
+        if isinstance(obj, Pod):
+            self.set_pod(obj)
+        elif isinstance(obj, Node):
+            self.set_node(obj)
+        else:
+            self.objects.put(obj)
+
+    # ---- pods --------------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod) -> None:
+        """Take over what the API server says of a pod: a new one, a change, or the confirmation of an assumed one.
+
+        A pod without a node is not counted, but its group knows it; one that has finished is not counted either.
+        """
+        uid = pod.metadata.uid
+        self.note_member(pod)
+        old = self._pods.get(uid)
+        if not pod.spec.node_name:
+            if old is not None and uid not in self._assumed:
+                self._uncount(old)
+            return
+        if pod.is_finished:
+            if old is not None:
+                self._uncount(old)
+            return
+        info = self.interner.info(pod) if old is None else self.interner.info_like(old, pod)
+        if old is not None:
+            if _counts_alike(old, info):
+                self._update(old, info)
+                return
+            self._uncount(old)
+        self._count(info, pod.spec.node_name)
+
+    def add_pods(self, pods: Sequence[Pod]) -> None:
+        """The same for many pods that are not known yet, have nodes and have not finished: columns change once."""
+        if self.shared:
+            self._own()
+        shape_of, class_of, node_of, counted = self.interner.shape, self.interner.pod_class, self.table.info, self._pods
+        placed: list[tuple[NodeInfo, PodInfo]] = []
+        by_class: dict[tuple[PodClass, NodeInfo], int] = {}
+        for pod in pods:
+            if pod.spec.scheduling_group is not None:
+                self.note_member(pod)
+            info, node = PodInfo(pod, shape_of(pod), class_of(pod)), node_of(pod.spec.node_name)
+            counted[info.uid] = info
+            placed.append((node, info))
+            where = info.cls, node
+            by_class[where] = by_class.get(where, 0) + 1
+        self.table.add_pods(placed)
+        for (cls, node), amount in by_class.items():
+            self.pod_index.add(cls, node, amount)
+        for node, info in placed:
+            if info.shape.has_pod_affinity or info.shape.claim_names or info.pod.spec.scheduling_group is not None:
+                self._count_relations(info, node)
+
+    def note_member(self, pod: Pod) -> None:
+        """A pod is there: if it belongs to a group, the group knows it from now on, with a node or without."""
+        if pod.spec.scheduling_group is not None:
+            if self.shared:
+                self._own()
+            if pod.is_finished:
+                self.groups.forget(pod)
+            else:
+                self.groups.note(pod)
+
+    def forget_member(self, pod: Pod) -> None:
+        """A pod without a node is gone: its group is smaller by one."""
+        if pod.spec.scheduling_group is not None:
+            if self.shared:
+                self._own()
+            self.groups.forget(pod)
+
+    def _update(self, old: PodInfo, new: PodInfo) -> None:
+        """Take over a pod's new version, of which nothing has changed that columns hold."""
+        if self.shared:
+            self._own()
+        self._assumed.discard(old.uid)
+        started = old.pod.status.start_time != new.pod.status.start_time
+        annotated = old.pod.metadata.annotations != new.pod.metadata.annotations
+        if not (self.is_fork or self.has_forks() or self.table.has_forks()):
+            old.pod = new.pod
+        else:  # a fork holds the old one
+            new.terms = old.terms
+            self._pods[old.uid] = new
+            self.table.replace_pod(new)
+        node = self.table.nodes[new.pod.spec.node_name]
+        self.table.touch(node, new.shape.host_ports, started=started, annotated=annotated)
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod that is gone; one that was never known is no mistake."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._uncount(pod)
+
+    def assume(self, pod: PodInfo, node_name: str) -> PodInfo:
+        """Count a pod on a node before the API server knows."""
+        if pod.uid in self._pods:
+            raise ValueError(f"pod {pod.pod.key} is already counted on {self._pods[pod.uid].pod.spec.node_name}")
+        placed = PodInfo(_with_node_name(pod.pod, node_name), pod.shape, pod.cls)
+        self._count(placed, node_name)
+        self._assumed.add(placed.uid)
+        return placed
+
+    def forget(self, uid: str) -> None:
+        """Take back an assumption; a pod that the API server has confirmed stays."""
+        if uid in self._assumed:
+            self._uncount(self._pods[uid])
+
+    def _count(self, pod: PodInfo, node_name: str) -> None:
+        if self.shared:
+            self._own()
+        node = self.table.info(node_name)
+        self._pods[pod.uid] = pod
+        self.table.add_pod(node, pod)
+        self.pod_index.add(pod.cls, node)
+        self._count_relations(pod, node)
+
+    def _count_relations(self, pod: PodInfo, node: NodeInfo) -> None:
+        """Count what others see of a pod: its terms, its claims, its group."""
+        try:
+            pod.terms = pod.shape.terms(pod.pod.metadata.namespace)
+        except ParseError:
+            pod.terms = NO_TERMS  # upstream, too, counts such a pod without its terms
+        if pod.terms is not NO_TERMS:
+            self.terms.add(pod, node)
+        for claim in pod.shape.claim_names:
+            key = f"{pod.pod.metadata.namespace}/{claim}"
+            self.claim_users[key] = self.claim_users.get(key, 0) + 1
+        if pod.pod.spec.scheduling_group is not None:
+            self.groups.place(pod)
+
+    def _uncount(self, pod: PodInfo) -> None:
+        if self.shared:
+            self._own()
+        node = self.table.nodes[pod.pod.spec.node_name]
+        del self._pods[pod.uid]
+        self._assumed.discard(pod.uid)
+        self.table.remove_pod(node, pod)
+        self.pod_index.add(pod.cls, node, -1)
+        if pod.terms is not NO_TERMS:
+            self.terms.remove(pod, node)
+        for claim in pod.shape.claim_names:
+            key = f"{pod.pod.metadata.namespace}/{claim}"
+            self.claim_users[key] -= 1
+            if not self.claim_users[key]:
+                del self.claim_users[key]
+        if pod.pod.spec.scheduling_group is not None:
+            self.groups.displace(pod)
+
+
+def _counts_alike(old: PodInfo, new: PodInfo) -> bool:
+    return (
+        old.shape is new.shape
+        and old.cls is new.cls
+        and old.pod.spec.node_name == new.pod.spec.node_name
+        and old.pod.spec.priority == new.pod.spec.priority
+        and old.pod.metadata.namespace == new.pod.metadata.namespace
+    )
+
+
+def _with_node_name(pod: Pod, node_name: str) -> Pod:
+    """A shallow copy that says where the pod is; the parts are shared."""
+    placed = pod.__copy__()
+    placed.spec = pod.spec.__copy__()
+    placed.spec.node_name = node_name
+    return placed

@@ -1,0 +1,223 @@
+"""One label key over all nodes, as a column of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Node
+from mooring.core.state.sharing import stamps
+
+MISSING = -1  # the id of a label that a node does not have
+
+
+class LabelColumn:
+    """An id per distinct value of a label, -1 where the label is missing."""
+
+    __slots__ = ("_id_of", "_owns_ids", "_owns_values", "_present", "ids", "values", "version")
+
+    def __init__(self) -> None:
+        self.ids: NDArray[np.int32] = np.empty(0, np.int32)  # [node]
+        self.values: list[str] = []
+        self.version = next(stamps)  # another number when a row's id changes, for those who keep something by id
+        self._id_of: dict[str, int] = {}
+        self._present: tuple[int, NDArray[np.bool_], bool] | None = None
+        self._owns_ids = self._owns_values = True
+
+    def fork(self) -> LabelColumn:
+        """The same column for a fork of the table; both copy before they write."""
+        fork = LabelColumn.__new__(LabelColumn)
+        fork.ids, fork.values, fork._id_of = self.ids, self.values, self._id_of
+        fork.version, fork._present = self.version, self._present
+        self._owns_ids = self._owns_values = fork._owns_ids = fork._owns_values = False
+        return fork
+
+    def put(self, row: int, value: str | None) -> None:
+        """Write a row's value."""
+        new = self.intern(value)
+        if self.ids[row] != new:
+            self._own_ids()
+            self.ids[row] = new
+            self.version = next(stamps)
+
+    def renumber_rows(self, ids: NDArray[np.int32]) -> None:
+        """Take a column whose rows have moved."""
+        self.ids, self._owns_ids = ids, True
+        self.version = next(stamps)
+
+    def _own_ids(self) -> None:
+        if not self._owns_ids:
+            self.ids, self._owns_ids = self.ids.copy(), True
+
+    def present(self) -> tuple[NDArray[np.bool_], bool]:
+        """Which values some node has ([id]), and whether every node has the label."""
+        known = self._present
+        if known is None or known[0] != self.version or len(known[1]) != len(self.values):
+            by_id = np.bincount(self.ids + 1, minlength=len(self.values) + 1)
+            known = self._present = (self.version, by_id[1:] > 0, not by_id[0])
+        return known[1], known[2]
+
+    def id_of(self, value: str) -> int:
+        """The id of a value; one that no node has gets an id that equals none."""
+        return self._id_of.get(value, -2)
+
+    def intern(self, value: str | None) -> int:
+        if value is None:
+            return MISSING
+        known = self._id_of.get(value)
+        if known is None:
+            if not self._owns_values:
+                self.values, self._id_of, self._owns_values = list(self.values), dict(self._id_of), True
+            known = self._id_of[value] = len(self.values)
+            self.values.append(value)
+        return known
+
+    def forget_unused(self) -> None:
+        """Keep the values that a node has, numbered anew: names of nodes that are gone would pile up for ever."""
+        used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
+        self._own_ids()
+        self.ids[self.ids >= 0] = ids
+        self.version = next(stamps)
+        self.values = [self.values[i] for i in used.tolist()]
+        self._id_of = {value: i for i, value in enumerate(self.values)}
+        self._owns_values = True
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which node holds which image, how large it is, and on how many nodes it is: what ImageLocality reads.
+
+
+class ImageState:
+    """One image name in the cluster; its size is what the first node to report it said."""
+
+    __slots__ = ("nodes", "owner", "size")
+
+    def __init__(self, size: int, owner: object) -> None:
+        self.size = size
+        self.nodes: set[str] = set()
+        self.owner = owner  # who may write to it
+
+
+class ImageStates:
+    """Image names by node.
+
+    kube-scheduler copies "on how many nodes" into a node's snapshot only when
+    that node itself has changed; ``spread`` keeps these frozen numbers, so that
+    scores agree while images travel through a cluster.
+    """
+
+    def __init__(self) -> None:
+        self.version = next(stamps)  # another number when a snapshot sees other numbers than the one before
+        self._states: dict[str, ImageState] = {}
+        self._on_node: dict[str, dict[str, int]] = {}  # node -> image -> size as frozen for that node
+        self._spread: dict[str, dict[str, int]] = {}  # node -> image -> number of nodes, as of the last snapshot
+        self._changed: set[str] = set()
+        self._token = object()
+
+    def copy(self) -> ImageStates:
+        """The same images for a fork of the table; afterwards both copy what they share before they write to it."""
+        copy = ImageStates.__new__(ImageStates)
+        copy.version = self.version
+        copy._states, copy._on_node, copy._spread = dict(self._states), dict(self._on_node), dict(self._spread)
+        copy._changed = set(self._changed)
+        self._token, copy._token = object(), object()
+        return copy
+
+    def _writable(self, name: str) -> ImageState:
+        state = self._states[name]
+        if state.owner is not self._token:
+            copy = self._states[name] = ImageState(state.size, self._token)
+            copy.nodes = set(state.nodes)
+            return copy
+        return state
+
+    def set_node(self, node: Node) -> None:
+        name = node.metadata.name
+        if not node.status.images and name not in self._on_node:
+            if name in self._spread:
+                self._changed.add(name)
+            return
+        self._drop(name)
+        self.version = next(stamps)
+        sizes: dict[str, int] = {}
+        for image in node.status.images:
+            for image_name in image.names:
+                if image_name not in self._states:
+                    self._states[image_name] = ImageState(image.size_bytes, self._token)
+                state = self._writable(image_name)
+                state.nodes.add(name)
+                sizes[image_name] = state.size
+        if sizes:
+            self._on_node[name] = sizes
+        self._changed.add(name)
+
+    def remove_node(self, name: str) -> None:
+        self._changed.discard(name)
+        if name in self._on_node or name in self._spread:
+            self._drop(name)
+            self.version = next(stamps)
+            self._spread.pop(name, None)
+
+    def _drop(self, name: str) -> None:
+        for image_name in self._on_node.pop(name, ()):
+            state = self._writable(image_name)
+            state.nodes.discard(name)
+            if not state.nodes:
+                del self._states[image_name]
+
+    def has(self, name: str) -> bool:
+        """Report whether the node holds any image."""
+        return name in self._on_node
+
+    def touch(self, name: str) -> None:
+        """Remember that this node changed in some way, so that the next snapshot copies its numbers anew."""
+        self._changed.add(name)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether ``refresh`` has something to do."""
+        return bool(self._changed)
+
+    def refresh(self) -> None:
+        """Take over the numbers of the nodes that changed since the last snapshot."""
+        for name in self._changed:
+            sizes = self._on_node.get(name)
+            spread = {image: len(self._states[image].nodes) for image in sizes} if sizes else None
+            if spread == self._spread.get(name):
+                continue
+            self.version = next(stamps)
+            if spread is None:
+                self._spread.pop(name, None)
+            else:
+                self._spread[name] = spread
+        self._changed.clear()
+
+    def holders(self, image: str) -> list[tuple[str, int, int]]:
+        """(node, size, number of nodes as that node's snapshot has it) for every node with the image."""
+        state = self._states.get(image)
+        if state is None:
+            return []
+        return [
+            (name, self._on_node[name][image], self._spread[name][image])
+            for name in state.nodes
+            if name in self._spread
+        ]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Topology domains: a label's column says which domain each node is in; these go from nodes to domains and back.
+
+Ints = NDArray[np.int64]
+
+
+def sum_by_domain(ids: NDArray[np.int32], counts: Ints, size: int) -> Ints:
+    """Sum a number per node over ``size`` domains; nodes without one (-1) are left out."""
+    # Shifted by one so that "missing" falls into a bin of its own, which is dropped. Sums stay far below 2**53.
+    return np.bincount(ids + 1, weights=counts, minlength=size + 1)[1:].astype(np.int64)
+
+
+def at_domain(ids: NDArray[np.int32], by_domain: Ints, size: int) -> Ints:
+    """Each node's domain's number; 0 for nodes without one (-1), and for domains that came later."""
+    padded = np.zeros(size + 1, np.int64)  # the last entry is read for -1
+    padded[: len(by_domain)] = by_domain
+    return padded.take(ids)

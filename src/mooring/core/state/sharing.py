@@ -1,0 +1,258 @@
+"""Copy on write: a fork and its parent hold the same data until one of them writes.
+
+Data has parts, each a bit. Before a holder writes to a part, it asks whether
+another holder may still have the same data. If so, it copies the part. If not,
+it writes in place. A fork that is gone holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence, Set
+from enum import Enum
+from itertools import count
+from typing import Any, Final, Generic, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+stamps = count(1)
+"""Numbers for versions. No two clusters give the same number to different contents, forks included."""
+
+
+class Forkable:
+    """Base of what can be forked. ``shared`` has a bit for each part that may have to be copied before a write."""
+
+    def __init__(self) -> None:
+        self.shared = 0
+        self.is_fork = False
+        self._with_parent = 0  # parts that are still the parent's, or were the parent's before it copied them
+        self._with_forks: WeakKeyDictionary[Any, int] | None = None  # by fork, parts that it may still have
+        # Held while something is shared: what the parent in turn has from its own parent must not be written in place.
+        self._parent: Any = None
+
+    def share_with(self, fork: Any, parts: int) -> None:
+        """Hold these parts together with a fork from now on."""
+        if self._with_forks is None:
+            self._with_forks = WeakKeyDictionary()
+        self._with_forks[fork] = parts
+        self.shared |= parts
+        fork.is_fork, fork._parent, fork._with_forks = True, self, None
+        fork.shared = fork._with_parent = parts
+
+    def has_forks(self) -> bool:
+        """Report whether a fork of this one is still there."""
+        if self._with_forks:
+            return True
+        self._with_forks = None
+        return False
+
+    def must_copy(self, part: int) -> bool:
+        """Report whether another holder may have this part. If so, the caller copies it now; it is its own then."""
+        with_forks = 0
+        if self.has_forks():
+            assert self._with_forks is not None
+            for fork, parts in list(self._with_forks.items()):
+                with_forks |= parts
+                self._with_forks[fork] = parts & ~part
+        must = (self._with_parent | with_forks) & part
+        self._with_parent &= ~part
+        self.shared = (self._with_parent | with_forks) & ~part
+        if not self._with_parent:
+            self._parent = None
+        return bool(must)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A dictionary and a list laid over others that do not change: a fork's nodes by name and by row.
+
+V = TypeVar("V")
+
+
+class Overlay(MutableMapping[str, V]):
+    """Own entries hide those below. Look-ups copy nothing; whatever needs all entries takes them over first."""
+
+    __slots__ = ("_below", "_own")
+
+    def __init__(self, below: MutableMapping[str, V]) -> None:
+        self._below = below
+        self._own: dict[str, V] = {}
+
+    def _all(self) -> dict[str, V]:
+        if self._below:
+            self._own = {**self._below, **self._own}
+            self._below = {}
+        return self._own
+
+    def __getitem__(self, key: str) -> V:
+        own = self._own
+        return own[key] if key in own else self._below[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        own = self._own
+        return own[key] if key in own else self._below.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own or key in self._below
+
+    def __setitem__(self, key: str, value: V) -> None:
+        self._own[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._all()[key]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+
+class OverlayList(Sequence[V]):
+    """Some entries of a list replaced; its length is fixed."""
+
+    __slots__ = ("_below", "_own")
+
+    def __init__(self, below: Sequence[V]) -> None:
+        self._below = below
+        self._own: dict[int, V] = {}
+
+    def __getitem__(self, i: Any) -> Any:
+        own = self._own
+        return own[i] if i in own else self._below[i]
+
+    def __setitem__(self, i: int, value: V) -> None:
+        self._own[i] = value
+
+    def __len__(self) -> int:
+        return len(self._below)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What changed, in order: how everything that is derived from the cluster keeps up with it.
+#
+# The owner of some data notes every change in a :class:`ChangeLog`. A follower
+# holds a :class:`Cursor` and takes what was noted since it last looked. Either
+# it gets the changes, or it learns that it must look at everything again.
+
+T = TypeVar("T")
+NOTHING: Final[frozenset[Any]] = frozenset()
+MAX_ENTRIES = 100_000  # a log forgets its older half when it grows beyond this
+
+
+class _Everything(Enum):
+    EVERYTHING = "everything"
+
+
+EVERYTHING: Final = _Everything.EVERYTHING
+"""Anything may have changed: the log does not reach back far enough."""
+
+Changes = Sequence[T] | Literal[_Everything.EVERYTHING]
+
+
+class ChangeLog(Generic[T]):
+    """The latest changes in order. ``end`` counts all that were ever noted, also those that the log has forgotten."""
+
+    __slots__ = ("_asked", "_distinct", "_entries", "end")
+
+    def __init__(self) -> None:
+        self._entries: list[T] = []
+        self._asked = (-1, -1)  # of which position and end ``_distinct`` is known
+        self._distinct: Set[T] = frozenset()
+        self.end = 0
+
+    def note(self, entry: T) -> None:
+        """Say that this changed."""
+        self._entries.append(entry)
+        self.end += 1
+        if len(self._entries) > MAX_ENTRIES:
+            del self._entries[: MAX_ENTRIES // 2]
+
+    def note_all(self, entries: Sequence[T]) -> None:
+        """Say that all of these changed."""
+        self._entries.extend(entries)
+        self.end += len(entries)
+        if len(self._entries) > MAX_ENTRIES:
+            del self._entries[: -MAX_ENTRIES // 2]
+
+    def restart(self) -> None:
+        """Say that everything changed."""
+        self._entries.clear()
+        self.end += 1
+
+    def since(self, position: int) -> Changes[T]:
+        """The changes after that position (a former ``end``); an entry may come more than once."""
+        behind = self.end - position
+        if not behind:
+            return ()
+        if position < 0 or behind > len(self._entries):
+            return EVERYTHING
+        return self._entries[-behind:]
+
+    def distinct_since(self, position: int) -> Set[T] | Literal[_Everything.EVERYTHING]:
+        """The same without order: one set for all that ask with the same position, as followers in step do."""
+        asked = position, self.end
+        if asked != self._asked:
+            changes = self.since(position)
+            if changes is EVERYTHING:
+                return EVERYTHING
+            self._asked, self._distinct = asked, frozenset(changes)
+        return self._distinct
+
+    def cursor(self) -> Cursor[T]:
+        """A cursor that has seen nothing yet: its first take is EVERYTHING."""
+        return Cursor(self)
+
+
+class Cursor(Generic[T]):
+    """How far one follower has read a log."""
+
+    __slots__ = ("_log", "_position")
+
+    def __init__(self, log: ChangeLog[T]) -> None:
+        self._log = log
+        self._position = -1
+
+    def is_behind(self) -> bool:
+        """Report whether something was noted since the last take."""
+        return self._position != self._log.end
+
+    @property
+    def num_behind(self) -> int:
+        """How many changes were noted since the last take."""
+        return self._log.end - self._position
+
+    def take(self) -> Changes[T]:
+        """What was noted since the last take."""
+        log, position = self._log, self._position
+        if position == log.end:
+            return ()
+        self._position = log.end
+        return log.since(position)
+
+    def take_distinct(self) -> Set[T] | Literal[_Everything.EVERYTHING]:
+        """What was noted since the last take, each once and in no order."""
+        log, position = self._log, self._position
+        if position == log.end:
+            return NOTHING
+        self._position = log.end
+        return log.distinct_since(position)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What is done with arrays for every pod, in the ways that take NumPy the least time.
+
+
+def constant(number: int | float) -> NDArray[Any]:
+    """A number as an array. An operation on a few nodes takes half as long with it as with a number of Python's."""
+    return np.array(number)
+
+
+def holds_somewhere(mask: NDArray[np.bool_]) -> bool:
+    """Report whether one of the values is true. Looking through the bytes is many times quicker than ``any``."""
+    return 1 in mask.tobytes()
+
+
+def holds_everywhere(mask: NDArray[np.bool_]) -> bool:
+    """Report whether all values are true, in the same way."""
+    return 0 not in mask.tobytes()

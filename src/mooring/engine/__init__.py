@@ -1,1 +1,0 @@
-"""The decision: one snapshot, one pod, one profile in, one Decision out; preemption and explanations."""

@@ -1,1 +1,0 @@
-"""Pod groups: one attempt at all pods of a group, and room for a group as a whole."""

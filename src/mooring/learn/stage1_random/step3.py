@@ -1,0 +1,112 @@
+"""Lesson 1, step 3 of 5: choose a node.
+
+Predicates say which nodes may take the pod, priorities which of those is best. The choice is logged and nothing else
+happens: the API server does not know of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+
+from mooring.api.core import Node, Pod
+from mooring.net.informer import Informer
+from mooring.net.kinds import NODES, PODS
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
+
+SCHEDULER_NAME = "mooring-lesson"
+log = logging.getLogger("lesson")
+
+Predicate = Callable[[Pod, Node], bool]
+Priority = Callable[[Pod, Node], int]
+
+
+def any_node(pod: Pod, node: Node) -> bool:
+    """A predicate says whether a node may take a pod. This one always says yes."""
+    return True
+
+
+def random_priority(pod: Pod, node: Node) -> int:
+    """A priority says how much a pod likes a node. This one throws dice."""
+    return random.randrange(100)
+
+
+class FitError(Exception):
+    """No node may take the pod."""
+
+
+class Scheduler:
+    """One loop: the next pod, a node for it."""
+
+    def __init__(self, client: RestClient) -> None:
+        self.client = client
+        self.predicates: list[Predicate] = [any_node]
+        self.priorities: list[Priority] = [random_priority]
+        self.queue: asyncio.Queue[Pod] = asyncio.Queue()
+        # An informer keeps a copy of all objects of a kind and tells handlers what changes.
+        self.nodes = Informer(client, NODES)
+        self.pods = Informer(client, PODS)
+        self.pods.add_handler(on_add=self.pod_added)
+
+    def pod_added(self, pod: Pod) -> None:
+        """Queue a pod that has no node yet and asks for this scheduler; all others belong to other schedulers."""
+        if not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER_NAME:
+            self.queue.put_nowait(pod)
+
+    async def run(self) -> None:
+        """Schedule pods until cancelled."""
+        async with asyncio.TaskGroup() as background:
+            background.create_task(self.nodes.run())
+            background.create_task(self.pods.run())
+            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            await self.nodes.wait_synced()
+            await self.pods.wait_synced()
+            while True:
+                await self.schedule_one()
+
+    async def schedule_one(self) -> None:
+        """Take the next pod and find a node for it."""
+        pod = await self.queue.get()
+        log.info("found a pod to schedule: %s", full_name(pod))
+        try:
+            node = self.find_node(pod)
+            log.info("%s is chosen for %s", node, full_name(pod))
+        except FitError as error:
+            log.info("cannot schedule %s: %s", full_name(pod), error)
+
+    def find_node(self, pod: Pod) -> str:
+        """Return the name of the best node that may take the pod."""
+        feasible = [node for node in self.nodes if all(may(pod, node) for may in self.predicates)]
+        if not feasible:
+            raise FitError(f"none of {len(self.nodes)} nodes may take it")
+        if len(feasible) == 1:
+            return feasible[0].metadata.name  # nothing to compare: no priority is asked for a score
+        totals = {node.metadata.name: sum(how(pod, node) for how in self.priorities) for node in feasible}
+        return self.select_host(totals)
+
+    def select_host(self, totals: dict[str, int]) -> str:
+        """Return a node with the highest total; among equals one is picked at random, or the first would get all."""
+        log.info("scores: %s", " ".join(f"{name}={total}" for name, total in totals.items()))
+        best = max(totals.values())
+        return random.choice([name for name, total in totals.items() if total == best])
+
+
+def full_name(pod: Pod) -> str:
+    """Pods of different namespaces may share a name."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+async def main() -> None:
+    """Schedule for the cluster that kubectl would talk to."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    async with RestClient(find_config()) as client:
+        await Scheduler(client).run()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())

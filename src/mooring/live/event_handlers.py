@@ -1,0 +1,393 @@
+"""What happens in the cluster, told to the cache and to the queue, in the order that upstream keeps.
+
+The live scheduler's informers and the replay of recorded histories use the
+same code. There is nothing asynchronous in it: an object comes, changes or
+goes, and when the call returns, the cluster and the queue know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
+from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.core.queue.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
+    node_changes,
+)
+from mooring.core.queue.scheduling_queue import PreCheck, SchedulingQueue
+from mooring.core.state.cluster import ClusterState
+
+RESOURCES: dict[type[Object], EventResource] = {
+    PersistentVolume: EventResource.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: EventResource.PERSISTENT_VOLUME_CLAIM,
+    CSINode: EventResource.CSI_NODE,
+    CSIDriver: EventResource.CSI_DRIVER,
+    VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
+    CSIStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
+    StorageClass: EventResource.STORAGE_CLASS,
+    ResourceClaim: EventResource.RESOURCE_CLAIM,
+    ResourceSlice: EventResource.RESOURCE_SLICE,
+    DeviceClass: EventResource.DEVICE_CLASS,
+    DeviceTaintRule: EventResource.DEVICE_TAINT_RULE,
+    PodGroup: EventResource.POD_GROUP,
+    CoschedulingPodGroup: EventResource.COSCHEDULING_POD_GROUP,
+}
+"""The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
+
+UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+
+RejectWaitingPod = Callable[[str], bool]
+Observer = Callable[[str, float], None]  # the event's label, and how many seconds it took
+
+
+def _nobody_waits(uid: str) -> bool:
+    return False
+
+
+def _nobody_cares(key: str) -> None:
+    pass
+
+
+class EventHandlers:
+    """Keeps a cluster and a queue up to date.
+
+    ``pods`` is what the API server last said of every unfinished pod, by
+    ``namespace/name``: what upstream asks its pod lister.
+    ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
+    there was one. ``on_leaving`` is told the key of a pod that runs or is being
+    bound and is now terminating or gone, before the queue is; one that goes at
+    once is gone only when it is. ``observer`` is told how long each event took,
+    under the names that upstream's metric has for it.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        queue: SchedulingQueue,
+        *,
+        reject_waiting_pod: RejectWaitingPod = _nobody_waits,
+        on_leaving: Callable[[str], None] = _nobody_cares,
+        declared_features: bool = True,  # the gate NodeDeclaredFeatures
+        gang_scheduling: bool = False,  # whether a new pod can complete another one's group
+        pods: dict[str, Pod] | None = None,
+        observer: Observer | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.pods: dict[str, Pod] = {} if pods is None else pods
+        self._cluster = cluster
+        self._queue = queue
+        self._reject_waiting_pod = reject_waiting_pod
+        self._on_leaving = on_leaving
+        self._declared_features = declared_features
+        self._gang_scheduling = gang_scheduling
+        self._observer = observer
+        self._now = (clock or SystemClock()).monotonic if observer is not None else _timeless
+
+    # ---- what informers call -----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed; what was known of it is looked up here."""
+        if isinstance(obj, Pod):
+            self._put_pod(obj)
+        elif isinstance(obj, Node):
+            self._put_node(obj)
+        else:
+            self._put_other(obj)
+
+    def put_all(self, objects: Iterable[Object]) -> None:
+        for obj in objects:
+            self.put(obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        """The same for an informer that passes both versions; the one remembered here counts."""
+        self.put(new)
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone; one that was never known is no mistake."""
+        if isinstance(obj, Pod):
+            self._delete_pod(obj)
+        elif isinstance(obj, Node):
+            self._delete_node(obj)
+        else:
+            self._delete_other(obj)
+
+    def take_in_pending(self) -> None:
+        """Queue pending pods that a profile has come for since they were heard of: the configuration was reloaded."""
+        for pod in self.pods.values():
+            is_ours = not pod.spec.node_name and self._queue.handles(pod.spec.scheduler_name)
+            is_here = self._queue.get(pod.key) is not None or self._queue.is_in_flight(pod.uid)
+            if is_ours and not is_here and not self._cluster.is_assumed(pod.uid):
+                self._queue.add(self._cluster.info(pod))
+
+    # ---- pods --------------------------------------------------------------------------------------------------
+
+    def _put_pod(self, pod: Pod) -> None:
+        key = pod.key
+        old = self.pods.get(key)
+        if old is not None and _is_another(old, pod):
+            self._delete_pod(old)
+            old = None
+        if pod.is_finished:  # the live scheduler does not even watch those
+            self._delete_pod(pod)
+        elif old is None:
+            self.pods[key] = pod
+            self._add_pod(pod)
+        elif not _is_same_version(old, pod):
+            self.pods[key] = pod
+            self._update_pod(old, pod)
+
+    def _add_pod(self, pod: Pod) -> None:
+        started = self._now()
+        if pod.spec.node_name:
+            self._cluster.set_pod(pod)
+            self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
+            if self._observer is not None:
+                self._took(ASSIGNED_POD_ADD, started)
+        elif self._queue.handles(pod.spec.scheduler_name):
+            self._cluster.note_member(pod)
+            self._queue.add(self._cluster.info(pod))
+            if self._gang_scheduling:
+                self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
+            if self._observer is not None:
+                self._took(UNSCHEDULED_POD_ADD, started)
+
+    def _update_pod(self, old: Pod, new: Pod) -> None:
+        started = self._now()
+        if old.spec.node_name:
+            self._cluster.set_pod(new)
+            if new.is_terminating and not new.goes_at_once:
+                self._on_leaving(new.key)
+            self._move(self._queue.pod_changes(old, new), old, new, started)
+            self._took(ASSIGNED_POD_UPDATE, started)
+        elif new.spec.node_name:
+            was_assumed = self._cluster.is_assumed(new.metadata.uid)
+            self._cluster.set_pod(new)
+            self._queue.move_all(ASSIGNED_POD_ADD, None, new)
+            if self._observer is not None:
+                self._took(ASSIGNED_POD_ADD, started)
+            if self._queue.handles(old.spec.scheduler_name):
+                started = self._now()
+                if not was_assumed:  # what we place ourselves is in the queue no more
+                    self._queue.delete(old)
+                if self._observer is not None:
+                    self._took(UNSCHEDULED_POD_DELETE, started)
+        elif self._queue.handles(old.spec.scheduler_name):
+            self._update_pending(old, new)
+            if self._observer is not None:
+                for event in {UNSCHEDULED_POD_UPDATE, *self._queue.pod_changes(old, new)}:
+                    self._took(event, started)
+
+    def _update_pending(self, old: Pod, new: Pod) -> None:
+        self._cluster.note_member(new)
+        if self._cluster.is_assumed(new.uid):
+            if new.is_terminating and not old.is_terminating:
+                self._forget_assumed(new.uid)
+            return  # what else changes is of no interest: it has its node
+        self._queue.update(old, self._cluster.info(new))
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
+            # Less important pods had kept clear of that node.
+            self._queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
+
+    def _delete_pod(self, pod: Pod) -> None:
+        known = self.pods.pop(pod.key, None)
+        if known is not None and known.uid != pod.uid:
+            self.pods[pod.key] = known  # late news of a namesake
+            return
+        if known is not None and known.spec.node_name and not pod.spec.node_name:
+            pod = known
+        started = self._now()
+        if pod.spec.node_name:
+            self._cluster.remove_pod(pod.uid)
+            self._on_leaving(pod.key)
+            if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
+                self._queue.delete(known)
+                self._cluster.forget_member(known)
+            self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self._took(ASSIGNED_POD_DELETE, started)
+        elif self._queue.handles(pod.spec.scheduler_name):
+            self._queue.delete(pod)
+            self._cluster.forget_member(pod)
+            if self._cluster.is_assumed(pod.uid):
+                self._forget_assumed(pod.uid)
+            elif pod.status.nominated_node_name:
+                self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
+            self._took(UNSCHEDULED_POD_DELETE, started)
+
+    def _forget_assumed(self, uid: str) -> None:
+        """A pod that is being bound is deleted: free what it holds now; its binding will fail by itself."""
+        assumed = self._cluster.pod(uid)
+        assert assumed is not None
+        self._on_leaving(assumed.pod.key)
+        if not self._reject_waiting_pod(uid):
+            self._cluster.forget(uid)
+        self._queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)
+
+    # ---- nodes -------------------------------------------------------------------------------------------------
+
+    def _known_node(self, name: str) -> Node | None:
+        info = self._cluster.table.nodes.get(name)
+        return None if info is None else info.node
+
+    def _put_node(self, node: Node) -> None:
+        old = self._known_node(node.name)
+        if old is not None and _is_same_version(old, node):
+            return
+        started = self._now()
+        self._cluster.set_node(node)
+        if old is None:
+            self._queue.move_all(NODE_ADD, None, node)
+            self._took(NODE_ADD, started)
+            return
+        self._move(node_changes(old, node, declared_features=self._declared_features), old, node, started)
+
+    def _delete_node(self, node: Node) -> None:
+        if self._known_node(node.name) is None:
+            return
+        started = self._now()
+        self._queue.move_all(NODE_DELETE, node, None)  # upstream, too, tells the queue first
+        self._cluster.remove_node(node.name)
+        self._took(NODE_DELETE, started)
+
+    # ---- everything else ---------------------------------------------------------------------------------------
+
+    def _put_other(self, obj: Object) -> None:
+        old = self._cluster.objects.get(type(obj), obj.key)
+        if old is not None and _is_same_version(old, obj):
+            return
+        self._cluster.objects.put(obj)
+        if isinstance(obj, PodGroup):
+            self._queue.put_group(obj)
+        resource = RESOURCES.get(type(obj))
+        if resource is not None:
+            self._move_for(ClusterEvent(resource, ActionType.ADD if old is None else ActionType.UPDATE), old, obj)
+
+    def _delete_other(self, obj: Object) -> None:
+        known = self._cluster.objects.remove(type(obj), obj.key)
+        if isinstance(obj, PodGroup):
+            self._queue.delete_group(obj)
+        resource = RESOURCES.get(type(obj))
+        if known is not None and resource is not None:
+            self._move_for(ClusterEvent(resource, ActionType.DELETE), obj, None)
+
+    # ---- the clock ---------------------------------------------------------------------------------------------
+
+    def _took(self, event: ClusterEvent, started: float) -> None:
+        if self._observer is not None:
+            self._observer(event.label, self._now() - started)
+
+    def _move(self, events: Iterable[ClusterEvent], old: Object, new: Object, started: float) -> None:
+        """Tell the queue of each event; to each its own time counts, and that of taking the object over."""
+        taken_over = self._now() - started
+        for event in events:
+            began = self._now()
+            self._queue.move_all(event, old, new)
+            self._took(event, began - taken_over)
+
+    def _move_for(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        started = self._now()
+        self._queue.move_all(event, old, new)
+        self._took(event, started)
+
+
+def _timeless() -> float:
+    """For handlers without an observer: no time is measured."""
+    return 0.0
+
+
+def _is_same_version(old: Object, new: Object) -> bool:
+    version = new.metadata.resource_version
+    return bool(version) and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid
+
+
+def _is_another(old: Pod, new: Pod) -> bool:
+    """Whether the pod was deleted and made anew without an event in between, or has left its node: no API server allows
+    that, but one that is restored from an older state has never heard of the binding."""
+    return old.uid != new.uid or old.spec.node_name not in ("", new.spec.node_name)
+
+
+def _at_most(priority: int) -> PreCheck:
+    return lambda pod: pod.priority <= priority
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Feature gates that are off: the scheduler does not see the fields that belong to them.
+#
+# | gate | without it |
+# |---|---|
+# | PodLevelResources | a pod asks for what its containers ask for |
+# | InPlacePodLevelResourcesVerticalScaling | what a pod as a whole was resized to does not count |
+# | MatchLabelKeysInPodTopologySpread | matchLabelKeys do not narrow a constraint's selector |
+# | DRADeviceTaints | devices have no taints |
+
+View = Callable[[Object], Object]
+
+
+def view_of(features: Mapping[str, bool]) -> View | None:
+    """How objects look to a scheduler with these gates; None: as they are."""
+    views: list[tuple[type[Object], Callable[..., Object]]] = []
+    if not features["PodLevelResources"]:
+        views.append((Pod, _without_pod_level))
+    if not features["InPlacePodLevelResourcesVerticalScaling"]:
+        views.append((Pod, _without_resized_level))
+    if not features["MatchLabelKeysInPodTopologySpread"]:
+        views.append((Pod, _without_match_label_keys))
+    if not features["DRADeviceTaints"]:
+        views.append((ResourceSlice, _without_taints))
+
+    def view(obj: Object) -> Object:
+        for kind, hide in views:
+            if isinstance(obj, kind):
+                obj = hide(obj)
+        return obj
+
+    return view if views else None
+
+
+def _without_pod_level(pod: Pod) -> Pod:
+    return pod if pod.spec.resources is None else replace(pod, spec=replace(pod.spec, resources=None))
+
+
+def _without_resized_level(pod: Pod) -> Pod:
+    status = pod.status
+    if status.resources is None and not status.allocated_resources:
+        return pod
+    return replace(pod, status=replace(status, resources=None, allocated_resources={}))
+
+
+def _without_match_label_keys(pod: Pod) -> Pod:
+    constraints = pod.spec.topology_spread_constraints
+    if not any(constraint.match_label_keys for constraint in constraints):
+        return pod
+    plain = [replace(constraint, match_label_keys=[]) for constraint in constraints]
+    return replace(pod, spec=replace(pod.spec, topology_spread_constraints=plain))
+
+
+def _without_taints(resource_slice: ResourceSlice) -> ResourceSlice:
+    devices = resource_slice.spec.devices
+    if not any(device.taints for device in devices):
+        return resource_slice
+    untainted = [replace(device, taints=[]) for device in devices]
+    return replace(resource_slice, spec=replace(resource_slice.spec, devices=untainted))

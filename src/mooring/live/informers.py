@@ -1,0 +1,227 @@
+"""The cluster as the API server tells it: watched for the scheduler, or listed once for commands that only read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.core import Node, Pod
+from mooring.api.errors import ApiError
+from mooring.api.meta import Object
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.framework.cluster_event import EventResource
+from mooring.net.errors import Forbidden, NotFound
+from mooring.net.extender.wire import RawObjects
+from mooring.net.informer import InformerSet
+from mooring.net.kinds import (
+    CSI_STORAGE_CAPACITIES,
+    DEVICE_TAINT_RULES,
+    EXTRA_KINDS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    SCHEDULER_KINDS,
+    VOLUME_ATTACHMENTS,
+)
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.pool import RateLimiter
+from mooring.net.rest import RestClient, user_agent
+from mooring.net.watch import PAGE_SIZE
+from mooring.net.watch_events import Garbled, ResourceKind, read_page
+
+
+class Listener(Protocol):
+    """Who wants to hear of objects: the scheduler."""
+
+    def put(self, obj: Object) -> None: ...
+
+    def update(self, old: Object, new: Object) -> None: ...
+
+    def delete(self, obj: Object) -> None: ...
+
+
+def kinds_for(resources: Iterable[EventResource]) -> list[ResourceKind[Any]]:
+    """The kinds that a scheduler watches whose plugins want to hear of these resources."""
+    wanted = set(resources)
+    return [*SCHEDULER_KINDS, *(kind for resource, kind in EXTRA_KINDS.items() if resource in wanted)]
+
+
+def connect(
+    informers: InformerSet,
+    listener: Listener,
+    *,
+    raw: RawObjects | None = None,
+    resources: Iterable[EventResource] = (),
+) -> None:
+    """Have every kind that the scheduler needs watched, and the listener told.
+
+    ``resources`` are what plugins want to hear of. ``raw`` keeps pods and nodes as they come, for extenders that want
+    them whole.
+    """
+    for kind in kinds_for(resources):
+        if raw is not None and kind in (PODS, NODES):
+            kept = replace(kind, decode=raw.decoder(Pod if kind is PODS else Node), decode_event=None, share=None)
+            informers.add(kept).add_handler(listener.put, listener.update, _after(listener.delete, raw.forget))
+        else:
+            informers.add(kind).add_handler(listener.put, listener.update, listener.delete)
+
+
+def _after(first: Callable[[Object], None], then: Callable[[Object], None]) -> Callable[[Object], None]:
+    def both(obj: Object) -> None:
+        first(obj)
+        then(obj)
+
+    return both
+
+
+async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES) -> list[Any]:
+    """Everything that a scheduler would watch, as it is now. What may not be read raises Forbidden, with its name."""
+    objects: list[Any] = []
+    also = (DEVICE_TAINT_RULES,) if features["DRADeviceTaintRules"] else ()
+    for kind in (*SCHEDULER_KINDS, *also):
+        for version in kind.at_each_version():
+            with contextlib.suppress(NotFound):
+                objects += await _list(client, version)
+                break
+    if "GenericWorkload" not in features.version.unsupported:
+        with contextlib.suppress(NotFound, Forbidden):  # most clusters have none, and most users may not look
+            objects += await _list(client, POD_GROUPS)
+    return objects
+
+
+async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
+    objects: list[Any] = []
+    query = {**kind.selectors(), "limit": str(PAGE_SIZE)}
+    while True:
+        answer = await client.get(kind.path, query)
+        try:
+            page = read_page(answer.body)
+        except Garbled as error:
+            raise ApiError(f"{kind.name}: {error}") from None
+        objects += [kind.decode(item) for item in page.items or ()]
+        if not page.metadata.continue_:
+            return objects
+        query["continue"] = page.metadata.continue_
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A cluster watched from a thread of its own, for code that has no event loop, such as a served extender.
+
+STOP_S = 5.0
+CLOSE_S = 0.25  # TLS says goodbye; a loop that ends before leaves sockets open
+
+
+class ClusterWatch:
+    """``start`` returns when all that is there is known; from then on the listener is told of what changes.
+
+    The listener is called in the watch's thread. Nothing is written to the cluster.
+    """
+
+    def __init__(self, config: ClientConfig, listener: Listener, *, resources: Iterable[EventResource] = ()) -> None:
+        self._config = config
+        self._listener = listener
+        self._resources = tuple(resources)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="watch", daemon=True)
+        self._informers: InformerSet | None = None
+        self._client: RestClient | None = None
+
+    def start(self, timeout_s: float) -> None:
+        """Begin to watch; raise when the first lists do not come in time."""
+        self._thread.start()
+        try:
+            missing = asyncio.run_coroutine_threadsafe(self._begin(timeout_s), self._loop).result()
+        except BaseException:
+            self.stop()
+            raise
+        if missing:
+            self.stop()
+            raise ApiError(
+                f"no list of {', '.join(missing)} from {self._config.server} within {timeout_s:g} s; "
+                "is it there, and may this user list and watch them?"
+            )
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(STOP_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STOP_S)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    async def _begin(self, timeout_s: float) -> list[str]:
+        self._client = RestClient(self._config, agent=user_agent("mooring", "extender"))
+        self._informers = InformerSet(self._client)
+        connect(self._informers, self._listener, resources=self._resources)
+        self._informers.start()
+        return [] if await self._informers.wait_for_sync(timeout_s) else self._informers.missing()
+
+    async def _end(self) -> None:
+        if self._informers is not None:
+            await self._informers.stop()
+        if self._client is not None:
+            await self._client.close()
+            await asyncio.sleep(CLOSE_S)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a scheduler does without: kinds that the API server does not serve, because it is older or was told not to.
+
+_CONSEQUENCES = {
+    RESOURCE_CLAIMS.name: "pods with resource claims stay pending",
+    DEVICE_TAINT_RULES.name: "no device is tainted by a rule",
+    POD_GROUPS.name: "pods with a schedulingGroup stay pending",
+    POD_DISRUPTION_BUDGETS.name: "no budget holds preemption back",
+    CSI_STORAGE_CAPACITIES.name: "the capacity of storage is not looked at",
+    VOLUME_ATTACHMENTS.name: "volumes that are still attached are not counted",
+}
+
+
+def consequences(not_served: Iterable[str]) -> str:
+    """One line for the log: the kinds that are missing, and what follows where something does."""
+    return "; ".join(
+        f"{name} ({_CONSEQUENCES[name]})" if name in _CONSEQUENCES else name for name in sorted(not_served)
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Conditions wait for their turn: what a client may send is for bindings first.
+#
+# A client sends ``clientConnection.qps`` requests per second. Thousands of pods that fit nowhere want as many patches
+# of their condition, and a pod that fits must not wait behind them. So a patch takes only what bindings leave over,
+# but a tenth of the rate in any case.
+
+SHARE = 10
+"""One of so many requests is a patch's, however many bindings there are."""
+
+
+class Leftovers:
+    """``turn`` returns when a request that can wait may be sent; those who wait are served in order."""
+
+    def __init__(
+        self,
+        limiter: RateLimiter,
+        *,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._limiter = limiter
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._queue = asyncio.Lock()
+
+    async def turn(self) -> None:
+        async with self._queue:
+            latest = self._clock.monotonic() + SHARE * self._limiter.interval_s
+            while (wait_s := self._limiter.wait_s()) > 0:
+                left_s = latest - self._clock.monotonic()
+                if left_s <= 0:
+                    return
+                await self._sleep(min(wait_s, left_s))

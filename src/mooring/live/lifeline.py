@@ -1,0 +1,175 @@
+"""A second thread with an event loop of its own: the lease is renewed and health answers there, whatever happens.
+
+The scheduler decides in the main thread's loop, and a decision can take a while. Nothing in this thread waits for
+the main thread without a limit, so a slow or hanging decision delays neither the lease nor the endpoints. Python
+switches between the two threads every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mooring.api.clock import Clock, SystemClock, UnstoppableClock
+from mooring.core.framework.extender import Extender
+from mooring.live.time_limits import TimeLimits
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.rest import Transport
+
+T = TypeVar("T")
+
+BEAT_S = 1.0
+
+
+class Lifeline:
+    """The thread. ``run`` runs a coroutine in it."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="lifeline", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread and wait for it; see ``run_in``."""
+        return await run_in(self.loop, work)
+
+    def close(self) -> None:
+        """End the thread; whatever still runs in it is cancelled first."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+async def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in another thread's loop, and wait for its end.
+
+    Cancelling this cancels it there, and still waits until it has ended there.
+    """
+    here = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = here.create_future()
+    tasks: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        task = loop.create_task(work)
+        tasks.append(task)
+        task.add_done_callback(lambda task: here.call_soon_threadsafe(finish, task))
+
+    def finish(task: asyncio.Task[T]) -> None:
+        if ended.done():
+            return
+        if task.cancelled():
+            ended.cancel()
+        elif (error := task.exception()) is not None:
+            ended.set_exception(error)
+        else:
+            ended.set_result(task.result())
+
+    def cancel() -> None:  # runs after start
+        tasks[0].cancel()
+
+    loop.call_soon_threadsafe(start)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        if not ended.done():
+            loop.call_soon_threadsafe(cancel)
+            await asyncio.wait([ended])
+            if not ended.cancelled():
+                ended.exception()  # the caller gave up; reading it tells asyncio that it is not lost
+        raise
+
+
+async def ask(loop: asyncio.AbstractEventLoop, question: Callable[[], T], timeout_s: float) -> T:
+    """Call a function in another thread's loop; raise TimeoutError if that loop is busy for too long."""
+
+    async def answer() -> T:
+        return question()
+
+    future = asyncio.run_coroutine_threadsafe(answer(), loop)
+    async with asyncio.timeout(timeout_s):
+        return await asyncio.wrap_future(future)
+
+
+class Heartbeat:
+    """Knows for how long another thread's loop has not come round."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float, clock: Clock | None = None) -> None:
+        """Later than ``limit_s`` is too late: ``check`` says so then."""
+        self._loop = loop
+        self._limit_s = limit_s
+        self._clock = clock or SystemClock()
+        self._asked_at: float | None = None
+
+    async def run(self, too_late: Callable[[], Coroutine[Any, Any, None]], sleep: Any = asyncio.sleep) -> None:
+        """Ask every second. If there is no answer for twice the limit, nothing helps any more: call ``too_late``."""
+        while self.late_s < 2 * self._limit_s:
+            self.beat()
+            await sleep(BEAT_S)
+        await too_late()
+
+    def beat(self) -> None:
+        """Ask the loop to answer, unless it still owes an answer."""
+        if self._asked_at is None:
+            self._asked_at = self._clock.monotonic()
+            self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self._asked_at = None
+
+    @property
+    def late_s(self) -> float:
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else self._clock.monotonic() - asked_at
+
+    def check(self) -> str | None:
+        """Say what is wrong, for the health endpoints."""
+        late_s = self.late_s
+        return f"the scheduling loop has not answered for {late_s:.0f}s" if late_s > self._limit_s else None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a scheduler process gets from its machine: time, chance, connections, a second thread.
+#
+# `mooring run` takes the machine's own. A soak in virtual time gives each replica clocks, a network and threads that it
+# can break; the scheduler is the same.
+
+
+def _build_extenders(*arguments: Any, **named: Any) -> Sequence[Extender]:
+    """Few schedulers have extenders: their client is loaded when it is needed."""
+    from mooring.net.extender.client import build_extenders
+
+    return build_extenders(*arguments, **named)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The defaults are the machine's own."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    lease_clock: Clock = field(default_factory=UnstoppableClock)
+    make_rng: Callable[[], random.Random] = random.Random
+    hostname: str = field(default_factory=socket.gethostname)
+    identity: str = ""  # who holds the lease; empty: the host's name and a random suffix
+    make_transport: Callable[[ClientConfig], Transport] = Transport
+    make_lifeline: Callable[[], Lifeline] = Lifeline
+    make_limits: Callable[[], TimeLimits] = TimeLimits
+    make_extenders: Callable[..., Sequence[Extender]] = _build_extenders
+    tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
+
+    def reflector(self) -> dict[str, Any]:
+        """What every informer is given."""
+        return {"clock": self.clock, "rng": self.make_rng()}

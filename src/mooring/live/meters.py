@@ -1,0 +1,415 @@
+"""What the scheduler counts and times, with the children of hot metrics bound once: a label lookup costs more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.core.engine.decision import Decision
+from mooring.core.engine.pod_groups import GroupDecision
+from mooring.core.framework.extension_points import METRIC_NAMES
+from mooring.core.framework.plugin_timing import PluginTimer
+from mooring.core.framework.runtime import Profile
+from mooring.core.framework.status import CODE_NAMES, Code
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.queue.scheduling_queue import SchedulingQueue
+from mooring.core.state.cluster import ClusterState
+from mooring.live.attempt import UNSCHEDULABLE
+from mooring.live.metrics import Note, SchedulerMetrics, sli_attempts_label
+from mooring.live.observer import Room, SchedulerObserver
+from mooring.net.prometheus import CounterChild, GaugeChild, HistogramChild
+
+SAMPLED = 10
+"""Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
+
+
+class _Evaluated:
+    """How often the plugins of a list were asked at a point; spread over the plugins before a scrape.
+
+    It holds the list, so that no other list gets its identity.
+    """
+
+    __slots__ = ("plugins", "point", "times")
+
+    def __init__(self, point: str, plugins: Sequence[Any]) -> None:
+        self.point, self.plugins, self.times = point, plugins, 0
+
+
+class ProfileMeters:
+    """The metrics of one profile."""
+
+    __slots__ = (
+        "_attempts",
+        "_batch_attempts",
+        "_begun",
+        "_durations",
+        "_evaluated",
+        "_flushes",
+        "_metrics",
+        "_name",
+        "_node_hints",
+        "_plugins",
+        "_points",
+        "_stored",
+        "timer",
+    )
+
+    def __init__(self, metrics: SchedulerMetrics, name: str, clock: Clock | None = None) -> None:
+        self._metrics = metrics
+        self._begun = 0
+        self.timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
+        self._plugins: dict[tuple[str, str, Code], HistogramChild] = {}
+        self._node_hints: dict[bool, HistogramChild] = {}
+        self._stored: HistogramChild | None = None
+        self._batch_attempts: dict[str, CounterChild] = {}
+        self._flushes: dict[str, CounterChild] = {}
+        self._name = name
+        self._attempts: dict[str, CounterChild] = {}
+        self._durations: dict[str, Note] = {}
+        self._points: dict[tuple[str, str], Note] = {}
+        self._evaluated: dict[int, _Evaluated] = {}  # by the identity of the list of plugins
+
+    def attempt(self, result: str, seconds: float) -> None:
+        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
+        counter = self._attempts.get(result)
+        if counter is None:
+            counter = self._attempts[result] = self._metrics.schedule_attempts.labels(result, self._name)
+            self._durations[result] = self._metrics.scheduling_attempt_duration.labels(result, self._name).later
+        counter.value += 1
+        self._durations[result](seconds)
+        self._metrics.noted()
+
+    def extension_point(self, point: str, status: str, seconds: float) -> None:
+        try:
+            self._points[point, status](seconds)
+        except KeyError:
+            note = self._metrics.framework_extension_point_duration.labels(point, status, self._name).later
+            self._points[point, status] = note
+            note(seconds)
+
+    def forget(self) -> None:
+        self._node_hints.clear()
+        self._stored = None
+        self._batch_attempts.clear()
+        self._flushes.clear()
+        self._plugins.clear()
+        self._attempts.clear()
+        self._durations.clear()
+        self._points.clear()
+        self._evaluated.clear()
+
+    def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
+        known = self._evaluated.get(id(plugins))
+        if known is None:
+            known = self._evaluated[id(plugins)] = _Evaluated(point, plugins)
+        known.times += times
+
+    def plugin_timer(self) -> PluginTimer | None:
+        self._begun += 1
+        return self.timer if self._begun % SAMPLED == 1 else None
+
+    def _plugin(self, plugin: str, method: str, code: Code, seconds: float) -> None:
+        key = (plugin, method, code)
+        child = self._plugins.get(key)
+        if child is None:
+            point = METRIC_NAMES.get(method, method)
+            child = self._metrics.plugin_execution_duration.labels(plugin, point, CODE_NAMES[code])
+            self._plugins[key] = child
+        child.later(seconds)
+
+    def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
+        child = self._node_hints.get(is_hinted)
+        if child is None:
+            hinted = "hint" if is_hinted else "no_hint"
+            child = self._node_hints[is_hinted] = self._metrics.get_node_hint_duration.labels(hinted, self._name)
+        child.later(seconds)
+        if not is_hinted:
+            self._batch_attempt("no_hint")
+        if flushed:
+            self._flush(flushed)
+
+    def batch_rescored(self, seconds: float) -> None:
+        self._metrics.versioned.batch_rescore_attempts.labels(self._name).inc()
+        self._metrics.versioned.batch_rescore_duration.labels(self._name).observe(seconds)
+
+    def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
+        if self._stored is None:
+            self._stored = self._metrics.store_schedule_results_duration.labels(self._name)
+        self._stored.later(seconds)
+        if hint is not None:
+            self._batch_attempt("hint_used" if hint else "hint_not_used")
+        if flushed:
+            self._flush(flushed)
+
+    def _batch_attempt(self, result: str) -> None:
+        child = self._batch_attempts.get(result)
+        if child is None:
+            child = self._batch_attempts[result] = self._metrics.batch_attempts.labels(self._name, result)
+        child.value += 1
+
+    def _flush(self, reason: str) -> None:
+        child = self._flushes.get(reason)
+        if child is None:
+            child = self._flushes[reason] = self._metrics.batch_cache_flushed.labels(self._name, reason)
+        child.value += 1
+
+    # ---- what plugins count ------------------------------------------------------------------------------------
+
+    def claim_created(self, *, is_created: bool) -> None:
+        self._metrics.versioned.claim_created(is_created=is_created)
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        for driver in drivers:
+            self._metrics.dra_bindingconditions_wait_duration.labels(self._name, driver, status).observe(seconds)
+        for driver in conditional:
+            self._metrics.dra_bindingconditions_allocations.labels(self._name, driver, status).inc()
+
+    def preemption_attempted(self) -> None:
+        self._metrics.preemption_attempts.inc()
+
+    def group_preemption_attempted(self, code: Code) -> None:
+        self._metrics.versioned.groups.preemption_attempts.labels(CODE_NAMES[code]).inc()
+
+    def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
+        self._metrics.versioned.groups.preemption_evaluation.labels(preemptor, CODE_NAMES[code]).observe(seconds)
+
+    def group_tried(self, seconds: float) -> None:
+        self._metrics.versioned.groups.algorithm.observe(seconds)
+
+    def placements_generated(self, count: int) -> None:
+        self._metrics.versioned.placements.generated.labels(self._name).inc(count)
+
+    def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
+        placements, result = self._metrics.versioned.placements, "feasible" if is_feasible else "infeasible"
+        placements.evaluations.labels(result, self._name).inc()
+        placements.evaluation_duration.labels(result, self._name).observe(seconds)
+
+    def volume_stage_failed(self, operation: str) -> None:
+        self._metrics.volume_scheduling_stage_error.labels(operation).inc()
+
+    # ---- before a scrape ---------------------------------------------------------------------------------------
+
+    def spread_evaluations(self) -> None:
+        """Give every plugin its share of what was counted since the last time."""
+        for counted in self._evaluated.values():
+            for entry in counted.plugins if counted.times else ():
+                plugin = entry[0] if isinstance(entry, tuple) else entry
+                self._metrics.plugin_evaluation.labels(plugin.name, counted.point, self._name).inc(counted.times)
+            counted.times = 0
+
+
+class ProfileGates:
+    """The same for the queue, which takes its own samples of what PreEnqueue plugins take."""
+
+    __slots__ = ("_asked", "_noted", "_profile", "extension_point")
+
+    def __init__(self, profile: ProfileMeters, noted: Callable[[], None]) -> None:
+        self._asked = 0
+        self._noted = noted
+        self._profile = profile
+        self.extension_point = profile.extension_point
+
+    def plugin_timer(self) -> PluginTimer | None:
+        self._asked += 1
+        self._noted()  # gates may be asked again and again without an attempt
+        return self._profile.timer if self._asked % SAMPLED == 1 else None
+
+
+class Meters(SchedulerObserver):
+    """All metrics of a scheduler: hears what happens in it, and is the queue's recorder."""
+
+    wants_hint_durations = True
+
+    def __init__(self, metrics: SchedulerMetrics, clock: Clock | None = None) -> None:
+        self.metrics = metrics
+        self._clock = clock or SystemClock()
+        self._events: dict[str, Note] = {}
+        self._profiles: dict[str, ProfileMeters] = {}
+        self._gates: dict[str, ProfileGates] = {}
+        self._incoming: dict[tuple[str, str], tuple[CounterChild, CounterChild]] = {}
+        self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
+        self._in_flight: dict[str, GaugeChild] = {}
+        self._sli: dict[int, HistogramChild] = {}
+        self._hints: dict[tuple[str, str, str], HistogramChild] = {}
+        self._bind_children()
+
+    def _bind_children(self) -> None:
+        """Look up the children of metrics that every pod updates."""
+        self.algorithm: Callable[[float], None] = self.metrics.scheduling_algorithm_duration.labels().later
+        self._attempts = self.metrics.pod_scheduling_attempts.labels().later
+        self._bindings = self.metrics.goroutines.labels("binding")
+
+    def profile(self, name: str) -> ProfileMeters:
+        meters = self._profiles.get(name)
+        if meters is None:
+            meters = self._profiles[name] = ProfileMeters(self.metrics, name, self._clock)
+        return meters
+
+    # ---- what the scheduler tells ------------------------------------------------------------------------------
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        self.algorithm(seconds)
+
+    def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:
+        self.metrics.permit_wait_duration.labels(CODE_NAMES[code]).observe(seconds)
+
+    def binding(self, info: QueuedPodInfo) -> None:
+        self._bindings.inc()
+
+    def binding_ended(self, info: QueuedPodInfo) -> None:
+        self._bindings.dec()
+
+    def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
+        self.profile(profile.scheduler_name).attempt("scheduled", seconds)
+        metrics = self.metrics
+        self._attempts(info.attempts)
+        if info.initial_attempt_timestamp is not None:
+            number = min(info.attempts, 15)
+            child = self._sli.get(number)
+            if child is None:
+                child = self._sli[number] = metrics.pod_scheduling_sli_duration.labels(sli_attempts_label(number))
+            child.later(self._clock.monotonic() - info.initial_attempt_timestamp)
+        if info.was_flushed:
+            metrics.pod_scheduled_after_flush.inc()
+
+    def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
+        result = "unschedulable" if reason == UNSCHEDULABLE else "error"
+        self.profile(profile.scheduler_name).attempt(result, seconds)
+
+    def preempting(self, room: Room) -> None:
+        groups = self.metrics.versioned.groups
+        is_of_pod = room.kind == "pod"
+        (self.metrics.preemption_victims if is_of_pod else groups.preemption_victims).observe(room.victims)
+        if room.disruptions:
+            groups.disruptions.labels(room.kind).observe(room.disruptions)
+        if room.pdb_violations:
+            groups.pdb_violations.labels(room.kind).inc(room.pdb_violations)
+
+    def group_decided(
+        self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
+    ) -> None:
+        result = "scheduled" if decision.status.is_success else "unschedulable"
+        if not decision.status.is_success and not decision.status.is_rejected:
+            result = "error"
+        elif decision.victims:
+            result = "waiting_on_preemption"
+        groups = self.metrics.versioned.groups
+        groups.attempts.labels(result, profile.scheduler_name).inc()
+        groups.attempt_duration.labels(result, profile.scheduler_name).observe(seconds)
+
+    def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
+        result = self.metrics.versioned.eviction(is_done=is_done)
+        self.metrics.versioned.groups.preemption_execution.labels(room.kind, result).observe(seconds)
+        if in_background:
+            self.metrics.preemption_goroutines_duration.labels(result).observe(seconds)
+            self.metrics.preemption_goroutines_execution.labels(result).inc()
+
+    def timed_out(self, what: str) -> None:
+        """An attempt, or a plugin's call, did not end in time."""
+        self.metrics.timeouts.labels(what).inc()
+
+    def follow(self, queue: SchedulingQueue, cluster: ClusterState, hanging: Callable[[], int] = lambda: 0) -> None:
+        """Bring the gauges up to date before every scrape."""
+
+        def refresh() -> None:
+            for name, count in queue.counts().items():
+                self.metrics.pending_pods.labels(name).set(count)
+            for name, kinds in queue.entity_counts().items():
+                for kind, count in kinds.items():
+                    self.metrics.versioned.queued_entities.labels(name, kind).set(count)
+            pods = cluster.pods()
+            nodes = sum(info.node is not None for info in cluster.table.nodes.values())
+            for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", cluster.num_assumed)):
+                self.metrics.cache_size.labels(kind).set(count)
+            self.metrics.hanging_decisions.set(hanging())
+            for profile in self._profiles.values():
+                profile.spread_evaluations()
+
+        self.metrics.on_render(refresh)
+
+    # ---- what /metrics asks ------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Bring the gauges up to date."""
+        self.metrics.refresh()
+
+    def exposition(self) -> bytes:
+        """Write all metrics as they are, in any thread."""
+        return self.metrics.exposition()
+
+    def render(self) -> bytes:
+        return self.metrics.render()
+
+    def reset(self) -> None:
+        """Forget all counts; children that were bound to them are of no more use."""
+        self.metrics.reset()
+        for profile in self._profiles.values():  # engines hold on to them
+            profile.forget()
+        self._incoming.clear()
+        self._unschedulable.clear()
+        self._in_flight.clear()
+        self._sli.clear()
+        self._hints.clear()
+        self._events.clear()
+        self._bind_children()
+
+    # ---- what the event handlers tell --------------------------------------------------------------------------
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        try:
+            self._events[event](seconds)
+        except KeyError:
+            label = self.metrics.versioned.event(event)
+            note = self._events[event] = self.metrics.event_handling_duration.labels(label).later
+            note(seconds)
+        self.metrics.noted()  # a replica that stands by hears events for weeks, and makes no attempt
+
+    # ---- what the queue tells ----------------------------------------------------------------------------------
+
+    def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
+        label = self.metrics.versioned.event(event)
+        self.metrics.queue_incoming_pods.labels(queue, label).inc(pods)
+        if is_new:
+            self.metrics.versioned.queue_incoming_entities.labels(queue, label, "podgroup").inc()
+
+    def incoming_pod(self, queue: str, event: str) -> None:
+        children = self._incoming.get((queue, event))
+        if children is None:
+            label = self.metrics.versioned.event(event)
+            children = self._incoming[queue, event] = (
+                self.metrics.queue_incoming_pods.labels(queue, label),
+                self.metrics.versioned.queue_incoming_entities.labels(queue, label, "pod"),
+            )
+        for child in children:
+            child.value += 1
+
+    def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
+        child = self._unschedulable.get((plugin, profile))
+        if child is None:
+            child = self._unschedulable[plugin, profile] = self.metrics.unschedulable_pods.labels(plugin, profile)
+        child.inc(change)
+
+    def in_flight_events(self, event: str, change: int) -> None:
+        child = self._in_flight.get(event)
+        if child is None:
+            child = self._in_flight[event] = self.metrics.inflight_events.labels(self.metrics.versioned.event(event))
+        child.inc(change)
+
+    def pre_enqueue(self, profile: str) -> ProfileGates:
+        gates = self._gates.get(profile)
+        if gates is None:
+            gates = self._gates[profile] = ProfileGates(self.profile(profile), self.metrics.noted)
+        return gates
+
+    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        key = (plugin, event, hint)
+        child = self._hints.get(key)
+        if child is None:
+            child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(
+                plugin, self.metrics.versioned.event(event), hint
+            )
+        child.later(seconds)
+        self.metrics.noted()

@@ -1,0 +1,373 @@
+"""Observers of a scheduler: metrics, the decision log and the narration of scenarios hear what happens and print it.
+
+The scheduler calls them in its own thread, at the moment at which something happens. They change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.core import Pod
+from mooring.api.errors import UsageError
+from mooring.api.meta import Object
+from mooring.api.times import format_micro_time
+from mooring.core.config.features import Features
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.pod_groups import GroupDecision
+from mooring.core.framework.extender import Extender, ExtenderAnswer
+from mooring.core.framework.handle import WaitingPods
+from mooring.core.framework.runtime import Profile
+from mooring.core.framework.status import Code
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.queue.scheduling_queue import SchedulingQueue
+from mooring.core.state.cluster import ClusterState
+from mooring.live.events import InvolvedObject
+from mooring.live.logs import get_logger
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Room that is made by evicting pods: for a pod on a node, or for a group (its first pod stands for it)."""
+
+    preemptor: Pod
+    kind: str  # pod or podgroup
+    node_name: str
+    victims: int
+    pdb_violations: int = 0
+    disruptions: int = 0
+
+
+class Observed(Protocol):
+    """What an observer may read of the scheduler that it observes."""
+
+    config: KubeSchedulerConfiguration
+    cluster: ClusterState
+    queue: SchedulingQueue
+    pods: dict[str, Pod]
+    heard: list[list[ExtenderAnswer]]  # what extenders answered, for each observer that added a list of its own
+    drawn: list[list[int]]  # random numbers, for each observer that added a list of its own, which it empties
+
+    @property
+    def waiting_pods(self) -> WaitingPods: ...
+
+    @property
+    def extenders(self) -> Sequence[Extender]: ...
+
+    @property
+    def profiles(self) -> dict[str, Profile]: ...
+
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+class SchedulerObserver:
+    """Override what you want to hear; the rest costs nothing. A method must be quick and must not raise."""
+
+    def configured(self, scheduler: Observed) -> None:
+        """The scheduler is put together, or goes on with another configuration."""
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed. The scheduler takes it in when the observers have heard of it."""
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone. The scheduler forgets it when the observers have heard of it."""
+
+    def wants_detail(self) -> bool:
+        """Asked before each decision: whether it should keep its scores by plugin, for ``decided``."""
+        return False
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        """A decision was made. Nothing has followed from it yet."""
+
+    def group_decided(
+        self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
+    ) -> None:
+        """A decision about a pod group was made, in so many seconds. ``decided`` follows for each of its pods."""
+
+    def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
+        """A pod holds its node and waits for these Permit plugins."""
+
+    def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:
+        """A pod waits for Permit plugins no more."""
+
+    def binding(self, info: QueuedPodInfo) -> None:
+        """A pod's binding cycle begins."""
+
+    def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
+        """A pod is bound; ``seconds`` have passed since its attempt began."""
+
+    def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
+        """A pod had a node, and could not be bound; ``failed`` follows."""
+
+    def binding_ended(self, info: QueuedPodInfo) -> None:
+        """A pod's binding cycle has ended, one way or the other."""
+
+    def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
+        """An attempt has failed, as ``Unschedulable`` or as ``SchedulerError``, so many seconds after it began."""
+
+    def preempting(self, room: Room) -> None:
+        """Victims are about to be evicted."""
+
+    def evicted(self, preemptor: Pod, victim: Pod, node_name: str) -> None:
+        """A victim was deleted, or stopped before it ran."""
+
+    def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
+        """Evictions have ended, so many seconds after they began; ``is_done`` unless something went wrong."""
+
+    def event(self, regarding: InvolvedObject, reason: str, note: str) -> None:
+        """An Event is being written about an object."""
+
+    def moved(self, info: QueuedPodInfo, place: str, event: str, cause: Object | None) -> None:
+        """A pod has entered a part of the queue because of an event; ``cause`` is the object of that event, if any."""
+
+
+class Observers:
+    """Several observers as one: of each event, the methods of those who want to hear it."""
+
+    def __init__(self, observers: Iterable[SchedulerObserver] = ()) -> None:
+        each = tuple(observers)
+
+        def hearing(name: str) -> list[SchedulerObserver]:
+            return [one for one in each if getattr(type(one), name) is not getattr(SchedulerObserver, name)]
+
+        self.configured = tuple(one.configured for one in hearing("configured"))
+        self.put = tuple(one.put for one in hearing("put"))
+        self.delete = tuple(one.delete for one in hearing("delete"))
+        self._asking: tuple[Callable[[], bool], ...] = tuple(one.wants_detail for one in hearing("wants_detail"))
+        self.decided = tuple(one.decided for one in hearing("decided"))
+        self.group_decided = tuple(one.group_decided for one in hearing("group_decided"))
+        self.waiting = tuple(one.waiting for one in hearing("waiting"))
+        self.waited = tuple(one.waited for one in hearing("waited"))
+        self.binding = tuple(one.binding for one in hearing("binding"))
+        self.bound = tuple(one.bound for one in hearing("bound"))
+        self.binding_failed = tuple(one.binding_failed for one in hearing("binding_failed"))
+        self.binding_ended = tuple(one.binding_ended for one in hearing("binding_ended"))
+        self.failed = tuple(one.failed for one in hearing("failed"))
+        self.preempting = tuple(one.preempting for one in hearing("preempting"))
+        self.evicted = tuple(one.evicted for one in hearing("evicted"))
+        self.preempted = tuple(one.preempted for one in hearing("preempted"))
+        self.event = tuple(one.event for one in hearing("event"))
+        self.moved = tuple(one.moved for one in hearing("moved"))
+
+    def wants_detail(self) -> bool:
+        """Ask all of them, also after the first yes: an observer may remember what it answered."""
+        wanted = False
+        for ask in self._asking:
+            wanted |= ask()
+        return wanted
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The decision log: one JSON line per decision, sampled, written in the background, rotated by size.
+#
+# ``record`` encodes and returns; a task writes what has gathered twice a second. When the disk is slower than the
+# scheduler the buffer fills, and then decisions are left out of the log and counted: the scheduler is never held up.
+
+log = get_logger("mooring.live.observer")
+
+FLUSH_S = 0.5
+
+
+class DecisionLog:
+    """A file of decisions and its rotated predecessors: ``FILE``, ``FILE.1`` (newer) … ``FILE.n`` (oldest)."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        sample_rate: float = 1.0,
+        max_bytes: int = 100 << 20,
+        backups: int = 3,
+        buffer_bytes: int = 8 << 20,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not 0 <= sample_rate <= 1:
+            raise UsageError(f"--decision-log-sample: {sample_rate}; it should be between 0 and 1")
+        self._path = path
+        self._sample_rate = sample_rate
+        self._max_bytes = max_bytes
+        self._backups = backups
+        self._buffer_bytes = buffer_bytes
+        self._rng = rng or random.Random()
+        self._encode = msgspec.json.Encoder().encode
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._task: asyncio.Task[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self.dropped = 0
+        self.written = 0
+        try:
+            self._file: BinaryIO | None = _open(path)
+        except OSError as error:
+            raise UsageError(f"--decision-log {path}: {error.strerror or error}") from None
+
+    def is_sampled(self) -> bool:
+        """Throw the dice; ask before building an entry that costs something."""
+        return self._sample_rate >= 1 or self._rng.random() < self._sample_rate
+
+    def record(self, entry: object) -> None:
+        """Take an entry that was sampled: anything msgspec can encode."""
+        if self._buffered >= self._buffer_bytes:
+            self.dropped += 1
+            return
+        line = self._encode(entry)
+        self._buffer.append(line)
+        self._buffered += len(line) + 1
+
+    def start(self) -> None:
+        """Begin writing in the background."""
+        self._task = asyncio.create_task(self._run(), name="decision log")
+
+    async def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._writing is not None:
+            # A thread that writes cannot be called back: its lines come first.
+            await asyncio.wait([self._writing])
+        self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file without what is left to be written."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError):  # the disk is full, and that has been said
+                file.close()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            lines = self._take()
+            if lines:
+                self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, lines))
+                await asyncio.shield(self._writing)
+
+    def flush(self) -> None:
+        """Write what has gathered, now."""
+        lines = self._take()
+        if lines:
+            self._write(lines)
+
+    def _take(self) -> list[bytes]:
+        lines, self._buffer = self._buffer, []
+        self._buffered = 0
+        return lines
+
+    def _write(self, lines: list[bytes]) -> None:
+        for line in lines:
+            try:
+                if self._file is None:
+                    raise OSError("closed")
+                if self._file.tell() + len(line) + 1 > self._max_bytes and self._file.tell() > 0:
+                    self._rotate()
+                self._file.write(line + b"\n")
+                self.written += 1
+            except OSError as error:
+                self.dropped += 1
+                if self.dropped == 1:
+                    log.error(error.strerror or error, "Decisions are left out of the log", path=self._path)
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.flush()
+
+    def _rotate(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        for number in range(self._backups - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
+        if self._backups > 0:
+            os.replace(self._path, f"{self._path}.1")
+        else:
+            os.truncate(self._path, 0)
+        self._file = _open(self._path)
+
+
+def _open(path: str) -> BinaryIO:
+    """Open the log for its owner only: it names pods of every namespace."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The decision log's observer: a sample of the decisions becomes lines of the log.
+
+MAX_NODES = 5
+"""How many nodes' scores and reasons a line holds; the best first."""
+
+
+class LoggedDecisions(SchedulerObserver):
+    """Writes a sample of the decisions to a log."""
+
+    def __init__(self, log: DecisionLog, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._is_sampled = False  # the decision that is being made
+
+    def wants_detail(self) -> bool:
+        self._is_sampled = self._log.is_sampled()
+        return self._is_sampled
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        if self._is_sampled:
+            self._log.record(log_entry(decision, profile, info.attempts, self._clock.now(), seconds))
+
+
+def log_entry(decision: Decision, profile: Profile, attempt: int, now: float, seconds: float) -> dict[str, Any]:
+    """The decision in plain data: bounded, whatever the size of the cluster."""
+    pod = decision.pod.pod
+    entry: dict[str, Any] = {
+        "time": format_micro_time(now),
+        "pod": pod.key,
+        "uid": pod.uid,
+        "profile": profile.scheduler_name,
+        "attempt": attempt,
+        "outcome": decision.outcome.value,
+        "microseconds": round(seconds * 1e6),
+        "nodes": decision.num_nodes,
+        "evaluatedNodes": decision.evaluated_nodes,
+        "feasibleNodes": decision.feasible_nodes,
+    }
+    if decision.outcome is Outcome.SCHEDULED:
+        entry["node"] = decision.node
+        entry["scores"] = _best_scores(decision)
+        return entry
+    entry |= {
+        "reason": decision.reason,
+        "message": decision.message,
+        "plugins": sorted(decision.unschedulable_plugins | decision.pending_plugins),
+    }
+    if decision.nominated_node:
+        entry["nominatedNode"] = decision.nominated_node
+    if decision.victims:
+        entry["victims"] = [victim.pod.key for victim in decision.victims]
+    return entry
+
+
+def _best_scores(decision: Decision) -> list[dict[str, Any]]:
+    scores = decision.scores
+    if scores is None:
+        return []
+    best = (-scores.totals).argsort(kind="stable")[:MAX_NODES].tolist()
+    infos = scores.nodes.infos
+    return [
+        {
+            "node": infos[i].name,
+            "total": int(scores.totals[i]),
+            "plugins": {plugin: int(column[i]) for plugin, column in scores.by_plugin.items()},
+        }
+        for i in best
+    ]

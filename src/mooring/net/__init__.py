@@ -1,0 +1,5 @@
+"""The network: HTTP/1, HTTP/2, TLS, kubeconfig, list and watch, informers, and bounded servers.
+
+``rest`` is where requests begin, ``watch`` and ``informer`` keep objects up to date, ``server`` answers requests from
+outside. ``extender/`` speaks the webhook protocol of scheduler extenders, from both ends.
+"""

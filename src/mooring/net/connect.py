@@ -1,0 +1,378 @@
+"""The way to a server: its address, TLS, and a proxy in between. Whatever fails on it is told in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import ssl
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.errors import InputError
+from mooring.net.credentials import ClientCertificate
+from mooring.net.errors import ConnectionFailed, RequestTimeout, Unreachable, why_not
+from mooring.net.tls import file_stamp, load_identity
+
+# --------------------------------------------------------------------------------------------------------------------
+# The way to a server through a proxy (CONNECT): the proxy passes bytes on, and TLS begins behind it.
+
+MAX_HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy; with ``is_tls`` it is spoken to over TLS, and what it passes on is TLS within TLS."""
+
+    host: str
+    port: int
+    authorization: str = field(default="", repr=False)
+    is_tls: bool = False
+
+    @classmethod
+    def of_url(cls, url: str) -> Proxy | None:
+        """The proxy of an ``http://`` or ``https://`` URL; None for others."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return None
+        user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        authorization = "" if user == ":" else f"Basic {b64encode(user.encode()).decode()}"
+        is_tls = parts.scheme == "https"
+        return cls(parts.hostname, parts.port or (443 if is_tls else 80), authorization, is_tls)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def request(self, host: str, port: int) -> bytes:
+        """What asks for a way to a server."""
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if self.authorization:
+            lines.append(f"Proxy-Authorization: {self.authorization}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+
+class Opening(asyncio.Protocol):
+    """A connection before it is known which protocol is spoken; what comes by then is kept for that one."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+        self.is_lost = False
+        self._news: asyncio.Future[None] | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+        self._tell()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def pass_proxy(self) -> None:
+        """Wait until the proxy has opened the way; raise ConnectionFailed if it will not."""
+        while b"\r\n\r\n" not in self.heard:
+            if self.is_lost or len(self.heard) > MAX_HEAD_BYTES:
+                raise ConnectionResetError("the proxy closed the connection")
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        head, _, rest = bytes(self.heard).partition(b"\r\n\r\n")
+        version, _, answer = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        is_answer = version.startswith("HTTP/1.")
+        if is_answer and not answer.startswith("2"):  # a refusal may have a page as its body
+            raise ConnectionFailed(f"the proxy answered {answer.strip()}", was_sent=False)
+        if not is_answer or rest:
+            raise ConnectionFailed("the proxy does not speak HTTP/1.1", was_sent=False)
+        self.heard.clear()
+
+
+class Beginner(Protocol):
+    """A connection that may have to hear from the server before it can be used."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def data_received(self, data: bytes) -> None: ...
+
+    async def begin(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+_FORGET = struct.pack("ii", 1, 0)
+"""For SO_LINGER: what has not arrived when a connection is closed is not sent any more."""
+
+C = TypeVar("C", bound=Beginner)
+
+
+class Way:
+    """Opens connections to one server. ``tls`` is asked for the context before each; None: no TLS is spoken.
+
+    ``proxy_tls`` is the same for a proxy that is spoken to over TLS.
+    The kernel gives a connection up whose bytes the peer has not acknowledged within ``arrives_within_s``, and forgets
+    them with a connection that is closed. Without that, what was sent to a network that is cut may arrive minutes
+    later, even after this process has ended.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        server_name: str = "",
+        proxy: Proxy | None = None,
+        proxy_tls: Callable[[], ssl.SSLContext] | None = None,
+        connect_timeout_s: float = 30.0,
+        arrives_within_s: float | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.tls = tls
+        self.where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
+        self._proxy = proxy  # between us and a server that speaks TLS
+        self._proxy_tls = proxy_tls
+        self._server_name = server_name or host
+        self._connect_timeout_s = connect_timeout_s
+        self._arrives_within_s = arrives_within_s
+
+    def context(self) -> ssl.SSLContext | None:
+        """What a new connection shows and trusts; ConnectionFailed if no certificate can be read."""
+        return self.tls() if self.tls is not None else None
+
+    async def connect(self, context: ssl.SSLContext | None, speaking: Callable[[str | None], C]) -> C:
+        """Open a connection; ``speaking`` makes it for the protocol that the server has chosen (ALPN)."""
+        where = self.where
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                if context is not None:
+                    return await self._connect_secured(context, speaking)
+                loop = asyncio.get_running_loop()
+                transport, made = await loop.create_connection(
+                    lambda: cast(asyncio.Protocol, speaking(None)), self.host, self.port
+                )
+                self._limit_arrival(transport)
+                return cast(C, made)
+        except TimeoutError:
+            raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
+        except ConnectionFailed as error:
+            raise ConnectionFailed(f"cannot connect to {where}: {error}", was_sent=False) from None
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionFailed(
+                f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
+            ) from None
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
+        except OSError as error:
+            raise Unreachable(f"cannot connect to {where}: {why_not(error)}") from None
+
+    def _limit_arrival(self, transport: asyncio.BaseTransport) -> None:
+        sock: socket.socket | None = transport.get_extra_info("socket")
+        if self._arrives_within_s is None or sock is None:  # a virtual network has no kernel between us and the server
+            return
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET)
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, max(1, int(self._arrives_within_s * 1000)))
+
+    async def _connect_secured(self, context: ssl.SSLContext, speaking: Callable[[str | None], C]) -> C:
+        """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
+        loop, proxy = asyncio.get_running_loop(), self._proxy
+        host, port = (self.host, self.port) if proxy is None else (proxy.host, proxy.port)
+        transport: asyncio.Transport
+        transport, opening = await loop.create_connection(Opening, host, port)
+        self._limit_arrival(transport)
+        try:
+            if proxy is not None:
+                if proxy.is_tls:
+                    transport = await self._secure_way_to(proxy, transport, opening)
+                transport.write(proxy.request(self.host, self.port))
+                await opening.pass_proxy()
+            if opening.is_lost or transport.is_closing():
+                # uvloop would begin the handshake all the same, and the loop would tell of an exception in a callback.
+                raise ConnectionResetError("the server closed the connection")
+            secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None or opening.is_lost:
+            raise ConnectionResetError("the server closed the connection")
+        connection = speaking(secured.get_extra_info("ssl_object").selected_alpn_protocol())
+        secured.set_protocol(cast(asyncio.Protocol, connection))
+        connection.connection_made(secured)
+        if opening.heard:
+            connection.data_received(bytes(opening.heard))
+        try:
+            await connection.begin()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _secure_way_to(self, proxy: Proxy, transport: asyncio.Transport, opening: Opening) -> asyncio.Transport:
+        """Speak TLS to the proxy. It is verified by its own name, with the authorities of the server, as Go does."""
+        assert self._proxy_tls is not None
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport, opening, self._proxy_tls(), server_hostname=proxy.host
+            )
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionFailed(
+                f"the proxy's certificate is not trusted: {error.verify_message}", was_sent=False
+            ) from None
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"the proxy: {error.strerror or error}", was_sent=False) from None
+        if secured is None or opening.is_lost:
+            raise ConnectionResetError("the proxy closed the connection")
+        return secured
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which proxy a request goes through: the rules of HTTP_PROXY, HTTPS_PROXY and NO_PROXY as Go reads them.
+
+
+def proxy_from_environment(url: str, environ: Mapping[str, str]) -> str | None:
+    """Find the proxy for ``url``; local addresses never use one."""
+    parts = urlsplit(url)
+    name = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
+    proxy = environ.get(name) or environ.get(name.lower())
+    if not proxy:
+        return None
+    host = (parts.hostname or "").lower().rstrip(".")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if _bypasses(host, port, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _bypasses(host: str, port: int, no_proxy: str) -> bool:
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    for entry in no_proxy.split(","):
+        entry = entry.strip().lower()
+        if entry == "*":
+            return True
+        if entry and _matches(entry, host, port, address):
+            return True
+    return False
+
+
+def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
+    if "/" in entry:
+        try:
+            return address is not None and address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    name, wanted_port = entry, ""
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        wanted_port = rest.removeprefix(":")
+    elif entry.count(":") == 1:
+        name, _, wanted_port = entry.partition(":")
+    if wanted_port and wanted_port != str(port):
+        return False
+    entry_address = _address(name)
+    if entry_address is not None:
+        return entry_address == address
+    name = name.removeprefix("*")
+    if name.startswith("."):
+        return host.endswith(name)
+    return host == name or host.endswith("." + name)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How the API server is verified, and which certificate is shown to it.
+
+FILES_PERIOD_S = 1.0
+"""How often files are looked at: a look takes three system calls, and every write asks for the context."""
+
+
+@dataclass(slots=True)
+class TlsSettings:
+    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
+
+    ca_data: bytes | None = None
+    ca_file: str = ""
+    insecure: bool = False
+    server_name: str = ""
+    certificate: ClientCertificate | None = None
+    certificate_file: str = ""
+    key_file: str = ""
+    protocols: tuple[str, ...] = ("http/1.1",)  # what the server may choose from
+    _context: ssl.SSLContext | None = field(default=None, repr=False)
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+    _made_from: object = field(default=None, repr=False)
+    _override: ClientCertificate | None = field(default=None, repr=False)
+    _looked_at: float = field(default=float("-inf"), repr=False)
+
+    def for_protocols(self, *protocols: str) -> TlsSettings:
+        """The same for connections of which the server may choose another protocol, the best first."""
+        return replace(self, protocols=protocols, _context=None, _looked_at=float("-inf"))
+
+    def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
+        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
+
+        A file that changes is noticed within a second.
+        """
+        now = self.clock.monotonic()
+        if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
+            return self._context
+        made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
+        if self._context is None or made_from != self._made_from:
+            self._context, self._made_from = self._make(override), made_from
+        self._override, self._looked_at = override, now
+        return self._context
+
+    def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(list(self.protocols))
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.ca_data is None and not self.ca_file:
+            context.load_default_certs()
+        else:
+            source = self.ca_file or "certificate-authority-data"
+            try:
+                pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
+                context.load_verify_locations(cadata=pem.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError, ValueError):
+                raise InputError(f"{source}: no PEM certificate in it") from None
+            except OSError as error:
+                why = error.strerror or error
+                raise InputError(f"{source}: cannot read the certificate authority: {why}") from None
+        self._load_identity(context, override)
+        return context
+
+    def _load_identity(self, context: ssl.SSLContext, override: ClientCertificate | None) -> None:
+        chosen = override or self.certificate
+        try:
+            if chosen is not None:
+                load_identity(context, chosen.certificate, chosen.key)
+            elif self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file or None)
+        except OSError as error:
+            source = self.certificate_file or "client-certificate-data"
+            why = "certificate and key do not fit together or are not PEM"
+            if not isinstance(error, ssl.SSLError):  # which of the two files, Python does not say
+                source = next((f for f in (source, self.key_file) if f and not os.access(f, os.R_OK)), source)
+                why = error.strerror or str(error)
+            raise InputError(f"{source}: cannot use the client certificate: {why}") from None

@@ -1,0 +1,445 @@
+"""A conformance kit: send an extender valid and invalid requests, and look at what it answers."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from mooring.api.text import without_password
+from mooring.core.framework.extender import ExtenderError
+from mooring.net.extender import wire
+from mooring.net.extender.go_json import FilterAnswer
+from mooring.net.extender.http_client import ExtenderReply, HttpClient, NoAnswer
+from mooring.net.extender.sdk import MAX_SCORE
+from mooring.net.extender.workers import args_body, make_node, make_pod, preemption_body
+
+# --------------------------------------------------------------------------------------------------------------------
+# Checks of an extender's answers: what a scheduler cannot use, and what is legal but probably a mistake.
+
+FILTER_FIELDS = ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
+PRIORITY_FIELDS = ("Host", "Score")
+PREEMPT_FIELDS = ("NodeNameToMetaVictims",)
+
+
+@dataclass(slots=True)
+class Check:
+    """One thing that was tried: ok, or what is wrong with it. A warning is legal but probably a mistake."""
+
+    name: str
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+def check_filter(check: Check, reply: ExtenderReply, offered: Collection[str], *, by_name: bool) -> None:
+    """Look at the answer to a filter request about these nodes."""
+    try:
+        if reply.status != 200:
+            check.problems.append(f"status {reply.status}: a scheduler reads only answers with 200")
+            return
+        found = wire.read_filter_answer(reply.body)
+    except ExtenderError as error:
+        check.problems.append(f"a scheduler would say: {error}")
+        return
+    check.warnings += odd_spellings(reply.body, FILTER_FIELDS)
+    if found.error:
+        check.problems.append(f"Error: {found.error}")
+        return
+    kept = _kept_by_name(check, found) if by_name else _kept_whole(check, found)
+    _check_kept(check, kept, set(offered))
+    _check_reasons(check, found, set(kept), set(offered))
+
+
+def _kept_by_name(check: Check, found: FilterAnswer) -> list[str]:
+    if found.node_names is None and found.nodes is not None:
+        check.warnings.append("answers with Nodes where names were sent: they are scored as empty nodes")
+        return node_names(found.nodes)
+    if found.node_names is None:
+        check.problems.append("answers with neither NodeNames nor Nodes: no node is kept")
+    return found.node_names or []
+
+
+def _kept_whole(check: Check, found: FilterAnswer) -> list[str]:
+    if found.nodes is None:
+        what = "NodeNames only: not read unless nodeCacheCapable is set" if found.node_names else "no Nodes"
+        check.problems.append(f"answers with {what}, so that no node is kept")
+        return []
+    return node_names(found.nodes)
+
+
+def _check_kept(check: Check, kept: Sequence[str], offered: set[str]) -> None:
+    unknown = [name for name in kept if name not in offered]
+    if unknown:
+        check.problems.append(f"keeps {unknown[0]!r}, which was not offered: a scheduler fails the pod")
+    if len(kept) != len(set(kept)):
+        check.problems.append("keeps a node twice")
+
+
+def _check_reasons(check: Check, found: FilterAnswer, kept: set[str], offered: set[str]) -> None:
+    failed, for_good = found.failed.keys(), found.failed_and_unresolvable.keys()
+    silent = offered - kept - failed - for_good
+    if silent:
+        check.warnings.append(
+            f"{len(silent)} of {len(offered)} nodes are dropped without a reason: users cannot tell why"
+        )
+    strangers = (failed | for_good) - offered
+    if strangers:
+        check.warnings.append(f"gives a reason for {min(strangers)!r}, which was not offered")
+    if failed & for_good:
+        check.warnings.append(
+            f"{min(failed & for_good)!r} is in FailedNodes and FailedAndUnresolvableNodes; the latter counts"
+        )
+    if kept & (failed | for_good):
+        check.warnings.append(f"{min(kept & (failed | for_good))!r} is kept and refused; kept is what counts")
+
+
+def check_scores(check: Check, reply: ExtenderReply, offered: Collection[str]) -> None:
+    """Look at the answer to a prioritize request about these nodes."""
+    try:
+        if reply.status != 200:
+            check.problems.append(f"status {reply.status}: a scheduler then goes on without these scores")
+            return
+        scores = wire.read_priorities(reply.body)
+    except ExtenderError as error:
+        check.problems.append(f"a scheduler would say: {error}")
+        return
+    check.warnings += odd_spellings(reply.body, PRIORITY_FIELDS)
+    hosts = [host for host, _ in scores]
+    beyond = [(host, score) for host, score in scores if not 0 <= score <= MAX_SCORE]
+    if beyond:
+        check.warnings.append(
+            f"{beyond[0][0]} gets {beyond[0][1]}; scores go from 0 to {MAX_SCORE}, others outweigh all plugins"
+        )
+    strangers, without = set(hosts) - set(offered), set(offered) - set(hosts)
+    if strangers:
+        check.warnings.append(f"scores {min(strangers)!r}, which was not offered")
+    if without:
+        check.warnings.append(f"{len(without)} of {len(offered)} nodes get no score: they count as 0")
+    if len(hosts) != len(set(hosts)):
+        check.problems.append("scores a node twice: both are added up")
+
+
+def check_preemption(check: Check, reply: ExtenderReply, offered: Collection[str]) -> None:
+    """Look at the answer to a preempt request about these nodes."""
+    try:
+        if reply.status != 200:
+            check.problems.append(f"status {reply.status}: preemption then fails")
+            return
+        found = wire.read_preemption_answer(reply.body)
+    except ExtenderError as error:
+        check.problems.append(f"a scheduler would say: {error}")
+        return
+    check.warnings += odd_spellings(reply.body, PREEMPT_FIELDS)
+    for node, victims in found.items():
+        if node not in offered:
+            check.problems.append(f"answers with {node!r}, which was not offered: preemption then fails")
+        if not victims.uids:
+            check.problems.append(f"leaves {node} without victims: preemption then fails")
+
+
+def odd_spellings(body: bytes, wire_names: Sequence[str]) -> list[str]:
+    """Fields in another spelling: Go reads them, other schedulers may not."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return []
+    objects = value if isinstance(value, list) else [value]
+    spelled = {name.lower(): name for name in wire_names}
+    odd = {
+        key: spelled[key.lower()]
+        for item in objects
+        if isinstance(item, dict)
+        for key in item
+        if key not in wire_names and key.lower() in spelled
+    }
+    return [f"field {key!r}: {right!r} is its name" for key, right in sorted(odd.items())]
+
+
+def node_names(nodes: Sequence[bytes]) -> list[str]:
+    """The names in the JSON of nodes; an empty one for a node without."""
+    found = []
+    for raw in nodes:
+        meta = (msgspec.json.decode(raw) or {}).get("metadata") or {}
+        found.append(str(meta.get("name", "")))
+    return found
+
+
+def says_error(body: bytes) -> bool:
+    """Whether an answer says that it is none: an Error, or nothing that can be read."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return True
+    return isinstance(value, dict) and any(key.lower() == "error" and value[key] for key in value)
+
+
+@dataclass(slots=True)
+class ExtenderLatency:
+    verb: str
+    nodes: int
+    calls: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(slots=True)
+class ConformanceReport:
+    """What an extender was seen to do."""
+
+    url: str
+    checks: list[Check] = field(default_factory=list)
+    latencies: list[ExtenderLatency] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class ConformancePlan:
+    """What to try, and how hard."""
+
+    filter_verb: str = "filter"
+    prioritize_verb: str = "prioritize"
+    preempt_verb: str = ""
+    by_name: bool = False
+    nodes: int = 5000
+    calls: int = 20
+    concurrency: int = 16
+    timeout_s: float = 5.0
+    seed: int = 1
+
+
+class Kit:
+    """Runs a plan against one URL."""
+
+    def __init__(
+        self, url: str, plan: ConformancePlan, client: HttpClient, progress: Callable[[str], None] | None = None
+    ) -> None:
+        self._url = url.rstrip("/") + "/"
+        self._plan = plan
+        self._client = client
+        self._rng = random.Random(plan.seed)
+        self._progress = progress or (lambda text: None)
+        self.report = ConformanceReport(without_password(url))
+        self._nodes = [make_node(i, self._rng) for i in range(max(plan.nodes, 10))]
+
+    def run(self) -> ConformanceReport:
+        plan = self._plan
+        verbs = [verb for verb in (plan.filter_verb, plan.prioritize_verb, plan.preempt_verb) if verb]
+        if not self._reachable(verbs):
+            return self.report
+        self._recorded()
+        if plan.filter_verb:
+            self._filter_checks()
+        if plan.prioritize_verb:
+            self._prioritize_checks()
+        if plan.preempt_verb:
+            self._preempt_checks()
+        for verb in verbs:
+            self._bad_input(verb)
+        for verb in (plan.filter_verb, plan.prioritize_verb):
+            if verb:
+                self._measure(verb)
+                self._concurrency(verb)
+        return self.report
+
+    # ---- calls -------------------------------------------------------------------------------------------------
+
+    def _post(self, verb: str, body: bytes) -> ExtenderReply:
+        return self._client.post(self._url + verb, body)
+
+    def _try(self, check: Check, verb: str, body: bytes) -> ExtenderReply | None:
+        """Send a request; no answer is a problem of the check."""
+        try:
+            return self._post(verb, body)
+        except NoAnswer as error:
+            check.problems.append(f"a scheduler would say: {error}")
+            return None
+
+    def _check(self, name: str) -> Check:
+        check = Check(name)
+        self.report.checks.append(check)
+        self._progress(name)
+        return check
+
+    def _reachable(self, verbs: Sequence[str]) -> bool:
+        check = self._check("it answers")
+        for verb in verbs:
+            try:
+                self._post(verb, self._args(2))
+            except NoAnswer as error:
+                check.problems.append(str(error))
+                return False
+        return True
+
+    def _args(self, n: int, name: str = "web-0") -> bytes:
+        return args_body(make_pod(name, self._rng), self._nodes[:n], by_name=self._plan.by_name)
+
+    # ---- recorded ----------------------------------------------------------------------------------------------
+
+    def _recorded(self) -> None:
+        """Requests that a kube-scheduler v1.36.4 sent, byte for byte."""
+        plan = self._plan
+        configured = {"filter": plan.filter_verb, "prioritize": plan.prioritize_verb, "preempt": plan.preempt_verb}
+        for request in recorded_requests():
+            verb = configured.get(request["verb"], "")
+            if not verb or request["by_name"] != plan.by_name:
+                continue
+            check = self._check(f"{verb}: recorded request ({request['from']})")
+            body = msgspec.json.encode(request["body"])
+            reply = self._try(check, verb, body)
+            if reply is None:
+                continue
+            if request["verb"] == "filter":
+                nodes = (request["body"].get("Nodes") or {}).get("items") or ()
+                names = request["body"].get("NodeNames") or [node["metadata"]["name"] for node in nodes]
+                check_filter(check, reply, names, by_name=plan.by_name)
+            elif reply.status != 200:
+                check.problems.append(f"status {reply.status}")
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def _filter_checks(self) -> None:
+        for title, n in (("filter one node", 1), ("filter three nodes", 3), ("filter 100 nodes", 100)):
+            check = self._check(title)
+            n = min(n, len(self._nodes))
+            self._filter(check, self._nodes[:n], self._args(n))
+        check = self._check("filter random pods and nodes")
+        for i in range(10):
+            offered = self._rng.sample(self._nodes, k=self._rng.randint(1, min(50, len(self._nodes))))
+            pod = make_pod(f"random-{i}", self._rng)
+            self._filter(check, offered, args_body(pod, offered, by_name=self._plan.by_name))
+        check = self._check("filter gives the same answer twice")
+        body = self._args(10, "same-0")
+        try:
+            if self._kept(self._post(self._plan.filter_verb, body)) != self._kept(
+                self._post(self._plan.filter_verb, body)
+            ):
+                check.warnings.append("the same request was answered differently: decisions cannot be repeated")
+        except ExtenderError as error:
+            check.problems.append(str(error))
+
+    def _filter(self, check: Check, offered: Sequence[dict[str, Any]], body: bytes) -> None:
+        reply = self._try(check, self._plan.filter_verb, body)
+        if reply is not None:
+            check_filter(check, reply, [node["metadata"]["name"] for node in offered], by_name=self._plan.by_name)
+
+    def _kept(self, reply: ExtenderReply) -> list[str]:
+        found = wire.read_filter_answer(reply.body)
+        return sorted(found.node_names or []) + sorted(node_names(found.nodes or []))
+
+    # ---- prioritize --------------------------------------------------------------------------------------------
+
+    def _prioritize_checks(self) -> None:
+        for title, n in (("prioritize two nodes", 2), ("prioritize 100 nodes", 100)):
+            check = self._check(title)
+            reply = self._try(check, self._plan.prioritize_verb, self._args(n))
+            if reply is not None:
+                check_scores(check, reply, [node["metadata"]["name"] for node in self._nodes[:n]])
+
+    # ---- preempt -----------------------------------------------------------------------------------------------
+
+    def _preempt_checks(self) -> None:
+        check = self._check("preempt on three nodes")
+        names = [node["metadata"]["name"] for node in self._nodes[:3]]
+        body = preemption_body(make_pod("urgent-0"), names, by_uid=self._plan.by_name)
+        reply = self._try(check, self._plan.preempt_verb, body)
+        if reply is not None:
+            check_preemption(check, reply, names)
+
+    # ---- bad input ---------------------------------------------------------------------------------------------
+
+    def _bad_input(self, verb: str) -> None:
+        """Send invalid requests. Any answer is fine, as long as there is one and the server goes on."""
+        nonsense: Iterable[tuple[str, bytes]] = (
+            ("an empty body", b""),
+            ("something that is not JSON", b"{not json"),
+            ("a cut body", self._args(3)[:-20]),
+            ("null", b"null"),
+            ("another type", b'{"Pod": 7, "Nodes": "many"}'),
+            ("bytes that are no text", bytes(range(256))),
+        )
+        check = self._check(f"{verb}: nonsense is answered, and the server goes on")
+        for what, body in nonsense:
+            try:
+                answer = self._post(verb, body)
+            except NoAnswer as error:
+                check.problems.append(f"{what}: {error}")
+                continue
+            if answer.status == 200 and not says_error(answer.body):
+                check.warnings.append(f"{what}: is answered as if it were a request")
+        try:
+            self._post(verb, self._args(2))
+        except NoAnswer as error:
+            check.problems.append(f"afterwards: {error}")
+
+    # ---- speed -------------------------------------------------------------------------------------------------
+
+    def _measure(self, verb: str) -> None:
+        sizes = sorted({min(100, self._plan.nodes), self._plan.nodes})
+        for n in sizes:
+            check = self._check(f"{verb}: {n:,} nodes within {self._plan.timeout_s:g} s")
+            body = self._args(n, "big-0")
+            check.note = f"{len(body) / 1e6:.1f} MB"
+            times: list[float] = []
+            for _ in range(self._plan.calls):
+                started = time.perf_counter()
+                try:
+                    answer = self._post(verb, body)
+                except NoAnswer as error:
+                    check.problems.append(str(error))
+                    break
+                times.append(time.perf_counter() - started)
+                if answer.status != 200:
+                    check.problems.append(f"status {answer.status}")
+                    break
+            if times:
+                self.report.latencies.append(latency(verb, n, times))
+
+    def _concurrency(self, verb: str) -> None:
+        plan = self._plan
+        check = self._check(f"{verb}: {plan.concurrency} calls at the same time")
+        bodies = [self._args(50, f"load-{i}") for i in range(plan.concurrency)]
+
+        def call(body: bytes) -> str:
+            try:
+                status = self._post(verb, body).status
+                return "" if status == 200 else f"status {status}"
+            except NoAnswer as error:
+                return str(error)
+
+        with ThreadPoolExecutor(plan.concurrency) as pool:
+            started = time.perf_counter()
+            problems = [problem for _ in range(4) for problem in pool.map(call, bodies) if problem]
+            took_s = time.perf_counter() - started
+        check.problems += sorted(set(problems))
+        check.note = f"{4 * plan.concurrency / took_s:,.0f} calls/s with 50 nodes each"
+
+
+def recorded_requests() -> list[dict[str, Any]]:
+    data = resources.files("mooring.net.extender").joinpath("recorded_requests.json").read_bytes()
+    found: list[dict[str, Any]] = msgspec.json.decode(data)
+    return found
+
+
+def latency(verb: str, nodes: int, seconds: Sequence[float]) -> ExtenderLatency:
+    ordered = sorted(seconds)
+
+    def at(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    return ExtenderLatency(verb, nodes, len(ordered), at(0.5), at(0.9), at(0.99), ordered[-1] * 1000)

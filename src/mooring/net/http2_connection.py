@@ -1,0 +1,394 @@
+"""One connection that carries many requests side by side (HTTP/2): each has a stream, none waits for another.
+
+What is sent together is one write, and several answers are often one read. The server says how many requests it takes
+at once, and how many bytes; what it has no room for yet waits here (a body) or in the pool's queue (a request).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from mooring.net import http2, wire
+from mooring.net.errors import Fenced
+from mooring.net.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
+from mooring.net.wire import Broken, HttpAnswer, HttpRequest
+
+_STREAMS = 100
+"""How many requests a server is given at once that does not say how many it takes."""
+_MOST_STREAMS = 1000
+_LAST_STREAM = 1 << 30
+"""After so many the connection is replaced: the numbers of streams have an end."""
+_BEGINNINGS = {
+    method: http2.encode_field(":method", method) + http2.encode_field(":scheme", "https")
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+}
+_OPENING = (
+    http2.PREFACE
+    + http2.settings(
+        (
+            (http2.HEADER_TABLE_SIZE, 0),
+            (http2.ENABLE_PUSH, 0),
+            (http2.INITIAL_WINDOW_SIZE, http2.MOST_WINDOW),
+        )
+    )
+    + http2.window_update(0, http2.MOST_WINDOW - http2.WINDOW)
+)
+_NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 0x40) for number in range(8, 15))
+"""How a field begins whose name is :status by its number, and whose value follows."""
+_LAST_FIELDS = END_HEADERS | END_STREAM
+_HALF_WINDOW = http2.MOST_WINDOW // 2
+_STATUS_BYTES = 5
+"""A status takes so many bytes at most, where its name is a number and it has three digits."""
+_pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
+
+
+class Http2Connection(asyncio.Protocol):
+    """``on_free`` is told when answers have come, and when the connection is no more."""
+
+    def __init__(self, on_free: Callable[[Http2Connection], None]) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.is_open = False
+        self.keep_alive = True  # whether it may be given more
+        self.idle_since = 0.0
+        self.heard = 0  # how often something has come
+        self._on_free = on_free
+        self._streams: dict[int, HttpRequest] = {}  # requests under way
+        self._next_stream = 1
+        self._rest = b""  # of a frame that has not come whole
+        self._fields_of: tuple[int, int, bytes] | None = None  # stream, flags, fields that go on in the next frame
+        self._failure = ""
+        self._most_streams = _STREAMS
+        self._has_begun = asyncio.get_running_loop().create_future()
+        self._frame_bytes = http2.FRAME_BYTES
+        self._window = http2.WINDOW
+        self._stream_window = http2.WINDOW
+        self._taken = 0  # bytes of answers since the server was last told to go on
+        self._statuses: dict[bytes, int] = {}  # by the bytes that say so
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+        self.transport.write(_OPENING)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += 1
+        under_way = len(self._streams)
+        try:
+            self._read(self._rest + data if self._rest else data)
+        except BadFrame as error:
+            self._failure = f"not an HTTP/2 answer: {error}"
+            self.close()
+            return
+        if len(self._streams) != under_way:
+            self._on_free(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        why = self._failure or str(exc or "the server closed the connection")
+        streams, self._streams = self._streams, {}
+        for request in streams.values():
+            request.fail(Broken(why, written=True))
+        self._begun()
+        self._on_free(self)
+
+    # What the pool calls
+
+    async def begin(self) -> None:
+        """Wait until the server has said how many requests it takes at once: it is the first thing that it says."""
+        await self._has_begun
+        if not self.is_open:
+            raise ConnectionResetError(self._failure or "the server closed the connection")
+
+    def _begun(self) -> None:
+        if not self._has_begun.done():
+            self._has_begun.set_result(None)
+
+    @property
+    def under_way(self) -> list[HttpRequest]:
+        return list(self._streams.values())
+
+    @property
+    def load(self) -> int:
+        return len(self._streams)
+
+    @property
+    def is_usable(self) -> bool:
+        transport = self.transport
+        return self.is_open and self.keep_alive and transport is not None and not transport.is_closing()
+
+    @property
+    def room(self) -> int:
+        """How many more requests the server takes now."""
+        return 0 if self._window <= 0 else self._most_streams - len(self._streams)
+
+    def send(self, requests: list[HttpRequest]) -> None:
+        """Write requests, all at once."""
+        assert self.transport is not None
+        out: list[bytes] = []
+        for request in requests:
+            number = self._next_stream
+            self._next_stream = number + 2
+            request.on_reused = number > 1
+            request.mark = self.heard
+            self._streams[number] = request
+            self._encode(number, request, out)
+        if self._next_stream > _LAST_STREAM:
+            self.keep_alive = False
+        self.transport.write(b"".join(out))
+
+    def _encode(self, number: int, request: HttpRequest, out: list[bytes]) -> None:
+        body = request.body
+        length = len(body)
+        size = b"%d" % length
+        parts = _BEGINNINGS[request.method], http2.string(request.target), request.fields.http2, len(size), size
+        block = b"%b\x04%b%b\x0f\x0d%c%b" % parts
+        head, most = len(block), self._frame_bytes
+        if head > most:
+            self._encode_in_parts(block, 0 if body else END_STREAM, number, out)
+        else:
+            out += (_pack_head(head >> 8, head & 0xFF, HEADERS, END_HEADERS if body else _LAST_FIELDS, number), block)
+        if not length:
+            return
+        if length <= self._window and length <= self._stream_window and length <= most:
+            self._window -= length
+            out += (_pack_head(length >> 8, length & 0xFF, DATA, END_STREAM, number), body)
+        else:
+            request.unsent, request.window = body, self._stream_window
+            self._send_rest(number, request, out)
+
+    def _encode_in_parts(self, block: bytes, flags: int, number: int, out: list[bytes]) -> None:
+        kind, size = HEADERS, self._frame_bytes
+        for start in range(0, len(block), size):
+            if start + size >= len(block):
+                flags |= END_HEADERS
+            out.append(http2.frame(kind, flags, number, block[start : start + size]))
+            kind, flags = CONTINUATION, 0
+
+    def _send_rest(self, number: int, request: HttpRequest, out: list[bytes]) -> None:
+        """Write as much of a body as the server has room for. A request that is not whole has not been made."""
+        if request.unsent and request.is_fenced():
+            del self._streams[number]
+            request.fail(Fenced())
+            out.append(http2.reset(number, http2.CANCEL))
+            return
+        while request.unsent:
+            size = min(len(request.unsent), self._window, request.window, self._frame_bytes)
+            if size <= 0:
+                return
+            part, request.unsent = request.unsent[:size], request.unsent[size:]
+            self._window -= size
+            request.window -= size
+            out.append(http2.frame(DATA, 0 if request.unsent else END_STREAM, number, part))
+
+    def give_up(self, late: list[HttpRequest]) -> None:
+        """Stop waiting for some answers. A server that has said nothing since they were sent is not asked again."""
+        if any(request.mark == self.heard for request in late):
+            self.close()
+        else:
+            self.leave_forsaken()
+
+    def leave_forsaken(self) -> None:
+        """Tell the server of answers that nobody waits for any more."""
+        forsaken = [number for number, request in self._streams.items() if request.answer.done()]
+        for number in forsaken:
+            del self._streams[number]
+        self._write(b"".join([http2.reset(number, http2.CANCEL) for number in forsaken]))
+        if forsaken:
+            self._on_free(self)
+
+    def close(self) -> None:
+        self.is_open = False
+        if self.transport is not None:
+            self.transport.abort()
+
+    # Frames
+
+    def _read(self, data: bytes) -> None:
+        """Take every frame in that has come whole."""
+        at, end = 0, len(data)
+        while end - at >= 9:
+            high, low, kind, flags, number = _read_head(data, at)
+            start = at + 9
+            at = start + (high << 8 | low)
+            if at > end:
+                if at - start > http2.FRAME_BYTES:
+                    raise BadFrame("a frame is longer than we take")
+                at = start - 9
+                break
+            if self._fields_of is not None and kind != CONTINUATION:
+                raise BadFrame("the fields of an answer are interrupted")
+            if kind == DATA:
+                self._take_data(number, flags, data[start:at])
+            elif kind == HEADERS:
+                block = data[start:at]
+                self._take_fields(number, flags, http2.without_padding(block, flags) if flags & 0x28 else block)
+            else:
+                self._take_other(kind, flags, number, data[start:at])
+        self._rest = data[at:]
+
+    def _take_fields(self, number: int, flags: int, block: bytes) -> None:
+        if not flags & END_HEADERS:
+            self._fields_of = number, flags, block
+            return
+        request = self._streams.get(number)
+        if request is None:
+            return  # given up
+        if not request.status:
+            status = self._statuses.get(block[:_STATUS_BYTES]) or self._status(block)
+            if status < 200:
+                return  # an interim answer
+            request.status, request.block = status, block
+        if flags & END_STREAM:
+            self._answered(number, request)
+
+    def _status(self, block: bytes) -> int:
+        """Read the status, which is the first field. All answers that say the same mostly begin with the same bytes."""
+        first = block[:1]
+        if first >= b"\x80":
+            says = first
+        elif first in _NAMED_BY_NUMBER and len(block) > 1:
+            says = block[: 2 + (block[1] & 0x7F)]
+        else:
+            says = block
+        status = self._statuses.get(says)
+        if status is None:
+            name, value = next(http2.decode_fields(block), ("", ""))
+            if name != ":status" or not value.isdecimal():
+                raise BadFrame("an answer has no status")
+            status = int(value)
+        if len(self._statuses) < 100:
+            self._statuses[says] = status
+            if len(says) <= _STATUS_BYTES:  # it is found without a look at its form the next time
+                self._statuses[block[:_STATUS_BYTES]] = status
+        return status
+
+    def _take_data(self, number: int, flags: int, payload: bytes) -> None:
+        taken = self._taken = self._taken + len(payload)
+        if taken > _HALF_WINDOW:
+            self._write(http2.window_update(0, taken))
+            self._taken = 0
+        request = self._streams.get(number)
+        if request is None:
+            return  # given up
+        part = http2.without_padding(payload, flags & PADDED) if flags & PADDED else payload
+        if not request.got:
+            request.got = part
+        else:
+            if isinstance(request.got, bytes):
+                request.got = bytearray(request.got)
+            request.got += part
+        if len(request.got) > wire.MAX_ANSWER_BYTES:
+            del self._streams[number]
+            request.fail(Broken(f"the answer is larger than {wire.MAX_ANSWER_BYTES:,} bytes", written=True))
+            self._write(http2.reset(number, http2.CANCEL))
+        elif flags & END_STREAM:
+            self._answered(number, request)
+
+    def _answered(self, number: int, request: HttpRequest) -> None:
+        del self._streams[number]
+        if request.unsent:  # it was answered before it was sent whole
+            self._write(http2.reset(number, http2.CANCEL))
+        status = request.status
+        if not status:
+            raise BadFrame("an answer has no status")
+        if not request.answer.done():
+            fields = {} if 200 <= status < 300 else dict(http2.decode_fields(request.block))
+            got = request.got
+            request.answer.set_result(HttpAnswer(status, fields, got if isinstance(got, bytes) else bytes(got)))
+
+    def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == CONTINUATION:
+            self._go_on(number, flags, payload)
+        elif kind == http2.WINDOW_UPDATE:
+            self._widen(number, payload)
+        elif kind == http2.SETTINGS:
+            self._heed(flags, payload)
+        elif kind == http2.PING:
+            if not flags & http2.ACK:
+                self._write(http2.frame(http2.PING, http2.ACK, 0, payload))
+        elif kind == http2.RST_STREAM:
+            self._refused(number, payload)
+        elif kind == http2.GOAWAY:
+            self._end(payload)
+        elif kind == http2.PUSH_PROMISE:
+            raise BadFrame("a server pushes what nobody asked for")
+
+    def _go_on(self, number: int, flags: int, payload: bytes) -> None:
+        if self._fields_of is None or self._fields_of[0] != number:
+            raise BadFrame("fields go on that have not begun")
+        _, begun, block = self._fields_of
+        if len(block) + len(payload) > wire.MAX_ANSWER_BYTES >> 6:
+            raise BadFrame("the fields of an answer are too many")
+        self._fields_of = None
+        self._take_fields(number, begun | flags & END_HEADERS, block + payload)
+
+    def _widen(self, number: int, payload: bytes) -> None:
+        more = _number(payload)
+        if not number:
+            was_full = self._window <= 0  # only then does anybody wait for this
+            self._window += more
+            if not was_full:
+                return
+            out: list[bytes] = []
+            for each, request in list(self._streams.items()):
+                if request.unsent:
+                    self._send_rest(each, request, out)
+            self._write(b"".join(out))
+            self._on_free(self)
+        elif (widened := self._streams.get(number)) is not None and widened.unsent:
+            out = []
+            widened.window += more
+            self._send_rest(number, widened, out)
+            self._write(b"".join(out))
+
+    def _heed(self, flags: int, payload: bytes) -> None:
+        if flags & http2.ACK:
+            return
+        out: list[bytes] = []
+        for what, value in http2.read_settings(payload):
+            if what == http2.MAX_CONCURRENT_STREAMS:
+                self._most_streams = min(value, _MOST_STREAMS)
+            elif what == http2.MAX_FRAME_SIZE:
+                self._frame_bytes = max(http2.FRAME_BYTES, min(value, 1 << 24))
+            elif what == http2.INITIAL_WINDOW_SIZE:
+                more, self._stream_window = value - self._stream_window, value
+                for number, request in list(self._streams.items()):
+                    request.window += more
+                    self._send_rest(number, request, out)
+        out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
+        self._write(b"".join(out))
+        self._begun()
+        self._on_free(self)
+
+    def _refused(self, number: int, payload: bytes) -> None:
+        request = self._streams.pop(number, None)
+        if request is not None:
+            why = _number(payload)
+            # A refused stream was not looked at; of any other the server may have carried out what it asks for.
+            request.fail(
+                Broken(f"the server ended the request (HTTP/2 error {why})", written=why != http2.REFUSED_STREAM)
+            )
+
+    def _end(self, payload: bytes) -> None:
+        """The server takes no more; what came after the last request that it names was not looked at."""
+        last = _number(payload) & 0x7FFFFFFF
+        self.keep_alive = False
+        for number in [each for each in self._streams if each > last]:
+            self._streams.pop(number).fail(
+                Broken("the server closes the connection", written=False, took_others=last > 0)
+            )
+        self._on_free(self)
+
+    def _write(self, data: bytes) -> None:
+        if data and self.transport is not None and self.is_open:
+            self.transport.write(data)
+
+
+def _number(payload: bytes) -> int:
+    if len(payload) < 4:
+        raise BadFrame("a frame is too short")
+    return int(http2.number_of(payload)[0])

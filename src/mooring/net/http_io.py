@@ -1,0 +1,219 @@
+"""Requests read from a blocking connection, and responses written to it, all of it bounded."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from mooring.net.http1 import (
+    BadEncoding,
+    BadMessage,
+    BodyTooLarge,
+    HeadTooLarge,
+    Message,
+    MessageReader,
+    can_inflate,
+    inflate,
+)
+
+if TYPE_CHECKING:
+    from mooring.net.server import Share
+
+MAX_PIPELINED = 16  # requests that may arrive before the first of them is answered
+HEAD_BUFFER_BYTES = 16 << 10  # what an idle connection holds: headers and a small body
+BUFFER_BYTES = 128 << 10  # once a larger body arrives, such as 5,000 node names
+JOIN_BELOW = 256 << 10  # a response up to this size is sent in one piece
+
+
+class Refused(Exception):
+    """A request that is answered with a status and a text instead of being carried out."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much and how long a client may keep a connection busy before its request is there."""
+
+    max_body_bytes: int
+    read_timeout_s: float
+    idle_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as those see it who serve more than one path."""
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, message: Message, body: bytes | bytearray) -> Request:
+        query = parse_qs(message.target.decode("latin-1").partition("?")[2], keep_blank_values=True)
+        return cls(message.method, unquote(path_of(message)), query, message.headers, bytes(body))
+
+    def asked(self, name: str, default: str = "") -> str:
+        """What the query says, the first time if it says it several times."""
+        return self.query.get(name, (default,))[0]
+
+
+@dataclass(slots=True)
+class Response:
+    """What a client gets."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further ones."""
+    afterwards: Callable[[], None] | None = None  # what can be done when the client has its response: logs
+
+
+class RequestReader:
+    """Reads one request after the other from a socket; several may arrive at once."""
+
+    def __init__(self, sock: socket.socket, bounds: Bounds, share: Share) -> None:
+        self._sock = sock
+        self._bounds = bounds
+        self._share = share
+        self._buffer = memoryview(bytearray(HEAD_BUFFER_BYTES))
+        self._continued: Message | None = None
+        self._messages = MessageReader(
+            reads_answers=False, max_body_bytes=bounds.max_body_bytes, grow=share.take, most=MAX_PIPELINED
+        )
+
+    def close(self) -> None:
+        """Free what the connection took."""
+        self._messages.close()
+        self._buffer.release()
+
+    def next(self) -> Message | None:
+        """The next request; None when the client has gone, or has been quiet for too long.
+
+        The request before it is over: its bytes count no more.
+        """
+        messages, share = self._messages, self._share
+        arriving = len(messages.arriving.body) if messages.arriving is not None else 0
+        share.keep(arriving + sum(len(request.body) for request in messages.complete))
+        deadline = 0.0
+        while not messages.complete:
+            if messages.arriving is not None and not deadline:
+                share.arriving_since = time.monotonic()
+                deadline = share.arriving_since + self._bounds.read_timeout_s
+            left_s = deadline - time.monotonic() if deadline else self._bounds.idle_timeout_s
+            try:
+                if left_s <= 0:
+                    raise TimeoutError
+                self._sock.settimeout(left_s)
+                if not self._receive():
+                    return None
+            except TimeoutError:
+                if not deadline:
+                    return None
+                text = f"the request did not arrive within {self._bounds.read_timeout_s:g} s"
+                raise Refused(408, text) from None
+        share.arriving_since = None
+        return messages.complete.popleft()
+
+    def _receive(self) -> int:
+        """Take what there is; 0: the other side has closed the connection."""
+        message = self._messages.arriving
+        left = message.left if message is not None else None
+        if message is not None and len(message.body) >= HEAD_BUFFER_BYTES // 2 and len(self._buffer) < BUFFER_BYTES:
+            self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        count = self._sock.recv_into(self._buffer if left is None else self._buffer[:left])
+        if not count:
+            return 0
+        try:
+            self._messages.feed(self._buffer[:count])
+        except BadMessage as error:
+            raise _refused(error) from None
+        message = self._messages.arriving
+        if message is not None and message.has_head and message is not self._continued:
+            self._continued = message
+            if message.headers.get("expect", "").lower() == "100-continue":
+                self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return count
+
+
+def _refused(error: BadMessage) -> Refused:
+    if isinstance(error, BodyTooLarge):
+        return Refused(413, str(error))
+    if isinstance(error, HeadTooLarge):
+        return Refused(431, str(error))
+    return Refused(400, str(error) if isinstance(error, BadEncoding) else f"not HTTP/1.1: {error}")
+
+
+def path_of(request: Message) -> str:
+    """The path that is asked for, also of a whole URL, as proxies get them."""
+    target = request.target.decode("latin-1")
+    if target.startswith("/"):
+        return target.partition("?")[0]
+    try:
+        return urlsplit(target).path
+    except ValueError:
+        return target
+
+
+def body_of(request: Message, limit: int, share: Share) -> bytes | bytearray:
+    """The request's body, uncompressed, up to a limit, and counted like what has arrived."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        return request.body
+    if not can_inflate(encoding):
+        raise Refused(415, f"Content-Encoding is {encoding}; expected gzip")
+    try:
+        return inflate(request.body, encoding, limit, share.take)
+    except BadMessage as error:
+        raise _refused(error) from None
+
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+def send(sock: socket.socket, response: Response, request: Message | None, *, closes: bool) -> None:
+    """Write a response to a request, or to what was none."""
+    head = (
+        f"HTTP/1.1 {response.status} {_PHRASES[response.status]}\r\n"
+        f"Content-Type: {response.content_type}\r\n"
+        f"Content-Length: {len(response.body)}\r\n"
+        # In a response this says that later requests may come compressed (RFC 7694).
+        f"Accept-Encoding: gzip\r\nDate: {_date(int(time.time()))}\r\n"
+    )
+    for name, value in response.headers.items():
+        head += f"{name}: {value}\r\n"
+    if closes:
+        head += "Connection: close\r\n"
+    elif request is not None and request.version != "1.1":
+        head += "Connection: keep-alive\r\n"  # for HTTP/1.0, which would close it
+    start = (head + "\r\n").encode("latin-1")
+    body = b"" if request is not None and request.method == "HEAD" else response.body
+    if len(body) < JOIN_BELOW:
+        sock.sendall(start + body)
+    else:
+        sock.sendall(start)
+        sock.sendall(body)
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    # Not by strftime, whose names depend on the locale, nor by the email package, which takes a mebibyte.
+    when = time.gmtime(second)
+    day, month = _DAYS[when.tm_wday], _MONTHS[when.tm_mon - 1]
+    return f"{day}, {when.tm_mday:02} {month} {when.tm_year} {when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02} GMT"
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

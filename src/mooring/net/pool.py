@@ -1,0 +1,371 @@
+"""Connections for the hot writes: bind, status patch, events. Small bodies, many of them, one answer each.
+
+A general HTTP client spends more on a small POST than the scheduler spends on deciding where the pod goes. This pool
+does only what those writes need: connections that are kept, a bounded number of them, and a deadline for each request.
+
+```
+send ──▶ the queue, first come first served ──▶ HTTP/2: one connection, which takes all of them in one write
+                                            ──▶ HTTP/1.1: a connection that has nothing under way, a few in one write
+```
+
+Over TLS the server is asked for HTTP/2, and the first connection shows whether it speaks it. With HTTP/1.1, when more
+requests wait than connections can be had, they share connections and writes, ``batch`` of them at most: writing and
+reading cost more per call than per request. The server answers those of one connection one after the other, so a slow
+answer delays only requests that would have waited anyway. A connection is given no more before all its answers are
+there.
+
+A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it has
+not looked at it and will not, or when it is a read. A POST whose connection died after it was written may have been
+carried out. Its caller is told so: ``ConnectionFailed.was_sent``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.net.connect import Way
+from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
+from mooring.net.http1_connection import Http1Connection
+from mooring.net.http2_connection import Http2Connection
+from mooring.net.wire import Broken, HeaderFields, HttpAnswer, HttpRequest
+
+Connection = Http1Connection | Http2Connection
+
+IDLE_S = 60.0
+"""A connection that was idle for longer is not used again: API servers close idle connections after a few minutes."""
+BATCH = 4
+"""How many requests a connection is given at once: those behind the first wait for its answer."""
+
+
+class ConnectionPool:
+    """At most ``max_connections`` connections to one server, kept open between requests."""
+
+    def __init__(self, way: Way, *, max_connections: int = 32, batch: int = BATCH) -> None:
+        self._way = way
+        self._max_connections = max_connections
+        self._batch = batch
+        self._idle: list[Http1Connection] = []
+        self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
+        self._may_share = way.tls is not None  # as far as is known
+        self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
+        self._opening: dict[asyncio.Task[Connection], None] = {}
+        self._queue: deque[HttpRequest] = deque()
+        self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = float("inf")
+        self._context: ssl.SSLContext | None = None
+        self._is_closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on the wire."""
+        return sum(connection.load for connection in self._open)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a connection."""
+        return sum(not request.answer.done() for request in self._queue)
+
+    async def send(
+        self,
+        method: str,
+        target: bytes,
+        fields: HeaderFields,
+        body: bytes,
+        timeout_s: float,
+        is_fenced: Callable[[], bool] = lambda: False,
+    ) -> HttpAnswer:
+        """Send one request and wait for its answer.
+
+        ``is_fenced`` is asked when a connection is there, right before the request is written.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        tries_left = 3
+        while tries_left:
+            if self._is_closed:
+                raise ConnectionFailed(f"{method} to {self._way.where}: the client is closed", was_sent=False)
+            request = HttpRequest(method, target, fields, body, deadline, is_fenced, loop.create_future())
+            self._enqueue(loop, request)
+            try:
+                return await request.answer
+            except Broken as broken:
+                is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
+                if not is_safe:
+                    raise ConnectionFailed(
+                        f"{method} to {self._way.where}: {broken}", was_sent=broken.written
+                    ) from None
+                tries_left -= not broken.took_others
+            except asyncio.CancelledError:
+                self._close_forsaken()
+                raise
+        why = "connections break before they can be used"
+        raise ConnectionFailed(f"{method} to {self._way.where}: {why}", was_sent=False)
+
+    async def close(self) -> None:
+        """Close all connections; requests in flight fail."""
+        self._is_closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        for connection in list(self._open):
+            connection.close()
+        self._open.clear()
+        self._idle.clear()
+        self._shared = None
+        for request in self._queue:
+            request.fail(Broken("the client is closed", written=False))
+        self._queue.clear()
+        for task in self._opening:
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        # One turn of the loop lets the transports run their connection_lost.
+        await asyncio.sleep(0)
+
+    # The queue
+
+    def _enqueue(self, loop: asyncio.AbstractEventLoop, request: HttpRequest) -> None:
+        self._queue.append(request)
+        if not self._is_dispatching:
+            self._is_dispatching = True
+            loop.call_soon(self._dispatch, loop)
+        if request.deadline < self._alarm_at:
+            self._set_alarm(loop, request.deadline)
+
+    def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give what waits to connections that have nothing under way, and open more where there are too few."""
+        self._is_dispatching = False
+        queue = self._queue
+        try:
+            self._look_at_identity()
+        except ConnectionFailed as error:  # no certificate can be read
+            self._fail_all(error)
+            return
+        now = loop.time()
+        shared = self._shared
+        if shared is not None and self._is_good(shared, now):
+            requests = self._next(queue, shared.room)
+            if requests:
+                shared.send(requests)
+            return
+        # One is enough if it can be shared; those that are about to end take nothing.
+        places = 1 if self._may_share else self._max_connections - len(self._open)
+        lanes = len(self._idle) + places
+        size = min(self._batch, -(-len(queue) // max(1, lanes)))
+        while queue:
+            connection = self._take_idle(now)
+            if connection is None:
+                wanted = -(-len(queue) // size) - len(self._opening)
+                for _ in range(min(wanted, places - len(self._opening))):
+                    self._open_one(loop)
+                return
+            requests = self._next(queue, size)
+            if requests:
+                connection.send(requests)
+            else:
+                self._idle.append(connection)
+
+    def _next(self, queue: deque[HttpRequest], size: int) -> list[HttpRequest]:
+        """Take the next few requests that somebody still waits for."""
+        requests: list[HttpRequest] = []
+        while queue and len(requests) < size:
+            request = queue.popleft()
+            if request.answer.done():
+                continue
+            if request.is_fenced():
+                request.fail(Fenced())
+            else:
+                requests.append(request)
+        return requests
+
+    def _fail_all(self, error: BaseException) -> None:
+        while self._queue:
+            self._queue.popleft().fail(error)
+
+    # Deadlines: one timer for all requests, which is seldom set anew
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_at = loop.call_at(when, self._ring, loop), when
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fail requests whose time is over, and set the alarm to the next deadline."""
+        self._alarm, self._alarm_at = None, float("inf")
+        now = loop.time()
+        for connection in list(self._open):
+            late = [request for request in connection.under_way if request.deadline <= now]
+            for request in late:
+                request.fail(RequestTimeout(f"no answer from {self._way.where} in time", was_sent=True))
+            if late:
+                connection.give_up(late)
+        for request in self._queue:
+            if request.deadline <= now:
+                text = f"no connection to {self._way.where} became free in time"
+                request.fail(RequestTimeout(text, was_sent=False))
+        ahead = [request.deadline for request in self._queue if not request.answer.done()]
+        ahead += [request.deadline for each in self._open for request in each.under_way if not request.answer.done()]
+        if ahead:
+            self._set_alarm(loop, min(ahead))
+
+    def _close_forsaken(self) -> None:
+        """Leave answers that nobody waits for any more."""
+        for connection in list(self._open):
+            connection.leave_forsaken()
+
+    # Connections
+
+    def _freed(self, connection: Connection) -> None:
+        """A connection can take more, or is no more."""
+        loop = asyncio.get_running_loop()
+        if connection.keep_alive and connection.is_open and not self._is_closed:
+            connection.idle_since = loop.time()
+            if isinstance(connection, Http1Connection):
+                self._idle.append(connection)
+            elif connection is not self._shared:
+                if self._shared is not None:
+                    self._retire(self._shared)
+                self._shared = connection
+        else:
+            self._retire(connection)
+        if self._queue and not self._is_dispatching:
+            self._is_dispatching = True
+            loop.call_soon(self._dispatch, loop)
+
+    def _retire(self, connection: Connection) -> None:
+        """Give a connection no more. It ends when its answers have come."""
+        connection.keep_alive = False
+        if connection is self._shared:
+            self._shared = None
+        if not connection.load or not connection.is_open:
+            self._open.pop(connection, None)
+            connection.close()
+
+    def _look_at_identity(self) -> None:
+        """Notice that the identity has changed: what was opened with the old one is not used again."""
+        context = self._way.context()
+        if context is not self._context:
+            self._context = context
+            for connection in (*self._idle, *((self._shared,) if self._shared is not None else ())):
+                self._retire(connection)
+            self._idle.clear()
+
+    def _is_good(self, shared: Http2Connection, now: float) -> bool:
+        if shared.is_usable and (shared.load or now - shared.idle_since < IDLE_S):
+            return True
+        self._retire(shared)
+        return False
+
+    def _take_idle(self, now: float) -> Http1Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable and now - connection.idle_since < IDLE_S:
+                return connection
+            self._retire(connection)
+        return None
+
+    def _open_one(self, loop: asyncio.AbstractEventLoop) -> None:
+        opening = self._way.connect(self._context, self._speaking)
+        task = loop.create_task(opening, name=f"connect to {self._way.where}")
+        self._opening[task] = None
+        task.add_done_callback(self._connected)
+
+    def _connected(self, task: asyncio.Task[Connection]) -> None:
+        """Use a new connection for what waits. If there is none at all, what waits is told why."""
+        self._opening.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._open[task.result()] = None
+            self._freed(task.result())
+        elif not self._open:
+            self._fail_all(error)
+
+    def _speaking(self, protocol: str | None) -> Connection:
+        self._may_share = protocol == "h2"
+        return Http2Connection(self._freed) if self._may_share else Http1Connection(self._freed)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A token bucket: how many requests per second a client allows itself.
+
+
+class RateLimiter:
+    """Lets ``burst`` requests through at once and ``qps`` per second after that; a qps below zero lifts the limit.
+
+    Callers are served in the order in which they come: each takes its token at once, on credit, and sleeps until the
+    bucket would have had it.
+    """
+
+    def __init__(self, qps: float = 50.0, burst: int = 100, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._qps = qps
+        self._burst = float(max(burst, 1))
+        self._tokens = self._burst
+        self._filled_at = self._clock.monotonic()
+
+    @property
+    def interval_s(self) -> float:
+        """The time between two requests once the burst is used up."""
+        return 0.0 if self._qps <= 0 else 1.0 / self._qps
+
+    def reserve(self) -> float:
+        """Take a token and say how many seconds from now it may be used."""
+        if self._qps <= 0:
+            return 0.0
+        self._fill()
+        left = self._tokens = self._tokens - 1.0
+        return 0.0 if left >= 0 else -left / self._qps
+
+    def wait_s(self) -> float:
+        """Say how many seconds from now a token will be there, without taking it."""
+        if self._qps <= 0:
+            return 0.0
+        self._fill()
+        return 0.0 if self._tokens >= 1 else (1 - self._tokens) / self._qps
+
+    def _fill(self) -> None:
+        now = self._clock.monotonic()
+        tokens = self._tokens + (now - self._filled_at) * self._qps
+        self._tokens = tokens if tokens < self._burst else self._burst
+        self._filled_at = now
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Backoff: how long a client waits before it tries again.
+
+
+class Backoff:
+    """Gives pauses that double each time, plus a random part of up to the same length.
+
+    After ``reset_s`` without a pause the first pause is used again.
+    """
+
+    def __init__(
+        self, first_s: float = 0.8, limit_s: float = 30.0, reset_s: float = 120.0, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self._first_s, self._limit_s, self._reset_s = first_s, limit_s, reset_s
+        self._clock, self._rng = clock, rng
+        self._next_s = first_s
+        self._asked_at = clock.monotonic()
+
+    def next(self) -> float:
+        now = self._clock.monotonic()
+        if now - self._asked_at > self._reset_s:
+            self._next_s = self._first_s
+        self._asked_at = now
+        pause_s, self._next_s = self._next_s, min(self._limit_s, self._next_s * 2)
+        return pause_s * (1 + self._rng.random())
+
+    def soon(self) -> float:
+        """Return a first pause, and do not double the next one: for tries that put no load on the server."""
+        return self._first_s * (1 + self._rng.random())
+
+    def reset(self) -> None:
+        self._next_s = self._first_s

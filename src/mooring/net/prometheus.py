@@ -1,0 +1,312 @@
+"""Counters, gauges and histograms that cost little to update, and Prometheus' text form of them.
+
+A bound child is an object with a number in it: updating it is one attribute access, observing a histogram one
+bisection, or less if it is only noted. Either one thread makes all updates, or the threads share a lock of their own.
+Rendering writes what Go's client library would write: label names sorted, ``le`` last, numbers in Go's shortest form,
+families without children left out.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+_FOLDING = threading.Lock()
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+
+
+class CounterChild:
+    """A number that grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, by: float = 1.0) -> None:
+        self.value += by
+
+
+class GaugeChild:
+    """A number that goes up and down."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+    def inc(self, by: float = 1.0) -> None:
+        self.value += by
+
+    def dec(self, by: float = 1.0) -> None:
+        self.value -= by
+
+
+class HistogramChild:
+    """How many observations fell into each bucket, and their sum.
+
+    ``later`` only notes an observation, which costs a tenth; whoever uses it calls ``fold`` now and then.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_noted", "_sum", "later")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+        self._noted = array("d")
+        self.later: Callable[[float], None] = self._noted.append
+
+    @property
+    def counts(self) -> list[int]:
+        self.fold()
+        return self._counts
+
+    @property
+    def sum(self) -> float:
+        self.fold()
+        return self._sum
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def fold(self) -> None:
+        """Count what was noted. Any thread may ask, while another one notes more."""
+        if self._noted:
+            with _FOLDING:
+                noted = self._noted[:]
+                del self._noted[: len(noted)]
+                self._sum = sum(noted, self._sum)
+                values, start = sorted(noted), 0
+                for bucket, bound in enumerate(self._bounds):
+                    if start == len(values):  # durations are mostly short
+                        break
+                    end = bisect_right(values, bound, start)
+                    self._counts[bucket] += end - start
+                    start = end
+                self._counts[-1] += len(values) - start
+
+
+Child = TypeVar("Child", CounterChild, GaugeChild, HistogramChild)
+
+
+class Family(Generic[Child]):
+    """All children of one metric; ``labels`` gives the child for label values, in the order of ``label_names``."""
+
+    kind = "untyped"
+
+    def __init__(self, name: str, help_text: str, label_names: Sequence[str] = ()) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.label_names = tuple(label_names)
+        self._children: dict[tuple[str, ...], Child] = {}
+        self._order = sorted(range(len(self.label_names)), key=lambda index: self.label_names[index])
+        if not self.label_names:
+            self._children[()] = self._make()
+
+    def _make(self) -> Child:
+        raise NotImplementedError
+
+    def labels(self, *values: str) -> Child:
+        """Return the child to keep and update; the same values give the same child."""
+        child = self._children.get(values)
+        if child is None:
+            if len(values) != len(self.label_names):
+                raise ValueError(f"{self.name} has labels {self.label_names}, found {values}")
+            child = self._children[values] = self._make()
+        return child
+
+    def remove(self, *values: str) -> None:
+        self._children.pop(values, None)
+
+    def clear(self) -> None:
+        """Forget everything, as a reset does; children that were bound before no longer show."""
+        self._children.clear()
+        if not self.label_names:
+            self._children[()] = self._make()
+
+    def render(self, out: list[str]) -> None:
+        children = [(self._pairs(values), child) for values, child in list(self._children.items())]
+        if not children:
+            return
+        out.append(f"# HELP {self.name} {_escape_help(self.help_text)}\n# TYPE {self.name} {self.kind}\n")
+        for pairs, child in sorted(children, key=lambda entry: entry[0]):
+            self._render_child(out, pairs, child)
+
+    def _pairs(self, values: tuple[str, ...]) -> str:
+        return ",".join([f'{self.label_names[index]}="{escape_label(values[index])}"' for index in self._order])
+
+    def _render_child(self, out: list[str], pairs: str, child: Child) -> None:
+        raise NotImplementedError
+
+
+class Counter(Family[CounterChild]):
+    """A family of counters; without labels it is one itself."""
+
+    kind = "counter"
+
+    def _make(self) -> CounterChild:
+        return CounterChild()
+
+    def inc(self, by: float = 1.0) -> None:
+        self._children[()].inc(by)
+
+    def _render_child(self, out: list[str], pairs: str, child: CounterChild) -> None:
+        out.append(f"{self.name}{f'{{{pairs}}}' if pairs else ''} {go_float(child.value)}\n")
+
+
+class Gauge(Family[GaugeChild]):
+    """A family of gauges; without labels it is one itself."""
+
+    kind = "gauge"
+
+    def _make(self) -> GaugeChild:
+        return GaugeChild()
+
+    def set(self, value: float) -> None:
+        self._children[()].set(value)
+
+    def _render_child(self, out: list[str], pairs: str, child: GaugeChild) -> None:
+        out.append(f"{self.name}{f'{{{pairs}}}' if pairs else ''} {go_float(child.value)}\n")
+
+
+class Histogram(Family[HistogramChild]):
+    """A family of histograms; without labels it is one itself."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, help_text: str, label_names: Sequence[str] = (), *, buckets: Sequence[float]) -> None:
+        self._bounds = tuple(buckets)
+        self._marks = [go_float(bound) for bound in buckets] + ["+Inf"]
+        super().__init__(name, help_text, label_names)
+
+    def _make(self) -> HistogramChild:
+        return HistogramChild(self._bounds)
+
+    def observe(self, value: float) -> None:
+        self._children[()].observe(value)
+
+    def fold(self) -> None:
+        for child in list(self._children.values()):
+            child.fold()
+
+    def _render_child(self, out: list[str], pairs: str, child: HistogramChild) -> None:
+        name, prefix, total = self.name, f"{pairs}," if pairs else "", 0
+        for mark, count in zip(self._marks, child.counts, strict=True):
+            total += count
+            out.append(f'{name}_bucket{{{prefix}le="{mark}"}} {go_float(total)}\n')
+        braces = f"{{{pairs}}}" if pairs else ""
+        out.append(f"{name}_sum{braces} {go_float(child.sum)}\n{name}_count{braces} {go_float(total)}\n")
+
+
+class MetricsRegistry:
+    """All families of a process, rendered in the order of their names."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Counter | Gauge | Histogram] = {}
+        self._disabled: set[str] = set()
+
+    def counter(self, name: str, help_text: str, label_names: Sequence[str] = ()) -> Counter:
+        return self.add(Counter(name, help_text, label_names))
+
+    def gauge(self, name: str, help_text: str, label_names: Sequence[str] = ()) -> Gauge:
+        return self.add(Gauge(name, help_text, label_names))
+
+    def histogram(
+        self, name: str, help_text: str, label_names: Sequence[str] = (), *, buckets: Sequence[float]
+    ) -> Histogram:
+        return self.add(Histogram(name, help_text, label_names, buckets=buckets))
+
+    def add(self, family: AnyFamily) -> AnyFamily:
+        """Show a family; its name must be new."""
+        if family.name in self._families:
+            raise ValueError(f"metric {family.name} is registered twice")
+        self._families[family.name] = family
+        return family
+
+    def describe(self, name: str, help_text: str) -> None:
+        """Give a family another help text."""
+        self._families[name].help_text = help_text
+
+    def disable(self, names: Iterable[str]) -> list[str]:
+        """Leave metrics out of what is shown; returns the names that are not known."""
+        names = list(names)
+        self._disabled.update(names)
+        return [name for name in names if name not in self._families]
+
+    def names(self) -> list[str]:
+        return sorted(self._families)
+
+    def fold(self) -> None:
+        """Count what histograms have noted, so that they need not remember it."""
+        for family in self._families.values():
+            if isinstance(family, Histogram):
+                family.fold()
+
+    def render(self) -> str:
+        out: list[str] = []
+        for name in sorted(self._families):
+            if name not in self._disabled:
+                self._families[name].render(out)
+        return "".join(out)
+
+    def reset(self, names: Iterable[str] | None = None) -> None:
+        """Forget the values of all families, or of those named."""
+        for name in list(self._families) if names is None else names:
+            self._families[name].clear()
+
+
+AnyFamily = TypeVar("AnyFamily", Counter, Gauge, Histogram)
+
+
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Bounds that grow by a factor; multiplied step by step as Go does, so that the last digits agree."""
+    bounds = []
+    for _ in range(count):
+        bounds.append(start)
+        start *= factor
+    return tuple(bounds)
+
+
+def go_float(value: float) -> str:
+    """Write a number in Go's shortest form: an exponent below -4 and from 6 on."""
+    if value == 0:
+        return "0"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    point = len(digits) + exponent
+    text = "".join(map(str, digits))
+    minus = "-" if sign else ""
+    power = point - 1
+    if power < -4 or power >= 6:
+        fraction = f".{text[1:]}" if len(text) > 1 else ""
+        return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    if point >= len(text):
+        return f"{minus}{text}{'0' * (point - len(text))}"
+    return f"{minus}{text[:point]}.{text[point:]}"
+
+
+def escape_label(value: str) -> str:
+    """Escape a label's value."""
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _escape_help(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n")

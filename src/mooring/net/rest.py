@@ -1,0 +1,537 @@
+"""Requests to an API server: reads, writes and streams, with the retries of client-go.
+
+- Reads and streams have connections of their own, and writes share those of the pool. If a proxy stands in between
+  behind which no TLS is spoken, everything goes through aiohttp.
+- 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
+- A 401 makes the credentials forget what they have and try once more.
+- ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import re
+import socket
+import ssl
+import sys
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.errors import InputError
+from mooring.api.version import __version__
+from mooring.net.connect import Proxy, TlsSettings, Way
+from mooring.net.errors import (
+    ConnectionFailed,
+    Fenced,
+    RequestTimeout,
+    ServerError,
+    Unreachable,
+    error_of_answer,
+    parse_retry_after,
+    why_not,
+)
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.pool import ConnectionPool, RateLimiter
+from mooring.net.read_connection import ReadConnections, Reading, keep_alive
+from mooring.net.wire import HeaderFields, HttpAnswer
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+MAX_RETRIES = 10
+DEFAULT_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 30.0
+PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
+"""Events wait behind each other on a few connections: several in one write, and their answers in one read."""
+
+MOST_TURNS = 100
+"""Turns of the loop that a connection gets to end after its socket was shut down; it needs about three."""
+
+_READS = frozenset(("GET", "HEAD"))
+
+
+class RequestObserver(Protocol):
+    """Hears of requests, for metrics."""
+
+    def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
+        """A request has ended; ``sent`` and ``received`` are the sizes of its body and of the answer's."""
+
+    def held_back(self, host: str, method: str, seconds: float) -> None:
+        """The client's own rate limit holds a request back so long, often not at all."""
+
+
+def user_agent(component: str = "mooring", suffix: str = "") -> str:
+    """Say who is calling, as client-go does: name/version (os/arch)/suffix."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    agent = f"{component}/v{__version__} ({sys.platform}/{machine})"
+    return f"{agent}/{suffix}" if suffix else agent
+
+
+def with_query(path: str, query: Mapping[str, str] | None) -> str:
+    """Append a query as client-go encodes it: sorted by name."""
+    if not query:
+        return path
+    return f"{path}?{urlencode(sorted(query.items()))}"
+
+
+class Transport:
+    """The connections to one server; several clients may share them, each with its own limits and name."""
+
+    def __init__(self, config: ClientConfig, *, max_connections: int = 32) -> None:
+        self.config = config
+        parts = urlsplit(config.server)
+        self.host = parts.netloc
+        self.prefix = parts.path.rstrip("/")
+        self._server = f"{parts.scheme}://{parts.netloc}"
+        self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
+        self.pool: ConnectionPool | None = None
+        self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
+        self.reads: ReadConnections | None = None
+        proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
+        self.where = self._server if proxy is None else f"{self._server} through the proxy {proxy}"
+        if config.proxy_url is None or proxy is not None:
+
+            def way(settings: TlsSettings, arrives_within_s: float | None = None) -> Way:
+                return Way(
+                    parts.hostname or "",
+                    parts.port or (443 if config.is_tls else 80),
+                    tls=partial(self.tls_context, settings) if config.is_tls else None,
+                    server_name=config.tls.server_name,
+                    proxy=proxy,
+                    proxy_tls=partial(self.tls_context, config.tls),
+                    connect_timeout_s=CONNECT_TIMEOUT_S,
+                    arrives_within_s=arrives_within_s,
+                )
+
+            to_write = way(config.tls.for_protocols("h2", "http/1.1"), config.arrives_within_s)
+            self.pool = ConnectionPool(to_write, max_connections=max_connections)
+            self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
+            self.reads = ReadConnections(way(config.tls))
+
+    def tls_context(self, settings: TlsSettings) -> ssl.SSLContext:
+        """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
+        try:
+            return settings.context(self.config.credentials.certificate)
+        except InputError as error:
+            raise ConnectionFailed(str(error), was_sent=False) from error
+
+    def session(self) -> aiohttp.ClientSession:
+        import aiohttp  # where it is needed: hardly anybody does
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, socket_factory=self._socket),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+                skip_auto_headers=("Accept-Encoding", "Accept", "User-Agent"),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 18,
+                auto_decompress=True,
+            )
+        return self._session
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> AsyncIterator[Reading]:
+        """Send a request and give the answer before its body has come."""
+        if self.reads is not None and method == "GET":
+            async with self.reads.get(target, HeaderFields(self.host, headers)) as reading:
+                yield reading
+        else:
+            async with self._open_with_aiohttp(method, target, headers, body) as reading:
+                yield reading
+
+    @contextlib.asynccontextmanager
+    async def _open_with_aiohttp(
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> AsyncIterator[Reading]:
+        import aiohttp
+        import yarl
+
+        config = self.config
+        # aiohttp takes the host from the URL for SNI and verification unless it is told otherwise.
+        server_name = config.tls.server_name or None
+        try:
+            async with self.session().request(
+                method,
+                yarl.URL(self._server + target, encoded=True),
+                headers=headers,
+                data=body,
+                ssl=self.tls_context(config.tls) if config.is_tls else True,
+                server_hostname=server_name if config.is_tls else None,
+                proxy=config.proxy_url,
+                allow_redirects=False,
+            ) as response:
+                if response.connection is not None and response.connection.transport is not None:
+                    keep_alive(response.connection.transport)
+                try:
+                    yield _AiohttpReading(response)
+                finally:
+                    _drop_unread(response)
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            text = f"{self._server}: the server's certificate is not trusted: {why}"
+            raise ConnectionFailed(text, was_sent=False) from None
+        except aiohttp.ClientConnectorError as error:
+            text = f"cannot connect to {self._server}: {why_not(error.os_error)}"
+            if isinstance(error, aiohttp.ClientSSLError):
+                raise ConnectionFailed(text, was_sent=False) from None
+            raise Unreachable(text) from None
+        except aiohttp.ClientHttpProxyError as error:
+            text = f"cannot connect to {self._server}: the proxy answered {error.status} {error.message}"
+            raise ConnectionFailed(text, was_sent=False) from None
+        except aiohttp.ConnectionTimeoutError:
+            raise RequestTimeout(f"cannot connect to {self._server}: no answer in time", was_sent=False) from None
+        except aiohttp.ServerTimeoutError:
+            raise RequestTimeout(f"{method} {self._server}: no answer in time", was_sent=True) from None
+        except (aiohttp.ClientError, ConnectionError, ssl.SSLError) as error:
+            why = str(error) or type(error).__name__
+            raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}", was_sent=True) from None
+
+    async def close(self) -> None:
+        for connections in (self.pool, self.paperwork, self.reads):
+            if connections is not None:
+                await connections.close()
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+            await asyncio.sleep(0)  # sockets are closed in the loop's next turn
+            await self._close_forgotten()
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    async def _close_forgotten(self) -> None:
+        """End connections that aiohttp does not know: given up in their handshake, they wait for a farewell."""
+        for forgotten in [each for each in self._sockets if each.fileno() >= 0]:
+            with contextlib.suppress(OSError):
+                forgotten.shutdown(socket.SHUT_RDWR)
+            for _ in range(MOST_TURNS):
+                if forgotten.fileno() < 0:
+                    break
+                await asyncio.sleep(0)
+
+
+class _AiohttpReading:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self.readany = response.content.readany
+
+
+def _drop_unread(response: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an answer that was not read to its end.
+
+    Nothing else can use it, and closing it in good order would wait for a server that may have stopped answering.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+
+
+class RestClient:
+    """Requests to one API server under one name and one rate limit.
+
+    ``request`` returns the answer of a success and raises a subclass of ``ApiError`` otherwise.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        agent: str = "",
+        qps: float = 50.0,
+        burst: int = 100,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_connections: int = 32,
+        observer: RequestObserver | None = None,
+        transport: Transport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """``is_fenced`` is asked right before each write: whether this process has lost the right to write.
+
+        Nobody waits for ``is_paperwork``: its writes have connections of their own, and delay each other.
+        """
+        self.config = config
+        self.transport = transport or Transport(config, max_connections=max_connections)
+        self.agent = agent or user_agent()
+        self.clock = clock or SystemClock()
+        self.limiter = RateLimiter(qps, burst, clock=self.clock)
+        self.timeout_s = timeout_s
+        self._qps, self._burst = qps, burst
+        self._observer = observer
+        self._sleep = sleep
+        self._is_fenced = is_fenced
+        self._is_paperwork = is_paperwork
+        self._known_fields: dict[str, HeaderFields] = {}  # by content type
+        self._fields_authorization: str | None = None
+
+    def sibling(
+        self,
+        *,
+        agent: str = "",
+        qps: float | None = None,
+        burst: int | None = None,
+        is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
+    ) -> RestClient:
+        """Make a client that shares the connections but has its own rate limit, name and fence."""
+        return RestClient(
+            self.config,
+            agent=agent or self.agent,
+            qps=self._qps if qps is None else qps,
+            burst=self._burst if burst is None else burst,
+            timeout_s=self.timeout_s,
+            observer=self._observer,
+            transport=self.transport,
+            is_fenced=is_fenced,
+            is_paperwork=is_paperwork,
+            clock=self.clock,
+        )
+
+    async def close(self) -> None:
+        """Close the connections, also those of siblings."""
+        await self.transport.close()
+
+    async def __aenter__(self) -> RestClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Verbs
+
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None, limited: bool = True
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        return self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited)
+
+    def create(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        return self.request("POST", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+
+    def update(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        return self.request("PUT", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+
+    def patch(
+        self,
+        path: str,
+        body: bytes,
+        query: Mapping[str, str] | None = None,
+        *,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+        timeout_s: float | None = None,
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        return self.request("PATCH", with_query(path, query), body, content_type=content_type, timeout_s=timeout_s)
+
+    def delete(
+        self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        kind = JSON if body else ""
+        return self.request("DELETE", with_query(path, query), body, content_type=kind, timeout_s=timeout_s)
+
+    # The request itself
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = "",
+        timeout_s: float | None = None,
+        limited: bool = True,
+    ) -> HttpAnswer:
+        """Send a request, with retries as client-go has them; ``path`` is escaped and carries the query."""
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        may_refresh = True
+        for attempt in range(MAX_RETRIES + 1):
+            if limited or attempt:
+                delay_s = self.limiter.reserve()
+                if self._observer is not None:
+                    self._observer.held_back(self.transport.host, method, delay_s)
+                if delay_s > 0:
+                    await self._sleep(delay_s)
+            if not self.config.credentials.is_fresh():
+                await self._refresh_credentials()
+            started = self.clock.monotonic()
+            try:
+                answer = await self._once(method, path, body, content_type, timeout_s)
+            except BaseException as error:
+                if self._observer is not None:
+                    took_s = self.clock.monotonic() - started
+                    self._observer.requested(self.transport.host, method, "<error>", took_s, len(body), 0)
+                # A read that was cut off is asked again. A server that does not listen is left to the caller's backoff.
+                if attempt >= MAX_RETRIES or not _was_cut_off(method, error):
+                    raise
+                await self._sleep(min(1.0, 0.05 * 2**attempt))
+                continue
+            status = answer.status
+            if self._observer is not None:
+                took_s = self.clock.monotonic() - started
+                self._observer.requested(self.transport.host, method, str(status), took_s, len(body), len(answer.body))
+            if 200 <= status < 300:
+                return answer
+            if status == 401 and may_refresh and self.config.credentials.invalidate():
+                may_refresh = False
+                continue
+            if attempt < MAX_RETRIES and (status == 429 or status >= 500):
+                wait_s = parse_retry_after(answer.headers.get("retry-after"))
+                if wait_s is not None:
+                    await self._sleep(wait_s)
+                    continue
+            raise error_of_answer(status, answer.body, answer.headers, method=method, path=path)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+    ) -> Coroutine[Any, Any, HttpAnswer]:
+        """Writes go through the pool, reads beside it."""
+        pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
+        if pool is not None and method not in _READS:
+            target = (self.transport.prefix + path).encode()
+            return pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
+        if method not in _READS and self._is_fenced():
+            raise Fenced
+        return self._read(method, path, body, content_type, timeout_s)
+
+    async def _refresh_credentials(self) -> None:
+        try:
+            await self.config.credentials.refresh()
+        except InputError as error:
+            # A plugin that fails now may work later: for a watch or a writer this is like a server that is away.
+            raise ConnectionFailed(str(error), was_sent=False) from error
+
+    def _fields(self, content_type: str) -> HeaderFields:
+        authorization = self.config.credentials.authorization
+        if authorization != self._fields_authorization:
+            self._known_fields.clear()
+            self._fields_authorization = authorization
+        known = self._known_fields.get(content_type)
+        if known is None:
+            known = self._known_fields[content_type] = HeaderFields(self.transport.host, self._headers(content_type))
+        return known
+
+    def _headers(self, content_type: str) -> list[tuple[str, str]]:
+        headers = [("User-Agent", self.agent), ("Accept", JSON)]
+        authorization = self.config.credentials.authorization
+        if authorization:
+            headers.append(("Authorization", authorization))
+        if content_type:
+            headers.append(("Content-Type", content_type))
+        headers.extend(self.config.extra_headers)
+        return headers
+
+    async def _read(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> HttpAnswer:
+        try:
+            async with asyncio.timeout(timeout_s):
+                target = self.transport.prefix + path
+                async with self.transport.open(method, target, self._headers(content_type), body or None) as got:
+                    return HttpAnswer(got.status, got.headers, await _whole(got))
+        except TimeoutError:
+            # Whether it had been sent by then is not known here, so it may have been.
+            text = f"{method} {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
+            raise RequestTimeout(text, was_sent=True) from None
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+        start_timeout_s: float | None = None,
+    ) -> AsyncIterator[Reading]:
+        """Open a GET whose body is read as it comes; not rate limited, as client-go does not limit watches.
+
+        ``timeout_s`` bounds the whole stream, ``start_timeout_s`` the time until the headers have come.
+        """
+        target = with_query(path, query)
+        start_timeout_s = self.timeout_s if start_timeout_s is None else start_timeout_s
+        for may_refresh in (True, False):
+            if not self.config.credentials.is_fresh():
+                await self._refresh_credentials()
+            try:
+                async with asyncio.timeout(start_timeout_s) as timer:
+                    async with self.transport.open(
+                        "GET", self.transport.prefix + target, self._headers(""), None
+                    ) as got:
+                        if got.status == 401 and may_refresh and self.config.credentials.invalidate():
+                            continue
+                        if not 200 <= got.status < 300:
+                            body = await _whole(got, 1 << 16)
+                            raise error_of_answer(got.status, body, got.headers, method="GET", path=target)
+                        timer.reschedule(asyncio.get_running_loop().time() + timeout_s)
+                        yield got
+                        return
+            except TimeoutError:
+                raise RequestTimeout(f"GET {path}: the stream was silent for too long", was_sent=True) from None
+
+
+def _was_cut_off(method: str, error: BaseException) -> bool:
+    """Whether a read failed on its way back, so that it may be asked again."""
+    if not isinstance(error, ConnectionFailed) or isinstance(error, RequestTimeout):
+        return False
+    return error.was_sent and method in _READS
+
+
+async def _whole(reading: Reading, most: int = sys.maxsize) -> bytes:
+    """The body, or its beginning."""
+    parts: list[bytes] = []
+    size = 0
+    while size < most and (part := await reading.readany()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which Kubernetes an API server is: what it answers to ``GET /version``.
+
+_LEADING_DIGITS = re.compile(r"\d+")
+
+
+class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """The version as the server says it. A provider may add to it: minor ``34+``, gitVersion ``v1.34.1-gke.200``."""
+
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """Major and minor as numbers, to compare; (0, 0) if the server does not say."""
+        major, minor = _LEADING_DIGITS.match(self.major), _LEADING_DIGITS.match(self.minor)
+        return (int(major[0]), int(minor[0])) if major and minor else (0, 0)
+
+
+async def server_version(client: RestClient, *, timeout_s: float | None = None) -> ServerVersion:
+    """Ask the server for its version."""
+    answer = await client.get("/version", timeout_s=timeout_s)
+    try:
+        return msgspec.json.decode(answer.body, type=ServerVersion)
+    except msgspec.DecodeError as error:
+        raise ServerError(f"the answer to GET /version is no version: {error}") from None

@@ -1,0 +1,510 @@
+"""The reflector: everything of one kind, kept up to date through one long request after another.
+
+```
+            ┌────────── 410, or an answer that makes no sense: all anew ◀─────────────────────┐
+            ▼                                                                                 │
+ streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
+            │ refused (400, 422, …), or failed (5xx)                             ▲
+            └──▶ list in pages ──────────────────────────────────────────────────┘
+```
+
+A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
+middle of an object: what is incomplete was never counted.
+
+Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it has told. It
+takes a watch from a version that is still to come, and says nothing until it is there. So before a stream is resumed
+the newest version is asked for, and if that is older than ours, everything is listed anew.
+
+| before the next try | client-go | here |
+|---|---|---|
+| after a failure | 0.8 s, doubled each time, to 30 s; up to as much again by chance | the same |
+| connection refused | the same | 0.8 to 1.6 s each time: a server that is being restarted is found soon |
+| 410 | the same | no pause, if the last 410 was more than 30 s ago |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.errors import ApiError
+from mooring.net.errors import (
+    BadRequest,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    VersionTooLarge,
+)
+from mooring.net.pool import Backoff
+from mooring.net.read_connection import Reading
+from mooring.net.rest import RestClient
+from mooring.net.watch_events import ApiObject, EventReader, Garbled, LineSplitter, ResourceKind, read_page
+
+log = logging.getLogger("mooring.net.watch")
+
+PAGE_SIZE = 500
+MIN_WATCH_S = 300
+"""A watch asks to be ended after 5 to 10 minutes, so that servers behind a load balancer share the load."""
+INITIAL_SILENCE_S = 30.0
+"""After this time without a byte of a streaming list, the client lists in pages: the server does not support it."""
+SILENCE_S = 75.0
+"""A watch of which nothing is heard for so long, or for twice as long, is resumed. API servers send a bookmark every
+minute. What hangs in between, such as a proxy, says nothing, and the kernel at its end still answers for it."""
+NOT_SERVED_RECHECK_S = 300.0
+RELIST_QUIET_S = 30.0
+"""A 410 that comes this long after the last one is followed by a new list at once."""
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+T = TypeVar("T", bound=ApiObject)
+T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
+
+
+class WatchSink(Protocol[T_contra]):
+    """The receiver of objects and events; the informer is one. Both calls may let other tasks run."""
+
+    async def replace(self, objects: Sequence[T_contra], resource_version: str) -> None:
+        """Take ``objects`` as all there is at ``resource_version``."""
+        ...
+
+    async def apply(self, events: Sequence[tuple[str, T_contra]]) -> None:
+        """Take ADDED, MODIFIED and DELETED events, in order."""
+        ...
+
+
+class _StreamingRefused(Exception):
+    """The server does not support streaming lists."""
+
+
+class _StreamingFailed(_StreamingRefused):
+    """The server did not get a streaming list done, now or, with an etcd before 3.4.25, ever."""
+
+
+class _Restored(Exception):
+    """The server has gone back to an older state."""
+
+
+class Reflector(Generic[T]):
+    """Feeds a sink with one kind's objects until cancelled. Every failure is logged and followed by another try."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        kind: ResourceKind[T],
+        sink: WatchSink[T],
+        *,
+        streaming: bool = True,
+        page_size: int = PAGE_SIZE,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_restored: Callable[[], None] = lambda: None,
+        on_current: Callable[[], None] = lambda: None,
+        complains_at: int = logging.WARNING,
+    ) -> None:
+        """``on_restored`` hears that the server has gone back to an older state, before the sink does.
+
+        ``on_current`` hears each time when it is known that what the sink has is not ahead of the server.
+        ``complains_at`` is the level at which failures are logged: lower where somebody else tells of ``trouble``.
+        """
+        self.kind = kind
+        self._versions = kind.at_each_version()
+        self._version = 0  # which of them is asked for
+        self.last_version = ""
+        self._ahead_version = ""  # of a list that was taken in beside the watch; the watch may be behind it
+        self.is_served = True
+        self.trouble = ""  # why nothing is heard just now; empty while a watch is open
+        self.is_refused = False  # whether that is because this user may not
+        self._complains_at = complains_at
+        self._client = client
+        self._sink = sink
+        self._events = EventReader(kind)
+        self._streaming = streaming
+        self._page_size = page_size
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._sleep = sleep
+        self._backoff = Backoff(clock=self._clock, rng=self._rng)
+        self._is_version_lost = False
+        self.is_current = True  # whether what the sink has is of a state that the server has, as far as is known
+        self._on_restored, self._on_current = on_restored, on_current
+        self._gone_at = float("-inf")
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        while True:
+            try:
+                pause_s = await self._round()
+            except Exception:
+                # A mistake of ours must not end the watch for good.
+                log.exception("%s: an unexpected error; listing anew", self.kind.name)
+                pause_s = self._backoff.next()
+            if pause_s > 0:
+                await self._sleep(pause_s)
+
+    async def _round(self) -> float:
+        """Synchronise and watch until something goes wrong; return how long to wait before the next round."""
+        try:
+            await self._synchronise()
+            await self._watch()
+        except Gone as error:
+            log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
+            return self._after_gone()
+        except _Restored as error:
+            self._complain(f"listing anew: {error}")
+            return 0.0
+        except NotFound:
+            return await self._not_served()
+        except Unreachable as error:
+            self._complain(f"cannot list or watch: {error}")
+            return self._backoff.soon()
+        except (ApiError, Garbled) as error:
+            self._complain(f"cannot list or watch: {error}")
+            self.is_refused = isinstance(error, Forbidden)
+        return self._backoff.next()
+
+    def _after_gone(self) -> float:
+        """Return the pause after a 410: none after the first one, for then the server has usually been restarted."""
+        now = self._clock.monotonic()
+        is_first = now - self._gone_at > RELIST_QUIET_S
+        self._gone_at = now
+        if not is_first:
+            return self._backoff.next()
+        self._backoff.reset()
+        return 0.0
+
+    def _complain(self, text: str, level: int | None = None) -> None:
+        """Log a failure; the same failure again goes to the debug log only."""
+        level = logging.DEBUG if text == self._complaint else level or self._complains_at
+        log.log(level, "%s: %s", self.kind.name, text)
+        self._complaint = self.trouble = text
+        self.is_refused = False
+
+    async def _not_served(self) -> float:
+        """Go on to the next version of the kind; after the last one, do without."""
+        self.trouble, self.is_refused = "", False
+        self._version = (self._version + 1) % len(self._versions)
+        self.kind = self._versions[self._version]
+        if self._version:
+            return 0.0
+        if self.is_served:
+            self.is_served = False
+            log.debug("%s: not served by this API server, skipped", self.kind.name)
+            await self._replace((), "")
+        return NOT_SERVED_RECHECK_S
+
+    # All objects
+
+    async def _synchronise(self) -> None:
+        if self._streaming:
+            try:
+                await self._stream_list()
+                return
+            except _StreamingRefused as refusal:
+                log.info("%s: no streaming lists here, listing in pages: %s", self.kind.name, refusal)
+                self._streaming = isinstance(refusal, _StreamingFailed)
+        await self._list()
+
+    async def _stream_list(self) -> None:
+        query = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
+        if self._newest_version and not self._is_version_lost:
+            query["resourceVersion"] = self._newest_version
+        initial: dict[tuple[str, str], T] | None = {}
+        try:
+            async with contextlib.aclosing(self._stream(query, lambda: initial is not None)) as stream:
+                async for lines in stream:
+                    if initial is not None:
+                        ended = self._read_initial(lines, initial)
+                        if not ended:
+                            await asyncio.sleep(0)
+                            continue
+                        self._synchronised()
+                        await self._replace(list(initial.values()), self.last_version)
+                        initial = None
+                        lines = lines[ended:]
+                    await self._take(lines)
+        except (BadRequest, Invalid, MethodNotAllowed, NotAcceptable) as error:
+            raise _StreamingRefused(str(error)) from None
+        except (Gone, ServerError) as error:
+            if initial is not None:
+                self._version_refused(error)
+                if not isinstance(error, Gone | VersionTooLarge):
+                    raise _StreamingFailed(str(error)) from None
+            raise
+        except (ConnectionFailed, Garbled):
+            if initial is not None:
+                raise
+            # The list is complete; the watch goes on from where the stream broke.
+        else:
+            if initial is not None:
+                raise ConnectionFailed("the stream ended before all objects had come", was_sent=True)
+
+    def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
+        """Collect initial events. Return how many lines were read up to the end mark, or 0 if it has not come yet."""
+        for number, line in enumerate(lines, 1):
+            type_, item, mark = self._events.read(line)
+            if mark is not None:
+                if (mark.annotations or {}).get(INITIAL_EVENTS_END) != "true":
+                    raise _StreamingRefused("a bookmark came before the end of the initial events")
+                self._listed_at(mark.resource_version)
+                return number
+            if item is None:
+                continue
+            meta = item.metadata
+            if type_ == "DELETED":
+                initial.pop((meta.namespace, meta.name), None)
+            else:
+                initial[meta.namespace, meta.name] = item
+        return 0
+
+    async def _list(self) -> None:
+        version = "" if self._is_version_lost else (self._newest_version or "0")
+        # A server takes a limit together with an exact version as "exactly this version", which may be gone.
+        limit = self._page_size if version in ("", "0") else 0
+        objects: list[T] = []
+        token = ""
+        while True:
+            query = self.kind.selectors()
+            if limit:
+                query["limit"] = str(limit)
+            if token:
+                query["continue"] = token
+            elif version:
+                query["resourceVersion"] = version
+            try:
+                answer = await self._client.get(self.kind.path, query)
+            except Gone as error:
+                if not token:
+                    self._version_refused(error)
+                    raise
+                # The pages were interrupted by a compaction: one big list instead.
+                objects, token, limit = [], "", 0
+                continue
+            except ServerError as error:
+                self._version_refused(error)
+                raise
+            token, listed_version = await self._read_page(answer.body, objects)
+            if not token:
+                break
+        self._listed_at(listed_version)
+        self._synchronised()
+        await self._replace(objects, listed_version)
+
+    def _listed_at(self, version: str) -> None:
+        if self._is_behind(version):
+            if not self._is_version_lost:  # another list came in meanwhile, which a cache had not heard of yet
+                self._is_version_lost = True  # so the next one is asked for without a version, and is the newest
+                raise _Restored(f"the list is of version {version}, and there was one of {self._newest_version}")
+            self._on_restored()
+        self.last_version = version
+        self._ahead_version = ""
+
+    @property
+    def _newest_version(self) -> str:
+        """The newest version that was told of. No list may be older: it would bring back what is over."""
+        return self._ahead_version if _is_older(self.last_version, self._ahead_version) else self.last_version
+
+    async def _replace(self, objects: Sequence[T], version: str) -> None:
+        await self._sink.replace(objects, version)
+        self.is_current = True
+        self._on_current()
+
+    def _is_behind(self, version: str) -> bool:
+        """Report whether a version that a consistent read has found is older than what we were told before."""
+        return _is_older(version, self._newest_version)
+
+    async def _look_for_restore(self) -> None:
+        """Make sure that the server has not gone back since the last stream broke."""
+        version = await self.version_now()
+        if self._is_behind(version):
+            self._is_version_lost = True
+            self._on_restored()
+            raise _Restored(f"the API server is at version {version}, and had told of {self._newest_version}")
+        self.is_current = True
+        self._on_current()
+
+    async def version_now(self) -> str:
+        """The newest version of this kind's list: a consistent read, which no cache may answer from the past."""
+        query = {**self.kind.selectors(), "limit": "1"}
+        answer = await self._client.get(self.kind.path, query, limited=False)  # nothing is decided before it is here
+        return read_page(answer.body).metadata.resource_version
+
+    async def list_now(self) -> tuple[list[T], str]:
+        """Everything that is there now, and the version of that: a consistent read."""
+        objects: list[T] = []
+        query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
+        while True:
+            try:
+                answer = await self._client.get(self.kind.path, query, limited=False)
+            except Gone:
+                if "continue" not in query:
+                    raise
+                objects, query, version = [], dict(self.kind.selectors()), ""  # one big list instead of pages
+                continue
+            token, listed_version = await self._read_page(answer.body, objects)
+            version = version or listed_version
+            if not token:
+                if _is_older(self._newest_version, version):
+                    self._ahead_version = version
+                return objects, version
+            query["continue"] = token
+
+    async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
+        page = read_page(body)
+        for number, raw in enumerate(page.items or (), 1):
+            decoded = self._events.decode("ADDED", raw)
+            if decoded is not None:
+                objects.append(decoded)
+            if number % 200 == 0:
+                await asyncio.sleep(0)
+        return page.metadata.continue_, page.metadata.resource_version
+
+    def _synchronised(self) -> None:
+        self._is_version_lost = False
+        self._complaint = ""
+        if not self.is_served:
+            self.is_served = True
+            log.info("%s: served by now", self.kind.name)
+
+    def _version_refused(self, error: ApiError) -> None:
+        """Remember that the server cannot serve the version we know: it is gone, or the server is behind."""
+        if isinstance(error, Gone | VersionTooLarge):
+            self._is_version_lost = True
+
+    # What changes after that
+
+    async def _watch(self) -> None:
+        """Watch from the last version on, resuming after every cut, until the server says that it is too old."""
+        while True:
+            started = self._clock.monotonic()
+            seen = False
+            failure: Exception | None = None
+            try:
+                if not self.is_current:
+                    await self._look_for_restore()
+                async with contextlib.aclosing(self._stream({"resourceVersion": self.last_version})) as stream:
+                    async for lines in stream:
+                        seen = True
+                        await self._take(lines)
+            except (ConnectionFailed, TooManyRequests, ServerError, Garbled) as error:
+                failure = error
+                if isinstance(error, Garbled):
+                    seen = False
+            if seen or self._clock.monotonic() - started > 1.0:
+                self._backoff.reset()
+                self._complaint = ""
+                log.debug("%s: watch ended, resuming from %s: %s", self.kind.name, self.last_version, failure or "")
+                continue
+            self._complain(f"watch ended at once, trying again: {failure or 'closed by the server'}", logging.INFO)
+            await self._sleep(self._backoff.soon() if isinstance(failure, Unreachable) else self._backoff.next())
+
+    async def _stream(
+        self, query: dict[str, str], is_initial: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[list[bytes], None]:
+        seconds = int(MIN_WATCH_S * (1 + self._rng.random()))
+        query = {
+            **self.kind.selectors(),
+            **query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeout": f"{seconds // 60}m{seconds % 60}s",
+            "timeoutSeconds": str(seconds),
+        }
+        splitter = LineSplitter()
+        try:
+            async with (
+                self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body,
+                _Silence() as silence,
+            ):
+                self.trouble, self.is_refused = "", False
+                while True:
+                    chunk = await (_read_soon(body) if is_initial() else body.readany())
+                    silence.is_broken = True
+                    if not chunk:
+                        return
+                    lines = splitter.feed(chunk)
+                    if lines:
+                        yield lines
+        finally:
+            self.is_current = False  # what happens from now on is not told
+
+    async def _take(self, lines: Sequence[bytes]) -> None:
+        """Decode events, give them to the sink, and only then count them as seen."""
+        events: list[tuple[str, T]] = []
+        version = ""
+        trouble: Exception | None = None
+        for line in lines:
+            try:
+                type_, item, mark = self._events.read(line)
+            except (Garbled, ApiError) as error:
+                trouble = error
+                break
+            if mark is not None:
+                version = mark.resource_version or version
+            elif item is not None:
+                events.append((type_, item))
+                version = item.metadata.resource_version or version
+        if events:
+            await self._sink.apply(events)
+        if version:
+            self.last_version = version
+        if trouble is not None:
+            raise trouble
+
+
+def _is_older(version: str, than: str) -> bool:
+    try:
+        return int(version) < int(than)
+    except ValueError:  # there is none yet, or they have no order that we know
+        return False
+
+
+async def _read_soon(body: Reading) -> bytes:
+    try:
+        async with asyncio.timeout(INITIAL_SILENCE_S):
+            return await body.readany()
+    except TimeoutError:
+        raise _StreamingRefused(f"nothing came for {INITIAL_SILENCE_S:.0f}s") from None
+
+
+class _Silence:
+    """Ends a block with ConnectionFailed unless ``is_broken`` is set now and then; setting it costs nothing."""
+
+    def __init__(self) -> None:
+        self.is_broken = True
+        self._timeout = asyncio.timeout(None)
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> _Silence:
+        await self._timeout.__aenter__()
+        self._look()
+        return self
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.is_broken:
+            self.is_broken = False
+            self._alarm = loop.call_later(SILENCE_S, self._look)
+        else:
+            self._timeout.reschedule(loop.time())
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        try:
+            await self._timeout.__aexit__(*error)
+        except TimeoutError:
+            raise ConnectionFailed(f"nothing was heard for {SILENCE_S:.0f}s", was_sent=True) from None

@@ -1,1 +1,0 @@
-"""Events, metrics, logs and the decision log: renderings of what was decided, never decisions."""

@@ -1,0 +1,209 @@
+"""The whole state, for a keyframe, in an order from which the same state can be built again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mooring.api.core import Pod
+from mooring.api.resource import DeviceClass
+from mooring.core.engine.decision import Decision
+from mooring.core.framework.extender import (
+    AnsweredNode,
+    ExtenderAnswer,
+    ExtenderError,
+    ExtenderFilterResult,
+    Prioritized,
+    VictimsOnNode,
+)
+from mooring.core.framework.handle import Nominations
+from mooring.core.framework.runtime import Profile
+from mooring.core.plugins.gpus.requests import GPU_ANNOTATIONS, NVIDIA
+from mooring.core.session import Built
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.node_info import NodeInfo
+from mooring.core.state.pod_info import PodInfo
+from mooring.live.observer import Observed
+from mooring.record.entries import Answered, Assumed, ExtenderVerbs, Nominated, Queued
+from mooring.record.writer import Item
+
+
+def state_of(scheduler: Observed) -> list[Item]:
+    """The state of a scheduler. Only references are taken: objects do not change once a scheduler has them."""
+    waiting = scheduler.waiting_pods
+    items = objects_of(scheduler.cluster, scheduler.pods, lambda uid: waiting.get(uid) is not None)
+    nominator = scheduler.queue.nominator
+    items += [
+        Nominated(node, tuple(info.uid for info in nominator.nominated_pods(node)))
+        for node in nominator.nominated_nodes()
+    ]
+    now, wall = scheduler.clock.monotonic(), scheduler.clock.now()
+    for info, place in scheduler.queue.places():
+        since, added = wall - (now - info.timestamp), wall - (now - info.added_timestamp)
+        plugins, uid = tuple(sorted(info.rejectors)), info.pod_info.pod.metadata.uid
+        items.append(Queued(info.key, uid, place, info.attempts, since, added, "", "", info.message, plugins))
+    return items
+
+
+def size_of_state(scheduler: Observed) -> int:
+    """How many items that would be, about."""
+    cluster, num_pods = scheduler.cluster, len(scheduler.pods)
+    num_waiting = num_pods - cluster.num_pods
+    return len(cluster.table.nodes) + len(cluster.objects) + num_pods + num_waiting
+
+
+def objects_of(cluster: ClusterState, pods: Mapping[str, Pod], is_waiting: Callable[[str], bool]) -> list[Item]:
+    """Nodes zone by zone, other objects, pods in the order in which they were counted, the rest of the pods."""
+    items: list[Item] = [*cluster.table.nodes_by_zone(), *cluster.objects]
+    rest = dict(pods)
+    for info in cluster.pods():
+        key = info.pod.key
+        if not cluster.is_assumed(info.uid):
+            items.append(rest.pop(key, info.pod))
+            continue
+        known = rest.get(key)
+        if known is not None and known.uid == info.uid:
+            items.append(rest.pop(key))
+            items.append(Assumed(info.uid, info.pod.spec.node_name, is_waiting(info.uid)))
+    items += rest.values()
+    return items
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What plugins hold in memory for pods that are being bound: volumes and devices that are promised, but not written.
+#
+# The record does not hold it. So an attempt that promised something is made again when the moment comes by it, by the
+# same plugins that decide about later attempts.
+
+ALL = range(1, 1 << 62)  # numbers of attempts
+
+
+def may_reserve(pod: Pod, cluster: ClusterState) -> bool:
+    """Report whether an attempt at this pod may promise volumes, devices or parts of GPUs."""
+    spec, annotations = pod.spec, pod.metadata.annotations
+    return (
+        bool(spec.resource_claims)
+        or any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)
+        or (bool(annotations) and any(name in annotations for name in GPU_ANNOTATIONS))
+        or any(NVIDIA in container.resources.requests for container in spec.containers)
+        or next(iter(cluster.objects.all(DeviceClass)), None) is not None
+    )
+
+
+class Reservations:
+    """Plugins that stay, with what they hold for pods by uid."""
+
+    def __init__(self, built: Built, nominations: Nominations) -> None:
+        self.built = built
+        self._nominations = nominations
+        self._held: dict[str, tuple[Profile, Decision, PodInfo]] = {}
+
+    @property
+    def uids(self) -> Iterable[str]:
+        """The pods for which something is held."""
+        return self._held
+
+    def nominate(self, nominated: Iterable[tuple[PodInfo, str]]) -> None:
+        """Let these be the nominations."""
+        for node in self._nominations.nominated_nodes():
+            for info in self._nominations.nominated_pods(node):
+                self._nominations.withdraw(info.uid)
+        for info, node in nominated:
+            self._nominations.nominate(info, node)
+
+    def hold(self, profile: Profile, decision: Decision, assumed: PodInfo) -> None:
+        """Promise what a decision needs on the node on which the pod is assumed."""
+        profile.run_reserve(decision.state, assumed, assumed.pod.spec.node_name)
+        self._held[assumed.uid] = profile, decision, assumed
+
+    def release(self, uid: str) -> None:
+        """The pod is bound, and everything is written; or it is not, and everything is free."""
+        held = self._held.pop(uid, None)
+        if held is not None:
+            profile, decision, assumed = held
+            profile.run_unreserve(decision.state, assumed, assumed.pod.spec.node_name)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What extenders answered: written down with an attempt, and answered again when it is opened.
+
+MAX_NAMES = 1000
+"""Nodes and pods that the answers of one attempt may name. With more of them they are left out, and said to be."""
+
+
+def written(answers: Iterable[ExtenderAnswer]) -> tuple[Answered, ...] | None:
+    """The answers of an attempt as a record has them; None if they are left out."""
+    found: list[Answered] = []
+    names = 0
+    for answer in answers:
+        match answer.result:
+            case ExtenderError() as error:
+                found.append(Answered(answer.extender, answer.verb, str(error)))
+            case ExtenderFilterResult() as result:
+                if any(isinstance(node, AnsweredNode) for node in result.nodes):
+                    return None  # nodes of its own making
+                kept = tuple(node.name for node in result.nodes)
+                failed, unresolvable = dict(result.failed), dict(result.failed_and_unresolvable)
+                names += len(kept) + len(failed) + len(unresolvable)
+                found.append(Answered(answer.extender, answer.verb, None, kept, failed, unresolvable))
+            case Prioritized() as result:
+                names += len(result.scores)
+                scores = tuple((name, score) for name, score in result.scores)
+                found.append(Answered(answer.extender, answer.verb, scores=scores, weight=result.weight))
+            case victims:
+                on_nodes = {
+                    node: (tuple(pod.uid for pod in each.pods), each.pdb_violations) for node, each in victims.items()
+                }
+                names += sum(1 + len(uids) for uids, _ in on_nodes.values())
+                found.append(Answered(answer.extender, answer.verb, victims=on_nodes))
+        if names > MAX_NAMES:
+            return None
+    return tuple(found)
+
+
+class RecordedExtender:
+    """Answers as it answered at an attempt. It is interested in the attempt's pod if it was asked about it."""
+
+    is_binder = False
+
+    def __init__(self, known: ExtenderVerbs) -> None:
+        self.name, self.is_ignorable = known.name, known.is_ignorable
+        self.is_filter, self.is_prioritizer = "filter" in known.verbs, "prioritize" in known.verbs
+        self.supports_preemption = "preempt" in known.verbs
+        self._answers: dict[str, Answered] = {}
+
+    def open(self, answers: Iterable[Answered]) -> None:
+        """Answer as at this attempt from now on."""
+        self._answers = {answer.verb: answer for answer in answers if answer.extender == self.name}
+
+    def is_interested(self, pod: PodInfo) -> bool:
+        return bool(self._answers)
+
+    def _answer(self, verb: str) -> Answered:
+        answer = self._answers.get(verb)
+        if answer is None:
+            raise ExtenderError(f"extender {self.name} was not asked to {verb} at that time")
+        if answer.error is not None:
+            raise ExtenderError(answer.error)
+        return answer
+
+    def filter(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> ExtenderFilterResult:
+        answer = self._answer("filter")
+        offered = {node.name: node for node in nodes}
+        kept = [offered[name] for name in answer.nodes if name in offered]
+        return ExtenderFilterResult(kept, answer.failed, answer.unresolvable)
+
+    def prioritize(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Prioritized:
+        answer = self._answer("prioritize")
+        return Prioritized(answer.scores, answer.weight)
+
+    def process_preemption(
+        self, pod: PodInfo, victims: Mapping[str, VictimsOnNode], nodes: Mapping[str, NodeInfo]
+    ) -> Mapping[str, VictimsOnNode]:
+        found: dict[str, VictimsOnNode] = {}
+        for name, (uids, violations) in self._answer("preempt").victims.items():
+            there = nodes[name].pods if name in nodes else {}
+            found[name] = VictimsOnNode(tuple(there[uid] for uid in uids if uid in there), violations)
+        return found
+
+    def bind(self, pod: PodInfo, node_name: str) -> None:
+        raise NotImplementedError("nothing is bound again")

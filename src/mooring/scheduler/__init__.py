@@ -1,1 +1,0 @@
-"""The live loop: pop, decide, assume, bind; leader election; the process's own endpoints."""

@@ -1,0 +1,437 @@
+"""What the page asks, and the answers: files, columns, explanations, and changes where the cluster is ours.
+
+Who may ask is decided elsewhere: :mod:`mooring.show.server` knows a link, a running scheduler its users. Routes that
+change something exist only where :class:`Editing` is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+
+from mooring.api.errors import ApiError, ConfigError, InputError, MooringError, UsageError
+from mooring.api.version import __version__
+from mooring.core.config.features import Features
+from mooring.core.config.load import read_document
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.wire import to_wire
+from mooring.core.engine.in_tree import in_tree_registry
+from mooring.core.framework.registry import Registry
+from mooring.core.session import check_configuration
+from mooring.live.logs import get_logger
+from mooring.net.http_io import Request, Response
+from mooring.show.exports import EXPORTS, File, one_file, page_files
+from mooring.show.shown import Shown
+from mooring.show.timeline import encode
+from mooring.sim.backend import Ref
+from mooring.sim.scenario import ScenarioCluster
+
+log = get_logger("mooring.show")
+
+WAIT_S = 20.0  # how long a reader waits for news before it asks again
+LOOK_S = 0.1  # how often somebody looks for news while a reader waits
+TAKE_IN_S = 1.0  # how often what a scheduler in this process did is taken in while nobody waits
+MAX_STORIES = 4  # that were played from the page and are kept
+EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Editing(Protocol):
+    """Changes objects of a cluster that is ours. Raises ApiError in the server's words."""
+
+    async def apply(self, manifest: str) -> list[str]:
+        """Create or change the objects of a manifest; returns their names."""
+
+    async def delete(self, reference: str) -> None:
+        """Delete an object, such as ``pod/shop/web-7``."""
+
+    async def manifest(self, reference: str) -> str:
+        """An object as YAML."""
+
+    def configuration(self) -> str:
+        """The scheduler's configuration as YAML."""
+
+    def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
+        """Check a configuration, and let the scheduler go on with it; returns what is wrong with it."""
+
+
+class Stories(Protocol):
+    """Stories and lessons that can be played from the page, each in a cluster of its own."""
+
+    def titles(self, language: str) -> dict[str, str]:
+        """What there is, by name."""
+
+    def play(self, name: str, language: str) -> Shown:
+        """Play one, in any thread. InputError where there is none of that name."""
+
+
+class PageAnswers:
+    """Answers for one page. ``start`` in the loop in which ``answer`` is called."""
+
+    def __init__(
+        self,
+        records: Sequence[Shown],
+        *,
+        editing: Editing | None = None,
+        stories: Stories | None = None,
+        files: dict[str, File] | None = None,
+    ) -> None:
+        self._records = list(records)
+        self._main = len(self._records)  # those that were given; stories that were played follow
+        self._editing = editing
+        self._stories = stories
+        self._played = 0  # stories beyond those that fit
+        self._files = page_files() if files is None else files
+        self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
+        self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
+        self._refreshing: dict[Shown, asyncio.Future[None]] = {}
+        self._taking_in: asyncio.Task[None] | None = None
+
+    def routes(self) -> dict[tuple[str, str], Answer]:
+        """What is served, by method and path; nothing that writes where nothing may be changed."""
+        found: dict[tuple[str, str], Answer] = {("GET", f"/{name}"): self._file for name in self._files}
+        found |= {
+            ("GET", "/"): self._file,
+            ("GET", "/api/meta"): self._meta,
+            ("GET", "/api/head"): self._head,
+            ("GET", "/api/columns"): self._columns,
+            ("GET", "/api/why"): self._why,
+            ("GET", "/api/what-if"): self._what_if,
+            ("GET", "/api/page.html"): self._page,
+        }
+        found |= {("GET", f"/api/{name}{suffix}"): self._export for suffix, name in EXPORTED.items()}
+        if self._stories is not None:
+            found |= {("GET", "/api/stories"): self._titles, ("POST", "/api/play"): self._play}
+        if self._editing is not None:
+            found |= {
+                ("GET", "/api/manifest"): self._manifest,
+                ("POST", "/api/apply"): self._apply,
+                ("POST", "/api/delete"): self._delete,
+                ("GET", "/api/configuration"): self._configuration,
+                ("POST", "/api/configure"): self._configure,
+            }
+        return found
+
+    async def start(self) -> None:
+        """Do what takes long, before anybody asks."""
+        for record in self._records:
+            record.describe()
+            if not record.source.is_live:
+                record.head()
+        if any(record.source.belongs_to_loop for record in self._records):
+            self._taking_in = asyncio.create_task(self._take_in(), name="the page's records")
+
+    async def stop(self) -> None:
+        if self._taking_in is not None:
+            self._taking_in.cancel()
+            await asyncio.gather(self._taking_in, return_exceptions=True)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files and threads."""
+        for record in self._records:
+            self._asking.submit(record.close)  # after the question that is being answered
+            if not record.source.belongs_to_loop:
+                self._reading.submit(record.source.close)
+        self._asking.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
+
+    async def _take_in(self) -> None:
+        """What a scheduler in this process did is kept until it is taken in; so it must be, also without readers."""
+        while True:
+            for record in self._records:
+                if record.source.belongs_to_loop:
+                    record.refresh()
+            await asyncio.sleep(TAKE_IN_S)
+
+    # ---- every request ---------------------------------------------------------------------------------------------
+
+    async def answer(self, request: Request, path: str) -> Response:
+        """Answer a request that was admitted; ``path`` begins with a slash."""
+        found = self.routes().get((request.method, path))
+        try:
+            answer = problem(404, "nothing is served here") if found is None else await found(request)
+        except (MooringError, ApiError) as error:
+            answer = problem(400, str(error))
+        except Exception as error:
+            log.error(error, "The page's server failed", path=path)
+            answer = problem(500, f"{type(error).__name__}: {error}")
+        answer.headers.update(HEADERS)
+        return answer
+
+    # ---- answers ---------------------------------------------------------------------------------------------------
+
+    async def _file(self, request: Request) -> Response:
+        file = self._files[request.path.rpartition("/")[2] or "index.html"]
+        return Response(file.body, content_type=file.content_type)
+
+    async def _meta(self, request: Request) -> Response:
+        return _json(
+            {
+                "version": __version__,
+                "records": [record.describe() for record in self._records],
+                "shown": self._main,
+                "isOurs": self._editing is not None,
+                "hasStories": self._stories is not None,
+            }
+        )
+
+    def _record(self, request: Request) -> Shown:
+        number = request.asked("record", "0")
+        if not number.isdecimal() or int(number) >= len(self._records):
+            raise UsageError(f"record {number}: there are {len(self._records)}")
+        return self._records[int(number)]
+
+    async def _refresh(self, record: Shown) -> None:
+        """Take in what has happened. Several readers wait for the same work; files are read in a thread."""
+        if record.source.belongs_to_loop:
+            return record.refresh()
+        under_way = self._refreshing.get(record)
+        if under_way is None:
+            under_way = asyncio.get_running_loop().run_in_executor(self._reading, record.refresh)
+            self._refreshing[record] = under_way
+            under_way.add_done_callback(lambda _: self._refreshing.pop(record, None))
+        await asyncio.shield(under_way)
+
+    async def _head(self, request: Request) -> Response:
+        """The last instant alone, which is small."""
+        record = self._record(request)
+        if record.source.is_live:
+            await self._refresh(record)
+        head = await self._read(record.head)
+        tables = head.timeline.tables
+        more = {"isLive": record.source.is_live, "generation": -1, "running": head.running, "waiting": head.waiting}
+        return _binary(await self._read(lambda: encode(tables, [0] * len(tables), last="events", more=more)))
+
+    async def _columns(self, request: Request) -> Response:
+        record = self._record(request)
+        have = [int(each) for each in request.asked("have", "").split(",") if each.isdecimal()]
+        if have and len(have) != len(record.timeline.tables):
+            raise UsageError(f"have: found {len(have)} numbers; expected {len(record.timeline.tables)}, one per table")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_S
+        while record.source.is_live:
+            await self._refresh(record)
+            if self._has_news(record, request, have) or loop.time() > deadline:
+                break
+            await asyncio.sleep(LOOK_S)
+        tables, generation = record.timeline.tables, record.generation
+        known = have if str(generation) == request.asked("generation", "0") and have else [0] * len(tables)
+        if any(number > len(table) for number, table in zip(known, tables.values(), strict=True)):
+            raise UsageError("another record is shown here now; reload the page")
+        more = {"isLive": record.source.is_live, "generation": generation}
+        return _binary(await self._read(lambda: encode(tables, known, last="events", more=more)))
+
+    @staticmethod
+    def _has_news(record: Shown, request: Request, have: list[int]) -> bool:
+        is_same = str(record.generation) == request.asked("generation", "0")
+        return not is_same or have != [len(table) for table in record.timeline.tables.values()]
+
+    async def _why(self, request: Request) -> Response:
+        record = self._record(request)
+        moment = record.moment(_event(request, record))
+        return _json(await self._ask(lambda: record.why(moment())))
+
+    async def _what_if(self, request: Request) -> Response:
+        record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
+        moment = record.moment(_event(request, record))
+        return _json(await self._ask(lambda: record.what_if(moment(), question)))
+
+    # ---- what can be taken away ------------------------------------------------------------------------------------
+
+    async def _export(self, request: Request) -> Response:
+        record, name = self._record(request), request.path.rpartition("/")[2]
+        make, content_type = EXPORTS[f".{name.rpartition('.')[2]}"]
+        return _file_to_keep(await self._read(lambda: make(record.timeline)), content_type, record.title, name)
+
+    async def _page(self, request: Request) -> Response:
+        """This page as one file; explaining takes a while."""
+        records = self._records[: self._main] if "record" not in request.query else [self._record(request)]
+        text = await self._ask(lambda: one_file(records, self._files))
+        return _file_to_keep(text.encode(), "text/html; charset=utf-8", records[0].title, "page.html")
+
+    # ---- stories ---------------------------------------------------------------------------------------------------
+
+    async def _titles(self, request: Request) -> Response:
+        assert self._stories is not None
+        return _json(self._stories.titles(_language(request)))
+
+    async def _play(self, request: Request) -> Response:
+        """Play a story and show it as a further record. Few are kept: the oldest of them goes."""
+        assert self._stories is not None
+        play, name, language = self._stories.play, request.asked("story", ""), _language(request)
+        shown = await self._ask(lambda: play(name, language))
+        shown.describe()
+        if len(self._records) - self._main < MAX_STORIES:
+            self._records.append(shown)
+            return _json({"record": len(self._records) - 1})
+        place = self._main + self._played % MAX_STORIES
+        self._records[place] = shown
+        self._played += 1
+        return _json({"record": place})
+
+    async def _ask(self, question: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question)
+
+    async def _read(self, read: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+
+    # ---- changes ---------------------------------------------------------------------------------------------------
+
+    async def _manifest(self, request: Request) -> Response:
+        assert self._editing is not None
+        return _json({"manifest": await self._editing.manifest(request.asked("ref", ""))})
+
+    async def _apply(self, request: Request) -> Response:
+        assert self._editing is not None
+        return _json({"applied": await self._editing.apply(request.body.decode())})
+
+    async def _delete(self, request: Request) -> Response:
+        assert self._editing is not None
+        await self._editing.delete(request.asked("ref", ""))
+        return _json({})
+
+    async def _configuration(self, request: Request) -> Response:
+        assert self._editing is not None
+        return _json({"configuration": self._editing.configuration()})
+
+    async def _configure(self, request: Request) -> Response:
+        assert self._editing is not None
+        text, only_checks = request.body.decode(), "check" in request.query
+        return _json(self._editing.configure(text, only_checks=only_checks))
+
+
+def _language(request: Request) -> str:
+    found = request.asked("lang", "")
+    return found if found in ("ja", "zh") else "en"
+
+
+def _event(request: Request, record: Shown) -> int:
+    event = request.asked("event", "")
+    if not event.isdecimal():
+        raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
+    if request.asked("generation", "0") != str(record.generation):
+        raise UsageError("the page shows what has been forgotten here by now; it reads the record anew")
+    return int(event)
+
+
+def _file_to_keep(body: bytes, content_type: str, title: str, name: str) -> Response:
+    """A file that the browser saves, under a name that any system takes."""
+    stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in title).strip("-")[:60] or "mooring"
+    disposition = f'attachment; filename="{stem}-{name}"'
+    return Response(body, content_type=content_type, headers={"Content-Disposition": disposition})
+
+
+def _binary(body: bytes) -> Response:
+    return Response(body, content_type="application/octet-stream")
+
+
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value))
+
+
+def problem(status: int, text: str) -> Response:
+    """What went wrong, in one line."""
+    return Response(msgspec.json.encode({"message": text}), status)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Changes from the page, where the cluster behind it is ours: objects as YAML, and the scheduler's configuration.
+
+HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
+
+
+class Configurable(Protocol):
+    """A scheduler that goes on with another configuration."""
+
+    config: KubeSchedulerConfiguration
+
+    @property
+    def features(self) -> Features: ...
+
+    def reload(self, config: KubeSchedulerConfiguration) -> None: ...
+
+
+class ClusterEditing:
+    """Edits the cluster of a story as the story itself does, and configures its scheduler."""
+
+    def __init__(self, cluster: ScenarioCluster, scheduler: Configurable, registry: Registry | None = None) -> None:
+        """``registry`` has the scheduler's plugins."""
+        self._cluster = cluster
+        self._scheduler = scheduler
+        self._registry = in_tree_registry() if registry is None else registry
+
+    async def apply(self, manifest: str) -> list[str]:
+        """Create or change the objects of a manifest, in its order; returns their names."""
+        try:
+            documents = [each for each in yaml.safe_load_all(manifest) if each]
+        except yaml.YAMLError as error:
+            raise InputError(f"the manifest cannot be read: {' '.join(str(error).split())}") from None
+        applied = []
+        for each in documents:
+            if not isinstance(each, dict) or not each.get("kind"):
+                raise InputError("expected a manifest with apiVersion, kind and metadata")
+            done = await self._cluster.backend.apply(each)
+            applied.append(f"{done['kind'].lower()}/{done['metadata']['name']}")
+        return applied
+
+    async def delete(self, reference: str) -> None:
+        if not await self._cluster.delete(reference):
+            raise InputError(f"{reference}: there is no such object")
+
+    async def manifest(self, reference: str) -> str:
+        found = await self._cluster.backend.get(Ref.parse(reference))
+        if found is None:
+            raise InputError(f"{reference}: there is no such object")
+        shown: dict[str, Any] = dict(found)
+        shown["metadata"] = {name: value for name, value in found["metadata"].items() if name not in HIDDEN}
+        shown.pop("status", None)
+        return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
+
+    def configuration(self) -> str:
+        """The scheduler's configuration as YAML."""
+        return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
+
+    def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
+        """Check a configuration and let the scheduler go on with it, unless it has mistakes; returns what was found."""
+        try:
+            document = read_document(text.encode())
+            found = check_configuration(document, self._registry, self._scheduler.features, makes_plugins=True)
+        except (ConfigError, InputError) as error:
+            return {"problems": list(getattr(error, "problems", ())) or [str(error)], "warnings": [], "applied": False}
+        is_good = not found.problems and found.config is not None
+        if is_good and not only_checks:
+            assert found.config is not None
+            self._scheduler.reload(found.config)
+        return {
+            "problems": found.problems,
+            "warnings": list(found.warnings),
+            "applied": is_good and not only_checks,
+        }

@@ -1,0 +1,351 @@
+"""A report as one HTML file: figures, plots and tables. No script, nothing from the network, dark and light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from mooring.api.version import __version__
+from mooring.record.measures import Measures, zone_name
+from mooring.show.figures import Line, ReportedRun, count, duration, share, side_by_side
+from mooring.show.plots import Series, histogram, lines, spans_of
+
+# --------------------------------------------------------------------------------------------------------------------
+# The style sheet of the page. Colours are Okabe and Ito's, which colour-blind people can tell apart.
+
+STYLE = """
+:root{color-scheme:light dark;--ground:#fff;--card:#f6f7f9;--ink:#1c2024;--quiet:#5b636b;--grid:#dfe3e8;
+--c0:#0072b2;--c1:#d55e00;--c2:#007f5f;--c3:#a5478a;--c4:#8a6d00;--c5:#2b8cbe;--c6:#5b636b;--c7:#111}
+@media (prefers-color-scheme:dark){:root{--ground:#14171a;--card:#1d2125;--ink:#e8eaed;--quiet:#a3abb3;--grid:#343a40;
+--c0:#56b4e9;--c1:#f28e4b;--c2:#2fc99b;--c3:#e09ac6;--c4:#f0e442;--c5:#8ec7ee;--c6:#a3abb3;--c7:#fff}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.45 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:1360px;margin:0 auto;padding:24px 20px 48px}
+h1{font-size:24px;margin:0 0 8px;overflow-wrap:anywhere}
+h2{font-size:18px;margin:36px 0 12px}
+h3{font-size:15px;margin:12px 0 4px;overflow-wrap:anywhere}
+dl{display:flex;flex-wrap:wrap;gap:4px 24px;margin:0;color:var(--quiet)}
+dt,dd{display:inline;margin:0}dt::after{content:": "}dd{color:var(--ink)}
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(140px,1fr));gap:12px;list-style:none;
+margin:20px 0 0;padding:0}
+.tiles li{background:var(--card);border-radius:8px;padding:10px 14px}
+.tiles span{display:block;color:var(--quiet);font-size:13px}
+.tiles b{display:block;font-size:18px;white-space:nowrap;font-weight:600;font-variant-numeric:tabular-nums}
+.tiles b+b{color:var(--quiet);font-size:16px}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:16px}
+.plots.side{grid-template-columns:repeat(var(--runs),minmax(min(100%,300px),1fr))}
+@media (max-width:760px){.plots.side{grid-template-columns:1fr}}
+figure{margin:0;background:var(--card);border-radius:8px;padding:12px 12px 8px;min-width:0}
+figcaption{font-weight:600;margin:0 0 4px 4px;overflow-wrap:anywhere}
+.plot{display:block;width:100%;height:auto}
+.plot text{font-size:12px;fill:var(--quiet);font-variant-numeric:tabular-nums}
+@media (max-width:480px){.plot text{font-size:15px}}
+.grid{stroke:var(--grid)}.tick{stroke:var(--quiet)}
+.line{fill:none;stroke-width:2;stroke-linejoin:round}
+.area{stroke:var(--card);stroke-width:1}
+.bar{fill:var(--c0)}.bar:hover{opacity:.75}
+.tip{fill:transparent}.tip:hover{fill:var(--quiet);fill-opacity:.18}
+.line.s0{stroke:var(--c0)}.line.s1{stroke:var(--c1);stroke-dasharray:7 3}.line.s2{stroke:var(--c2);stroke-dasharray:2 3}
+.line.s3{stroke:var(--c3);stroke-dasharray:10 3 2 3}.line.s4{stroke:var(--c4);stroke-dasharray:4 4}
+.line.s5{stroke:var(--c5);stroke-dasharray:12 4}.line.s6{stroke:var(--c6);stroke-dasharray:1 4}
+.line.s7{stroke:var(--c7);stroke-dasharray:6 2 1 2 1 2}
+.area.s0{fill:var(--c0)}.area.s1{fill:var(--c1)}.area.s2{fill:var(--c2)}.area.s3{fill:var(--c3)}
+.area.s4{fill:var(--c4)}.area.s5{fill:var(--c5)}.area.s6{fill:var(--c6)}.area.s7{fill:var(--c7)}
+figure ul{display:flex;flex-wrap:wrap;gap:2px 16px;list-style:none;margin:4px 0 0 4px;padding:0;font-size:13px}
+figure li{overflow-wrap:anywhere}
+.key{width:26px;height:10px;margin-right:6px;vertical-align:middle}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;font-size:14px}
+th,td{text-align:left;padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;
+overflow-wrap:anywhere}
+.scroll th,.scroll td{overflow-wrap:break-word}
+th{font-weight:500}thead th{color:var(--quiet);font-weight:600}
+.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:20px 32px;align-items:start}
+.figures.side{grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr))}
+.figures table{width:100%}
+.differs td{font-weight:600}
+.message{min-width:30ch;max-width:60ch}
+@media (max-width:600px){.waits,.waits thead,.waits tbody{display:block}
+.waits tr{display:grid;grid-template-columns:1fr auto 7em;padding:4px 0;border-bottom:1px solid var(--grid)}
+.waits th,.waits td{border:0;padding-right:0}
+.waits :nth-child(n+4){grid-column:1/-1;min-width:0;max-width:none;overflow-wrap:anywhere}
+.waits thead :nth-child(n+4){display:none}}
+footer{margin-top:36px;color:var(--quiet);font-size:13px;max-width:90ch}
+@media print{figure{break-inside:avoid}}
+""".strip()
+
+
+MOST_LINES = 8
+MOST_ZONE_PLOTS = 4
+Plot = Callable[[Measures], str]
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A whole page in the style of reports. The parts of the body are HTML already."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def page(runs: Sequence[ReportedRun]) -> str:
+    """The whole page, of one run or of several side by side."""
+    title = " and ".join(run.name for run in runs)
+    body = [
+        f"<header><h1>{escape(title)}</h1>{_facts(runs)}</header>",
+        _tiles(runs),
+        "<h2>Over time</h2>",
+        *_plots(runs),
+        "<h2>Who still waits</h2>",
+        *(_titled(runs, run, _still_pending(run.measures)) for run in runs),
+        "<h2>All figures</h2>",
+        _figures(runs),
+        f"<footer>{_NOTES}<p>Made by mooring {escape(__version__)}.</p></footer>",
+    ]
+    return document(title, body)
+
+
+_NOTES = (
+    "<p><b>Allocated</b>: what pods on nodes ask for, of what the nodes have. <b>Waiting</b>: from a pod's coming to "
+    "its binding. <b>Free but unusable</b>: what is free on nodes on which a typical pod does not fit, of what all "
+    "nodes have, on average over the typical pods: the most frequent requests that together stand for 95 % of all "
+    "pods. Only requests count, not taints or affinity. <b>Cascade</b>: a pod that was evicted comes "
+    "again and evicts others.</p>"
+)
+
+
+def _facts(runs: Sequence[ReportedRun]) -> str:
+    names = dict.fromkeys(name for run in runs for name in run.facts)
+    if len(runs) == 1:
+        items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(runs[0].facts[name])}</dd></div>" for name in names)
+        return f"<dl>{items}</dl>"
+    head = "".join(f"<th scope=col>{escape(run.name)}</th>" for run in runs)
+    rows = "".join(
+        f"<tr><th scope=row>{escape(name)}</th>"
+        + "".join(f"<td>{escape(run.facts.get(name, ''))}</td>" for run in runs)
+        + "</tr>"
+        for name in names
+    )
+    return f"<div class=scroll><table class=facts><tr><td></td>{head}</tr>{rows}</table></div>"
+
+
+def _tiles(runs: Sequence[ReportedRun]) -> str:
+    """The few figures that people ask for first."""
+    tiles: list[tuple[str, list[str]]] = []
+
+    def tile(name: str, text: Callable[[Measures], str]) -> None:
+        texts = [text(run.measures) for run in runs]
+        if any(texts):
+            tiles.append((name, texts))
+
+    def of(key: str, form: Callable[[float], str]) -> Callable[[Measures], str]:
+        return lambda measures: form(measures.row[key]) if key in measures.row else ""
+
+    tile("pods placed", of("placed", count))
+    tile("pending at the end", of("pending", count))
+    tile("waited, median", of("waitP50", duration))
+    tile("waited, p99", of("waitP99", duration))
+    for name in [each for each in runs[0].measures.resources if each != "pods"][:3]:
+        tile(f"{name} allocated", of(f"allocated.{name}", share))
+    tile("preemptions", of("preemptions", count))
+    tile("cost", of("cost", lambda value: f"{value:,.2f}"))
+    items = "".join(
+        f"<li><span>{escape(name)}</span>" + "".join(f"<b>{escape(text) or '–'}</b>" for text in texts) + "</li>"
+        for name, texts in tiles
+    )
+    return f"<ul class=tiles>{items}</ul>"
+
+
+# ---- plots -----------------------------------------------------------------------------------------------------------
+
+
+def _plots(runs: Sequence[ReportedRun]) -> list[str]:
+    """A row for each kind of plot: side by side for several runs, with axes that can be compared."""
+    made: list[Plot] = [_allocation(runs), _pending(runs), _waits(runs), _fragmentation(runs), _attempts(runs)]
+    resources = list(dict.fromkeys(name for run in runs for name in run.measures.resources if name != "pods"))
+    for name in resources[:MOST_ZONE_PLOTS]:
+        if any(len(run.measures.zones) > 1 for run in runs):
+            made.append(_zones(name, runs))
+    if any("cost" in run.measures.columns for run in runs):
+        made.append(_column("Cost so far", runs, "cost"))
+    made.append(_nodes(runs))
+    if len(runs) == 1:
+        return [f"<div class=plots>{''.join(plot(runs[0].measures) for plot in made)}</div>"]
+    heads = "".join(f"<h3>{escape(run.name)}</h3>" for run in runs)
+    rows = "".join(plot(run.measures) for plot in made for run in runs)
+    columns = f'style="--runs:{len(runs)}"'
+    return [f'<div class="plots side" {columns}>{heads}{rows}</div>']
+
+
+def _longest(runs: Sequence[ReportedRun]) -> float:
+    """How long the longest of the runs is: all their plots end there."""
+    return max(run.measures.seconds for run in runs)
+
+
+def _common(runs: Sequence[ReportedRun], values: Callable[[Measures], Sequence[Sequence[float]]]) -> float:
+    return max((max(each, default=0.0) for run in runs for each in values(run.measures)), default=0.0)
+
+
+def _allocation(runs: Sequence[ReportedRun]) -> Plot:
+    def columns(measures: Measures) -> list[Series]:
+        named = [name for name in measures.resources if name != "pods"][:MOST_LINES]
+        return [Series(name, measures.columns[f"allocated.{name}"]) for name in named]
+
+    highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
+    return lambda measures: lines(
+        "Allocated", _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest
+    )
+
+
+def _zones(resource: str, runs: Sequence[ReportedRun]) -> Plot:
+    def all_columns(measures: Measures) -> list[Series]:
+        found = [(zone, measures.columns.get(f"allocated.{resource}.{zone_name(zone)}")) for zone in measures.zones]
+        return [Series(zone_name(zone), values) for zone, values in found if values is not None]
+
+    def columns(measures: Measures) -> list[Series]:
+        return all_columns(measures)[:MOST_LINES]
+
+    highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
+    title = f"{resource} allocated by zone"
+
+    def plot(measures: Measures) -> str:
+        more = len(all_columns(measures)) - MOST_LINES
+        whole = f"{title} ({more} more zones are not shown)" if more > 0 else title
+        return lines(whole, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest)
+
+    return plot
+
+
+def _pending(runs: Sequence[ReportedRun]) -> Plot:
+    """Means since the sample before, and last of all who waits at the end: a pod may have come in the last instant."""
+
+    def of(measures: Measures, cause: str) -> list[float]:
+        at_end = sum(each.pods for each in measures.pending if each.cause == cause)
+        return [*measures.columns[f"pending.{cause}"], float(at_end)]
+
+    def columns(measures: Measures) -> list[Series]:
+        shown = measures.causes[: MOST_LINES - 1] if len(measures.causes) > MOST_LINES else measures.causes
+        series = [Series(cause, of(measures, cause)) for cause in shown]
+        rest = [of(measures, cause) for cause in measures.causes[len(shown) :]]
+        if rest:
+            series.append(Series(f"{len(rest)} other causes", [sum(values) for values in zip(*rest, strict=True)]))
+        return series
+
+    highest = _common(runs, lambda measures: [[*measures.columns["pending"], measures.row["pending"]]])
+    return lambda measures: lines(
+        "Pending pods by cause",
+        [*_seconds(measures), measures.seconds],
+        columns(measures),
+        count,
+        until_s=_longest(runs),
+        highest=highest,
+        stacked=True,
+    )
+
+
+def _waits(runs: Sequence[ReportedRun]) -> Plot:
+    most = max(number for run in runs for _, _, number in spans_of(run.measures.waits))
+    return lambda measures: histogram("Pods by how long they waited", measures.waits, highest=most)
+
+
+def _fragmentation(runs: Sequence[ReportedRun]) -> Plot:
+    def columns(measures: Measures) -> list[Series]:
+        named = [name for name in measures.resources if name != "pods"][:MOST_LINES]
+        return [Series(name, measures.columns[f"fragmentation.{name}"]) for name in named]
+
+    title = "Free but unusable for typical pods"
+    return lambda measures: lines(
+        title, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=1.0
+    )
+
+
+def _attempts(runs: Sequence[ReportedRun]) -> Plot:
+    def columns(measures: Measures) -> list[Series]:
+        named = {"attempts": "attempts", "placed": "placed", "victims": "evicted by preemption"}
+        found = [Series(text, _rates(measures, name)) for name, text in named.items()]
+        return [each for each in found if each.name != "evicted by preemption" or any(each.values)]
+
+    highest = _common(runs, lambda measures: [each.values for each in columns(measures)])
+    return lambda measures: lines(
+        "Attempts per minute", _seconds(measures), columns(measures), count, until_s=_longest(runs), highest=highest
+    )
+
+
+def _nodes(runs: Sequence[ReportedRun]) -> Plot:
+    highest = _common(runs, lambda measures: [measures.columns["nodes"]])
+
+    def plot(measures: Measures) -> str:
+        series = [Series("nodes", measures.columns["nodes"]), Series("with pods", measures.columns["nodesInUse"])]
+        return lines("Nodes", _seconds(measures), series, count, until_s=_longest(runs), highest=highest)
+
+    return plot
+
+
+def _column(title: str, runs: Sequence[ReportedRun], name: str) -> Plot:
+    highest = _common(runs, lambda measures: [measures.columns.get(name, [])])
+
+    def plot(measures: Measures) -> str:
+        values = measures.columns.get(name) or [0.0] * len(_seconds(measures))
+        return lines(title, _seconds(measures), [Series(name, values)], count, until_s=_longest(runs), highest=highest)
+
+    return plot
+
+
+def _seconds(measures: Measures) -> list[float]:
+    return measures.columns["seconds"]
+
+
+def _rates(measures: Measures, name: str) -> list[float]:
+    """How fast a count grew between samples, in a minute."""
+    counts, seconds = measures.columns[name], _seconds(measures)
+    rates = [0.0]
+    for i in range(1, len(counts)):
+        length_s = seconds[i] - seconds[i - 1]
+        rates.append((counts[i] - counts[i - 1]) / length_s * 60 if length_s > 0 else 0.0)
+    return rates
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _titled(runs: Sequence[ReportedRun], run: ReportedRun, table: str) -> str:
+    return f"<h3>{escape(run.name)}</h3>{table}" if len(runs) > 1 else table
+
+
+def _still_pending(measures: Measures) -> str:
+    if not measures.pending:
+        return "<p>No pod waits at the end.</p>"
+    rows = "".join(
+        f"<tr><th scope=row>{escape(each.cause)}</th><td class=n>{count(each.pods)}</td>"
+        f"<td class=n>{escape(duration(each.longest))}</td><td>{escape(each.example)}</td>"
+        f"<td class=message>{escape(each.message)}</td></tr>"
+        for each in measures.pending
+    )
+    head = "<tr><th>Cause</th><th class=n>Pods</th><th class=n>Longest</th><th>Such as</th><th>Which was told</th></tr>"
+    return f"<div class=scroll><table class=waits><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+
+
+def _figures(runs: Sequence[ReportedRun]) -> str:
+    """A small table for each group of figures."""
+    groups: dict[str, list[Line]] = {}
+    for line in side_by_side([run.measures for run in runs]):
+        groups.setdefault(line.group, []).append(line)
+    names = "".join(f"<th class=n>{escape(run.name)}</th>" for run in runs) if len(runs) > 1 else "<td></td>"
+    tables: list[str] = []
+    for group, found in groups.items():
+        rows = "".join(_figure_row(line, is_compared=len(runs) > 1) for line in found)
+        head = f"<tr><th>{escape(group)}</th>{names}</tr>"
+        tables.append(f"<div class=scroll><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>")
+    return f'<div class="figures{" side" if len(runs) > 1 else ""}">{"".join(tables)}</div>'
+
+
+def _figure_row(line: Line, *, is_compared: bool) -> str:
+    cells = "".join(f"<td class=n>{escape(text) or '–'}</td>" for text in line.texts)
+    differs = " class=differs" if line.differs and is_compared else ""
+    return f"<tr{differs}><th scope=row>{escape(line.name)}</th>{cells}</tr>"

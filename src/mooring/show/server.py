@@ -1,0 +1,214 @@
+"""The page's server: on loopback, for those who have the link.
+
+Every path begins with the token of the link, and without it nothing is served. The Host header must name this server
+and an Origin must be its own, so that a page of another site can neither read nor guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+
+from mooring.api.errors import ApiError, UsageError
+from mooring.core.session import PluginReference
+from mooring.net.http_io import Request, Response
+from mooring.net.server import stop_serving
+from mooring.show.answers import HEADERS, WAIT_S, Answer, Editing, PageAnswers, Stories, problem
+from mooring.show.exports import File, page_files
+from mooring.show.shown import Shown
+from mooring.show.source import RecordFile
+
+HOST = "127.0.0.1"
+MAX_BODY = 1 << 20
+SHUTDOWN_S = 1.0
+
+
+class Answering(Protocol):
+    """What answers those who have the link."""
+
+    def routes(self) -> dict[tuple[str, str], Answer]: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def answer(self, request: Request, path: str) -> Response: ...
+
+
+class PageServer:
+    """Serves one page. ``start`` listens; ``link`` leads there."""
+
+    def __init__(
+        self,
+        records: Sequence[Shown],
+        *,
+        editing: Editing | None = None,
+        stories: Stories | None = None,
+        port: int = 0,
+        files: dict[str, File] | None = None,
+        token: str = "",
+        answers: Answering | None = None,
+    ) -> None:
+        self._answers = answers or PageAnswers(records, editing=editing, stories=stories, files=files)
+        self._port = port
+        self._token = token or secrets.token_urlsafe(24)
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def link(self) -> str:
+        """What to open in a browser."""
+        return f"http://{HOST}:{self._port}/{self._token}/"
+
+    def routes(self) -> dict[tuple[str, str], Answer]:
+        """What is served, by method and path after the token."""
+        return self._answers.routes()
+
+    async def start(self) -> None:
+        """Listen on loopback. What takes long is done before the link can be opened."""
+        try:
+            await self._answers.start()
+        except BaseException:
+            await self._answers.stop()
+            raise
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, HOST, self._port).start()
+        except OSError as error:
+            await stop_serving(self._runner)
+            await self._answers.stop()
+            raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror or error}") from None
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening; whoever waits for news is sent away."""
+        if self._runner is not None:
+            await stop_serving(self._runner)
+        await self._answers.stop()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        answer = await self._answer(request)
+        headers = {"Content-Type": answer.content_type, **answer.headers}
+        return web.Response(body=answer.body, status=answer.status, headers=headers)
+
+    async def _answer(self, request: web.Request) -> Response:
+        refusal = self._refusal(request)
+        if refusal:
+            answer = problem(403, refusal)
+        else:
+            try:
+                query = {name: request.query.getall(name) for name in request.query}
+                asked = Request(request.method, request.path, query, body=await request.read())
+                return await self._answers.answer(asked, f"/{(*request.path.split('/', 2), '', '')[2]}")
+            except web.HTTPException as error:
+                answer = problem(error.status, error.reason)
+        answer.headers.update(HEADERS)
+        return answer
+
+    def _refusal(self, request: web.Request) -> str:
+        """Why nothing is served; empty for somebody who has the link."""
+        own = {f"{host}:{self._port}" for host in (HOST, "localhost")}
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        if host not in own:
+            return "this server is reached by its own link only"
+        if origin is not None and origin not in {f"http://{each}" for each in own}:
+            return "requests from other sites are refused"
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return "requests from other sites are refused"
+        token = (*request.path.split("/", 2), "")[1]
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return "the link has a token, and this is not it; mooring prints the link when it starts"
+        return ""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The page of a running scheduler, among its endpoints: it shows the record that the scheduler writes.
+#
+# The endpoints have asked who it is and whether that user may look before anything here is called. Nothing can be
+# changed, and nothing is read until somebody looks. Reading and explaining are done in threads of their own: the loop
+# of the endpoints has a lease to renew.
+
+
+class MountedPage:
+    """Answers requests below a path of another server. Made before the record is; UsageError where there is no page."""
+
+    def __init__(self, record: str | Path, title: str, plugins: Iterable[PluginReference] = ()) -> None:
+        self._files = page_files()
+        self._record, self._title, self._plugins = record, title, tuple(plugins)
+        self._answers: PageAnswers | None = None
+        self._opening = asyncio.Lock()
+
+    async def answer(self, request: Request, path: str) -> Response:
+        """Answer a user who may look; ``path`` begins with a slash."""
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            refusal = problem(403, "requests from other sites are refused")
+            refusal.headers.update(HEADERS)
+            return refusal
+        async with self._opening:
+            if self._answers is None:
+                shown = await asyncio.to_thread(self._open)
+                self._answers = PageAnswers([shown], files=self._files)
+                await self._answers.start()
+        return await self._answers.answer(request, path)
+
+    def _open(self) -> Shown:
+        shown = Shown(self._title, RecordFile(self._record, self._plugins, is_endless=True))
+        shown.describe()
+        return shown
+
+    def close(self) -> None:
+        """Let go of files and threads; called when nothing is served any more."""
+        if self._answers is not None:
+            self._answers.close()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The page of a scheduler that runs elsewhere, shown here: requests go on to its endpoints with somebody's
+# credentials.
+#
+# A browser has no bearer token to send. This has, and gives the page to those who have the link, on loopback.
+
+PATH = "/ui"
+ANSWER_WITHIN_S = WAIT_S + 40.0  # an answer may wait for news
+
+Fetch = Callable[[str], Awaitable[tuple[str, bytes]]]
+
+
+class Relay:
+    """Answers what the scheduler answers; ``fetch`` gets a path of it, and gives the type and the body."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+
+    def routes(self) -> dict[tuple[str, str], Answer]:
+        return {("GET", "/*"): self._get}
+
+    async def start(self) -> None:
+        """Ask once, so that what is wrong is said before there is a link."""
+        await self._fetch(f"{PATH}/api/meta")
+
+    async def stop(self) -> None:
+        pass
+
+    async def answer(self, request: Request, path: str) -> Response:
+        try:
+            answer = await self._get(request) if request.method == "GET" else problem(404, "nothing is served here")
+        except ApiError as error:
+            answer = problem(error.code or 502, str(error))
+        answer.headers.update(HEADERS)
+        return answer
+
+    async def _get(self, request: Request) -> Response:
+        rest = request.path.split("/", 2)[2]  # after the token
+        query = f"?{urlencode(request.query, doseq=True)}" if request.query else ""
+        content_type, body = await self._fetch(f"{PATH}/{quote(rest)}{query}")
+        return Response(body, content_type=content_type)

@@ -1,0 +1,257 @@
+"""Autoscaled node groups: they grow when pending pods would fit on a new node, and shrink when nodes stay empty.
+
+As the cluster autoscaler does, it looks every ten seconds, tries pending pods on nodes that do not exist yet, and asks
+for as many as they need. Whether a pod would fit is asked of a fork of the cluster, with the scheduler's own plugins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from copy import copy
+from typing import Any
+
+from mooring.api.clock import Clock
+from mooring.api.codec import from_plain
+from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError
+from mooring.controlplane.cluster.controllers.daemon_sets import made_for, nodes_for
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.groups.apps import DAEMON_SETS
+from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.storage.store import StoredEntry
+from mooring.controlplane.types.status import StatusError
+from mooring.core.framework.handle import Nominations
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodClass, PodShape
+from mooring.live.scheduler import Scheduler
+from mooring.sim.node_group import NodeGroup
+
+SCAN_S = 10.0
+MOST_TRIED = 200
+"""Pending pods that are tried at one look; the others wait for the next one.
+
+Of pods alike that no node helps, one is tried.
+"""
+MOST_ROUNDS = 100
+"""Rounds of the event loop in which the scheduler hears of a node that was created."""
+
+Write = Callable[[Any], Awaitable[object]]
+
+
+class _Members:
+    """The nodes of a group: those that are there, and those on their way."""
+
+    def __init__(self, group: NodeGroup) -> None:
+        self.group = group
+        self.there: dict[str, float | None] = {}  # since when it is empty
+        self.coming = 0
+        self.numbered = 0
+
+    @property
+    def room(self) -> int:
+        """How many more may come."""
+        return self.group.most - len(self.there) - self.coming
+
+
+class Autoscaler:
+    """Scales all groups of a simulation. ``create`` and ``delete`` write Nodes.
+
+    ``daemons`` says which pods of DaemonSets a new node would have: they are there before any pod is tried on it.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, clock: Clock, create: Write, delete: Write, daemons: Callable[[Node], list[Pod]]
+    ) -> None:
+        self._scheduler, self._clock, self._daemons = scheduler, clock, daemons
+        self._create, self._delete = create, delete
+        self._groups: list[_Members] = []
+        self._task: asyncio.Task[None] | None = None
+        self._tried = -1  # attempts of the scheduler at the last look
+        self._work: set[asyncio.Task[None]] = set()
+
+    async def add(self, group: NodeGroup) -> None:
+        """Begin to scale a group; its smallest number of nodes is there at once."""
+        if any(known.group.name == group.name for known in self._groups):
+            raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
+        members = _Members(group)
+        self._groups.append(members)
+        self._groups.sort(key=lambda each: each.group.price)  # the cheapest is tried first
+        for _ in range(group.least):
+            await self._add_node(members)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="autoscaler")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no node is on its way, and the last look has seen everything that the scheduler has tried."""
+        if not self._groups:
+            return True
+        counts = self._scheduler.queue.counts()
+        is_seen = not sum(counts.values()) or self._tried == self._scheduler.decisions
+        return is_seen and not any(members.coming for members in self._groups)
+
+    def stop(self) -> None:
+        for task in (self._task, *self._work):
+            if task is not None:
+                task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SCAN_S)
+            self._grow()
+            await self._shrink()
+
+    # ---- growing -------------------------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        self._tried = self._scheduler.decisions
+        if not any(members.room for members in self._groups):
+            return
+        waiting = [each for each in self._scheduler.queue.pending_pods() if each.queue in ("unschedulable", "backoff")]
+        known = self._scheduler.pods
+        pods = [pod for each in waiting if (pod := known.get(f"{each.namespace}/{each.name}")) is not None]
+        if not pods:
+            return
+        fork = self._scheduler.cluster.fork()
+        for members in self._groups:
+            for number in range(members.numbered - members.coming + 1, members.numbered + 1):
+                self._plan(fork, _node_of(members.group, number))
+        built = self._scheduler.built.on(fork, Nominations())
+        wanted: dict[str, int] = {}
+        helpless: set[tuple[PodShape, PodClass]] = set()
+        num_tried = 0
+        for pod in pods:
+            like = (fork.interner.shape(pod), fork.interner.pod_class(pod))
+            if like in helpless:
+                continue
+            if num_tried == MOST_TRIED:
+                break
+            num_tried += 1
+            node = built.decide(pod, detail=False).node or self._on_a_new_node(pod, fork, built, wanted)
+            if node:
+                fork.set_pod(_placed(pod, node))
+            else:
+                helpless.add(like)
+        for members in self._groups:
+            for _ in range(wanted.get(members.group.name, 0)):
+                self._order(members)
+
+    def _on_a_new_node(self, pod: Pod, fork: ClusterState, built: Any, wanted: dict[str, int]) -> str | None:
+        """The new node that the pod would be placed on, which is added to the fork; None if there is none."""
+        for members in self._groups:
+            name, new = members.group.name, wanted.get(members.group.name, 0)
+            if new >= members.room:
+                continue
+            node = _node_of(members.group, members.numbered + new + 1)
+            self._plan(fork, node)
+            if built.decide(pod, detail=False).node == node.name:
+                wanted[name] = new + 1
+                return node.name
+            for daemon in self._daemons(node):
+                fork.remove_pod(daemon.uid)
+            fork.remove_node(node.name)
+        return None
+
+    def _plan(self, fork: ClusterState, node: Node) -> None:
+        """Put a node that does not exist yet into the fork, with its daemons."""
+        fork.set_node(node)
+        for daemon in self._daemons(node):
+            fork.set_pod(daemon)
+
+    def _order(self, members: _Members) -> None:
+        members.coming += 1
+        members.numbered += 1
+        task = asyncio.create_task(self._arrive(members, members.numbered))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _arrive(self, members: _Members, number: int) -> None:
+        await asyncio.sleep(members.group.delay_s)
+        name = f"{members.group.name}-{number}"
+        await self._create(members.group.node(number))
+        for _ in range(MOST_ROUNDS):  # it is on its way until the scheduler has heard of it
+            if name in self._scheduler.cluster.table.nodes:
+                break
+            await asyncio.sleep(0)
+        members.coming -= 1
+        members.there[name] = None
+
+    async def _add_node(self, members: _Members) -> None:
+        members.numbered += 1
+        await self._create(members.group.node(members.numbered))
+        members.there[f"{members.group.name}-{members.numbered}"] = None
+
+    # ---- shrinking -----------------------------------------------------------------------------------------------
+
+    async def _shrink(self) -> None:
+        now, nodes = self._clock.monotonic(), self._scheduler.cluster.table.nodes
+        for members in self._groups:
+            for name, since in list(members.there.items()):
+                info = nodes.get(name)
+                if info is None or info.node is None:
+                    del members.there[name]  # somebody else has deleted it
+                elif any(not _is_daemon(pod.pod) for pod in info.pods.values()):
+                    members.there[name] = None
+                elif since is None:
+                    members.there[name] = now
+                elif now - since >= members.group.idle_s and len(members.there) > members.group.least:
+                    del members.there[name]
+                    await self._delete(f"node/{name}")
+
+
+def _node_of(group: NodeGroup, number: int) -> Node:
+    node: Node = from_plain(Node, group.node(number))
+    node.status.allocatable = dict(node.status.capacity)
+    return node
+
+
+def _placed(pod: Pod, node: str) -> Pod:
+    placed = copy(pod)
+    placed.spec = copy(pod.spec)
+    placed.spec.node_name = node
+    return placed
+
+
+def _is_daemon(pod: Pod) -> bool:
+    owner = pod.metadata.controller()
+    return owner is not None and owner.kind == "DaemonSet"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The pods that DaemonSets would put on a node that does not exist yet: its other pods have only what these leave.
+
+
+class PlannedDaemons:
+    """Asks the API server, without writing, what becomes of the pod of each DaemonSet: defaults, class and overhead."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._made: dict[str, tuple[int, Pod | None]] = {}  # by the DaemonSet's uid, of one version
+
+    def on(self, node: Node) -> list[Pod]:
+        """Those that would run there."""
+        found: list[Pod] = []
+        for entry in self._api.store.iterate(DAEMON_SETS):
+            like = self._pod_of(entry)
+            if like is not None and nodes_for(like)(node):
+                pod = copy(like)
+                pod.metadata, pod.spec = copy(like.metadata), copy(like.spec)
+                pod.metadata.name = f"{entry.name}-{node.name}"
+                pod.metadata.uid = f"{entry.uid}/{node.name}"
+                pod.spec.node_name = node.name
+                found.append(pod)
+        return found
+
+    def _pod_of(self, entry: StoredEntry) -> Pod | None:
+        """The pod before it has a node; None if the API server refuses it."""
+        version, pod = self._made.get(entry.uid, (-1, None))
+        if version != entry.rv:
+            try:
+                wanted = made_for(entry.object())
+                wanted["metadata"]["name"] = f"{entry.name}-planned"  # one by lot would change those of the next pods
+                pod = from_plain(Pod, self._api.create(PODS, entry.namespace, wanted, Options(dry_run=True)).object())
+            except StatusError:
+                pod = None
+            self._made[entry.uid] = entry.rv, pod
+        return pod

@@ -1,0 +1,143 @@
+"""What an import gives: the cluster at the start, pods that arrive, changes that follow, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mooring.api import yaml
+from mooring.api.core import Node, Pod
+from mooring.api.errors import InputError
+from mooring.api.meta import Object
+from mooring.api.text import count_of
+from mooring.core.queue.queued_pod import History
+
+Workload: TypeAlias = Mapping[str, Any]
+"""A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
+
+
+class ImportedArrival(msgspec.Struct, frozen=True):
+    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
+
+    at_s: float
+    pod: Pod
+    run_s: float | None = None
+    history: History | None = None  # what it had gone through in the queue before the start
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedChange:
+    """An object or a workload that comes, changes or goes at a time, in seconds from the start.
+
+    A pod among these comes on its node or goes, unless it says what it came as.
+    """
+
+    at_s: float
+    obj: Object | Workload
+    is_gone: bool = False
+    grace_s: int | None = 0  # of a pod that goes; None: its own
+    where: str = ""  # the place of a workload in its file
+    came_as: Pod | None = None  # the pod as it came, if this is what became of its labels and its spec
+
+
+@dataclass(slots=True)
+class Imported:
+    """A file of another tool, as a simulation can play it. Lists with times are in order of time.
+
+    ``not_simulated`` names what the format has and a simulation does not use, with how often it was there.
+    """
+
+    format: str
+    objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
+    known_pods: list[ImportedArrival] = field(
+        default_factory=list
+    )  # pods of the start whose run times or histories are known
+    workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
+    places: list[str] = field(default_factory=list)  # where each of the workloads stands
+    arrivals: list[ImportedArrival] = field(default_factory=list)
+    changes: list[ImportedChange] = field(default_factory=list)
+    config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration
+    kubernetes_version: str = ""  # whose decisions are in it, if the format says it
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)  # the same
+    started_at: float | None = None  # what second 0 is, in seconds since 1970, if the format says it
+    records: list[str] = field(default_factory=list)  # the records among its files, which no record may replace
+    not_simulated: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.objects or self.known_pods or self.workloads or self.arrivals or self.changes)
+
+    @property
+    def length_s(self) -> float:
+        """When the last thing happens."""
+        last_arrival_s = self.arrivals[-1].at_s if self.arrivals else 0.0
+        return max(last_arrival_s, self.changes[-1].at_s if self.changes else 0.0)
+
+    def summary(self) -> str:
+        """``1213 nodes, 8152 pods that arrive over 149d``, or what else there is."""
+        nodes = sum(isinstance(obj, Node) for obj in self.objects)
+        pods = sum(isinstance(obj, Pod) for obj in self.objects)
+        others = len(self.objects) - nodes - pods
+        parts = [
+            count_of(nodes, "node"),
+            count_of(pods + len(self.known_pods), "pod"),
+            count_of(others, "other object"),
+            count_of(len(self.workloads), "workload"),
+            f"{count_of(len(self.arrivals), 'pod')} that arrive{'s' if len(self.arrivals) == 1 else ''}",
+            count_of(len(self.changes), "change"),
+        ]
+        return ", ".join(part for part in parts if not part.startswith("0 ")) or "nothing"
+
+
+class Omissions:
+    """Counts what is left out, under the words that say what and why."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: str, count: int = 1) -> None:
+        """``what`` begins with a noun in the singular or with the name of a field, and says why it is left out."""
+        self._counts[what] += count
+
+    def lines(self) -> list[str]:
+        """A line for each, the first seen first: ``212 × binding that …``."""
+        return [f"{count} × {what}" if count else what for what, count in self._counts.items()]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Texts of JSON, read so that every mistake is told with its file and line.
+
+
+def read_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    """Each line that is not empty: the place that errors name, and the value. A line that was cut is an error."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, read_json(line, where)
+
+
+def read_json(text: str, where: str) -> Any:
+    """One value: not nested without end, no key twice, nothing that cannot be written again."""
+    found = yaml.load_json(text)
+    if found is None:
+        raise InputError(f"{where}: {_problem(text)}")
+    if found.duplicates:
+        raise InputError(f"{where}: {found.duplicates[0]}")
+    return found.value
+
+
+def _problem(text: str) -> str:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno} of it, " if error.lineno > 1 else ""
+        return f"{line}column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}; expected JSON"
+    except (ValueError, RecursionError):
+        pass
+    return "nested too deeply, or half a character (\\ud800); expected JSON of Kubernetes objects"

@@ -1,0 +1,203 @@
+"""Simulate: a story with its workloads goes in, what became of every pod comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mooring.api.codec import to_plain
+from mooring.api.core import Namespace
+from mooring.api.memory import seldom_collecting
+from mooring.api.meta import Object
+from mooring.core.config.decode import format_duration
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.wire import to_wire
+from mooring.core.engine.decision import Decision
+from mooring.core.framework.runtime import Profile
+from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.live.observer import SchedulerObserver
+from mooring.sim.backend import kind_named
+from mooring.sim.narration import QUIET
+from mooring.sim.result import Simulation
+from mooring.sim.runner import PlayResult, PlaySettings
+from mooring.sim.scenario import Play, Scenario, ScenarioCluster
+from mooring.sim.simulated_world import SimulatedWorld
+from mooring.sim.virtual_time import run_virtual
+from mooring.sim.workload import Arrival, Setting
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far a simulation is, told now and then while it runs.
+
+Show = Callable[[int, int, str], None]
+"""Called with what is done, how much there is in all, and a word for where the simulation is."""
+EVERY = 128  # attempts between two looks at the clock
+PAUSE_S = 0.1
+
+
+class SimulationProgress(SchedulerObserver):
+    """Counts pods that have come, or seconds until a given end."""
+
+    def __init__(self, show: Show, until_s: float | None) -> None:
+        self._show, self._until_s = show, until_s
+        self._world: SimulatedWorld | None = None
+        self._attempts = 0
+        self._next = 0.0
+
+    def follow(self, world: SimulatedWorld) -> None:
+        self._world = world
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        self._attempts += 1
+        if self._attempts % EVERY == 0 and self._world is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + PAUSE_S
+            self._tell(self._world)
+
+    def _tell(self, world: SimulatedWorld) -> None:
+        now_s, arrived = world.clock.monotonic(), world.streamed.arrived
+        stage = f"at {format_duration(round(now_s))}"
+        if self._until_s is not None:
+            self._show(int(now_s), int(self._until_s), f"{stage}, {arrived:,} pods")
+        else:
+            self._show(arrived, max(arrived, world.cluster.expected_arrivals), stage)
+
+
+def simulate(
+    objects: Iterable[Object],
+    arrivals: Iterable[Arrival] = (),
+    *,
+    play: Play | None = None,
+    config: KubeSchedulerConfiguration | Mapping[str, Any] | None = None,
+    plugins: tuple[type, ...] = (),
+    until_s: float | None = None,
+    seed: int = 0,
+    observers: Sequence[SchedulerObserver] = (),
+    features: Features = DEFAULT_FEATURES,
+) -> Simulation:
+    """Play what happens on a cluster of these objects, to ``until_s`` or until nothing is left to happen.
+
+    Pods arrive in the order of their times; ``play`` is what else happens, as a story in Python. ``features`` say which
+    version of Kubernetes decides; ``config`` must have been read for the same.
+
+    The same arguments give the same outcome: random choices come from the seed, and time is the simulation's own.
+    """
+
+    story = story_of(objects, arrivals, play)
+    document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
+    scenario = Scenario(
+        "simulation",
+        "",
+        story,
+        document,
+        plugins,
+        kubernetes_version=str(features.version),
+        feature_gates=features.changed(),
+    )
+    return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
+
+
+def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: Play | None = None) -> Play:
+    """The story of a cluster that consists of these objects: pods arrive, and whatever else ``play`` does."""
+
+    async def story(cluster: ScenarioCluster) -> None:
+        there = sorted(objects, key=lambda obj: _ORDER.get(type(obj).__name__, 1))
+        known = {"", "default", "kube-system", *(obj.name for obj in there if isinstance(obj, Namespace))}
+        missing = sorted({obj.namespace for obj in there} - known)
+        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
+        await cluster.apply(*spaces, *map(_manifest, there))
+        # What is made while it is read can only come in its own order.
+        in_order = sorted(arrivals, key=lambda each: each.at_s) if isinstance(arrivals, Sequence) else arrivals
+        await cluster.begin(Arrivals(in_order))
+        if play is not None:
+            await play(cluster)
+
+    return story
+
+
+_ORDER = {"Namespace": 0, "Node": 2, "Pod": 3}
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    until_s: float | None = None,
+    seed: int = 0,
+    observers: Sequence[SchedulerObserver] = (),
+    keeps_placements: bool = False,
+    write: Callable[[str], None] = lambda line: None,
+    on_progress: Show | None = None,
+) -> Simulation:
+    """Play a story without its API server in the way of its workloads.
+
+    ``write`` gets what the story says and expects; ``on_progress`` is told now and then how far it is.
+    """
+    progress = None if on_progress is None else SimulationProgress(on_progress, until_s)
+    watching = (*observers, *(() if progress is None else (progress,)))
+
+    async def main() -> Simulation:
+        settings = PlaySettings(level=QUIET, write=write, seed=seed)
+        ended: list[float] = []
+        story = replace(scenario, play=_to_the_end(scenario.play, until_s, ended.append))
+        was_interrupted = False
+        async with SimulatedWorld(
+            settings, story, observers=watching, keeps_placements=keeps_placements, has_end=until_s is not None
+        ) as world:
+            if progress is not None:
+                progress.follow(world)
+            told = PlayResult(scenario.name)
+            try:
+                told = await world.play(story)
+            except asyncio.CancelledError:  # Ctrl-C: what was simulated is kept
+                was_interrupted = True
+            result = world.result()
+        result.name, result.title, result.seed = scenario.name, scenario.title, seed
+        result.ended_at_s = ended[0] if ended else result.ended_at_s
+        result.kubernetes_version, result.was_interrupted = scenario.kubernetes_version, was_interrupted
+        result.failure, result.expectations, result.is_mistake = told.failure, told.expectations, told.is_mistake
+        return result
+
+    with seldom_collecting():
+        return run_virtual(main())
+
+
+def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None]) -> Play:
+    """The story, and after it as much time as it takes until nothing is left to happen, or until the end."""
+
+    async def whole(cluster: ScenarioCluster) -> None:
+        limit = asyncio.timeout(until_s)
+        try:
+            async with limit:
+                await play(cluster)
+                await (cluster.finish() if until_s is None else asyncio.sleep(until_s))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            ended(cluster.clock.monotonic())
+        cluster.check_workloads()
+
+    return whole
+
+
+class Arrivals:
+    """A workload of pods that are at hand."""
+
+    def __init__(self, arrivals: Iterable[Arrival]) -> None:
+        self._arrivals = arrivals
+        self.total = len(arrivals) if isinstance(arrivals, Sequence) else None
+
+    def arrivals(self, setting: Setting) -> Generator[Arrival]:
+        for arrival in self._arrivals:
+            setting.admit(arrival.pod)
+            yield arrival
+
+
+def _manifest(obj: Object) -> dict[str, Any]:
+    """An object as a manifest; an API server gives it a uid and a version of its own."""
+    value: dict[str, Any] = to_plain(obj)
+    kind = kind_named(type(obj).__name__)
+    meta = {name: each for name, each in value["metadata"].items() if name not in ("uid", "resourceVersion")}
+    return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}

@@ -1,0 +1,294 @@
+"""The cluster of a simulation: the embedded control plane, and beside it the pods of workloads.
+
+The control plane never sees these pods, except those for which its controllers have to make volumes or claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mooring.api.codec import from_plain, to_plain
+from mooring.api.core import Node, Pod
+from mooring.api.defaults import Admission
+from mooring.api.manifests import READ_KINDS
+from mooring.api.meta import Object as ApiObject
+from mooring.controlplane.cluster.controllers.budgets import DisruptionController
+from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
+from mooring.controlplane.cluster.kubelet import KubeletOptions
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.policy import BUDGETS
+from mooring.controlplane.storage import selectors
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+from mooring.core.framework.handle import NOTHING
+from mooring.core.state.pod_info import PodInfo
+from mooring.live.events import EventRecorder, InvolvedObject, Recorder
+from mooring.live.observer import SchedulerObserver
+from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.writer import ApiWriter
+from mooring.net.rest import RestClient
+from mooring.record.meter import MeasuringObserver
+from mooring.sim.autoscaler import Autoscaler, PlannedDaemons
+from mooring.sim.backend import Backend, Ref, kind_named
+from mooring.sim.budgets import SimulatedBudgets
+from mooring.sim.node_group import NodeGroup
+from mooring.sim.node_watch import NodeWatch
+from mooring.sim.result import GpuAllocation, Simulation, Witness
+from mooring.sim.runner import EmbeddedWorld, PlaySettings
+from mooring.sim.scenario import Scenario
+from mooring.sim.streamed_pods import StoredPods, StreamedPods, needs_controllers
+from mooring.sim.workload import Arrival
+
+REST_S, MAX_REST_S = 0.001, 1.0
+"""How long the end waits for what the last event set off; more and more, as nothing happens."""
+CLASSES = ("PriorityClass", "RuntimeClass")
+"""What an API server looks up when it admits a pod."""
+STALLED_S = 3600.0
+"""A simulation is over when pods are only tried again in vain for so long; at once in a cluster without nodes."""
+NO_LEASES = KubeletOptions(lease_interval_s=0)
+"""A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
+
+
+class SimulatedWorld(EmbeddedWorld):
+    """A cluster in virtual time whose workloads' pods go past the API server."""
+
+    def __init__(
+        self,
+        settings: PlaySettings,
+        scenario: Scenario | None = None,
+        *,
+        observers: Sequence[SchedulerObserver] = (),
+        keeps_placements: bool = False,
+        is_measured: bool = True,
+        has_end: bool = False,
+    ) -> None:
+        super().__init__(settings, scenario, kubelets=NO_LEASES)
+        self._more_observers = tuple(observers)
+        self.has_end = has_end  # at a given time
+        self.witness = Witness(self.clock, keeps_placements=keeps_placements)
+        self.gpus = GpuAllocation()
+        self._measuring = MeasuringObserver() if is_measured else None
+        self.streamed = StreamedPods(self.clock)
+        self.node_watch = NodeWatch(self.streamed, self.clock)
+        self.autoscaler: Autoscaler | None = None
+
+    async def _bring_up(self) -> RestClient:
+        client = await super()._bring_up()
+        api = self.plane.api
+        self.stored = StoredPods(api, self.streamed)
+        self.budgets = SimulatedBudgets(api, self.controllers.of(DisruptionController), self.streamed)
+        listeners = ((NODES, self.node_watch.note), (PODS, self.stored.note), (BUDGETS, self.budgets.note))
+        for kind, note in listeners:
+            self._stack.callback(api.store.subscribe(kind, note))
+        return client
+
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
+        await super()._feed(scheduler, client)
+        self.streamed.connect(scheduler.put, scheduler.delete)
+
+    # ---- what the scheduler is given -----------------------------------------------------------------------------
+
+    def _observers(self) -> tuple[SchedulerObserver, ...]:
+        measuring = () if self._measuring is None else (self._measuring,)
+        return (self.witness, self.gpus, *measuring, *self._more_observers)
+
+    def _adjusted(self, options: SchedulerOptions) -> SchedulerOptions:
+        # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
+        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False, writes_at_once=True)
+
+    def _writer(self, *of: Any, **options: Any) -> ApiWriter:
+        return _SplitWriter(self.streamed, self.node_watch, *of, **options)
+
+    def _recorder(self, recorder: EventRecorder) -> Recorder:
+        return _SplitRecorder(recorder, self.streamed)
+
+    # ---- what the story is given ---------------------------------------------------------------------------------
+
+    def _backend(self, client: RestClient) -> Backend:
+        return _SplitBackend(client, self)
+
+    async def scale_group(self, group: NodeGroup) -> None:
+        """Let a group of nodes be scaled by itself from now on."""
+        if self.autoscaler is None:
+            cluster = self.cluster
+            daemons = PlannedDaemons(self.plane.api)
+            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster.create, cluster.delete, daemons.on)
+            self._stack.callback(self.autoscaler.stop)
+        await self.autoscaler.add(group)
+
+    def result(self) -> Simulation:
+        """What has become of everything so far."""
+        found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
+        self.witness.fill(found)
+        if self._measuring is not None:
+            found.measures = self._measuring.measures()
+        found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
+        queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
+        found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
+        found.nodes, found.running = len(table), int(table.pod_count.sum())
+        for resource in self.scheduler.cluster.table.resources:
+            total = int(table.allocatable(resource).sum())
+            if total:
+                found.allocated_at_end[resource] = int(table.requested(resource).sum()) / total
+        return found
+
+    def is_idle(self, *, retries_count: bool = True) -> bool:
+        """Whether nothing is left to happen by itself.
+
+        If retries count, no pod is tried again, no failed container is started again, and no controller tries again.
+        """
+        return not (
+            self.streamed.ahead
+            or self.scheduler.in_flight
+            or (retries_count and not self.scheduler.queue.is_quiet)
+            or not (self.kubelets.is_idle if retries_count else self.kubelets.only_restarts)
+            or not (self.controllers.is_idle if retries_count else self.controllers.only_retries)
+            or (self.autoscaler is not None and not self.autoscaler.is_idle)
+        )
+
+
+class _SplitWriter(ApiWriter):
+    """Carries out writes about streamed pods at once, and sends all others to the API server."""
+
+    def __init__(self, streamed: StreamedPods, nodes: NodeWatch, *of: Any, **options: Any) -> None:
+        super().__init__(*of, **options)
+        self._streamed, self._nodes = streamed, nodes
+        self._here = streamed.pods
+
+    async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
+        if pod.pod.key in self._here:
+            self._streamed.bind(pod, node_name, annotations)
+            self._nodes.placed(pod.pod, node_name)
+        else:
+            await super().bind(pod, node_name, annotations)
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        key = f"{namespace}/{name}"
+        if key in self._here:
+            self._streamed.patch_status(key, patch)
+        else:
+            await super().patch_pod_status(namespace, name, patch)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        if pod.key in self._here:
+            self._streamed.delete(pod)
+        else:
+            await super().delete_pod(pod)
+
+
+class _SplitRecorder:
+    """Events about streamed pods are not written: nobody could read them."""
+
+    def __init__(self, recorder: EventRecorder, streamed: StreamedPods) -> None:
+        self._recorder, self._pods = recorder, streamed.pods
+        self.observers: Sequence[Callable[..., None]] = ()
+
+    def record(self, regarding: InvolvedObject, **event: Any) -> None:
+        for tell in self.observers:
+            tell(regarding, event["reason"], event["note"])
+        if f"{regarding.namespace}/{regarding.name}" not in self._pods:
+            self._recorder.record(regarding, **event)
+
+
+class _SplitBackend(Backend):
+    """Reads and writes streamed pods where they are, and everything else through the client."""
+
+    def __init__(self, client: RestClient, world: SimulatedWorld) -> None:
+        super().__init__(client)
+        self._world, self._streamed = world, world.streamed
+
+    async def nodes(self) -> list[Node]:
+        infos = self._world.scheduler.cluster.nodes().infos
+        return [info.node for info in infos if info.node is not None]
+
+    async def admission(self) -> Callable[[Pod], None]:
+        classes: list[ApiObject] = []
+        for kind in CLASSES:
+            classes += [from_plain(READ_KINDS[kind], each) for each in await self.list(kind_named(kind))]
+        return Admission(classes).admit_pod
+
+    def arrive(self, arrival: Arrival) -> Awaitable[None] | None:
+        if needs_controllers(arrival.pod):
+            return self._world.stored.arrive(arrival, self._create_arrival)
+        self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
+        if arrival.history is not None:
+            self._world.scheduler.queue.restore(arrival.pod.key, arrival.history)
+        return None
+
+    async def revise(self, pod: Pod) -> None:
+        if pod.key in self._streamed.pods:
+            self._streamed.revise(pod)
+        else:
+            await super().revise(pod)
+
+    def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
+        (self._world.scheduler.delete if is_gone else self._world.scheduler.put)(obj)
+
+    async def quiet(self) -> None:
+        if self._world.has_end:
+            await self._rest()
+            return
+        cron_jobs = self._world.controllers.of(CronJobController)
+        cron_jobs.pause()  # a schedule has no end
+        await self._rest()
+        cron_jobs.resume()
+
+    async def _rest(self) -> None:
+        rest_s, clock = REST_S, self._world.clock
+        placed, since = -1, clock.monotonic()
+        while True:
+            await asyncio.sleep(rest_s)
+            if self._world.is_idle():
+                return
+            if self._streamed.ahead:  # pods may run for months: to ask every second would take longer than all else
+                await self._streamed.run_out()
+                rest_s, since = REST_S, clock.monotonic()
+            is_empty = not len(self._world.scheduler.cluster.nodes())
+            if self._world.witness.placed != placed:
+                placed, since = self._world.witness.placed, clock.monotonic()
+            elif (is_empty or clock.monotonic() - since > STALLED_S) and self._world.is_idle(retries_count=False):
+                return
+            rest_s = min(2 * rest_s, MAX_REST_S)
+
+    async def scale_group(self, group: NodeGroup) -> None:
+        await self._world.scale_group(group)
+
+    def measures(self) -> Object:
+        return self._world.result().to_dict()
+
+    async def evict(self, pod: Object) -> None:
+        found = self._pod(Ref.of(pod))
+        if found is None:
+            await super().evict(pod)
+        else:
+            self._world.budgets.allow_eviction(found)
+            self._streamed.delete(found)
+
+    async def get(self, ref: Ref) -> Object | None:
+        found = self._pod(ref)
+        return await super().get(ref) if found is None else _manifest(found)
+
+    async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
+        found = await super().list(kind, namespace, labels=labels, fields=fields)
+        if kind is PODS:
+            wanted = selectors.parse_labels(labels) if labels else selectors.EVERYTHING
+            pods = self._streamed.pods.values()
+            found += [_manifest(pod) for pod in pods if namespace in ("", pod.namespace) and wanted.matches(pod.labels)]
+        return found
+
+    async def delete(self, ref: Ref, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
+        found = self._pod(ref)
+        if found is None:
+            return await super().delete(ref, grace_period_s=grace_period_s, propagation=propagation)
+        self._streamed.delete(found, grace_period_s)
+        return True
+
+    def _pod(self, ref: Ref) -> Pod | None:
+        return self._streamed.pods.get(f"{ref.namespace}/{ref.name}") if ref.kind is PODS else None
+
+
+def _manifest(pod: Pod) -> Object:
+    return {**to_plain(pod), "apiVersion": "v1", "kind": "Pod"}

@@ -1,0 +1,356 @@
+"""The pods of workloads: they come from a stream and go again, and no API server stores them.
+
+Plays the API server and the kubelets for these pods, in the loop's own time. A write of the scheduler is carried out
+at once, and the scheduler is told as a watch would tell it. A pod that is bound runs at once. It ends after its run
+time if it has one. A pod that is evicted goes after its grace period. A pod that is gone is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from mooring.api.clock import Clock
+from mooring.api.core import Pod, PodStatus
+from mooring.api.errors import ApiError, InputError
+from mooring.api.meta import Condition, Object, ObjectMeta
+from mooring.api.times import format_time, parse_time
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
+from mooring.controlplane.types.status import StatusError
+from mooring.core.framework.handle import NOTHING
+from mooring.core.state.pod_info import PodInfo
+from mooring.sim.workload import Arrival
+
+DEFAULT_GRACE_S = 30
+
+Put = Callable[[Object], None]
+
+
+class PodWatcher(Protocol):
+    """Who hears of every change of a streamed pod, after the scheduler."""
+
+    def put(self, pod: Pod) -> None: ...
+
+    def delete(self, pod: Pod) -> None: ...
+
+
+class StreamedPods:
+    """Pods by ``namespace/name``, and what becomes of them; implements the scheduler's writer for them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.arrived = 0
+        self.ended = 0  # by themselves, after their run time
+        self._ahead = 0
+        self._out: asyncio.Future[None] | None = None  # somebody waits until nothing is ahead
+        self._clock = clock
+        self._timers = asyncio.get_running_loop()
+        self._put: Put = _nobody
+        self._delete: Put = _nobody
+        self.watcher: PodWatcher | None = None
+        self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
+        self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
+        self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
+        self._silent: set[str] = set()  # nodes whose kubelet does nothing
+        self._version = 0
+
+    @property
+    def ahead(self) -> int:
+        """How many ends and deletions are still to come."""
+        return self._ahead
+
+    @ahead.setter
+    def ahead(self, value: int) -> None:
+        self._ahead = value
+        if not value and self._out is not None:
+            if not self._out.done():
+                self._out.set_result(None)
+            self._out = None
+
+    async def run_out(self) -> None:
+        """Wait until no end and no deletion is to come."""
+        if self._ahead:
+            self._out = self._out or self._timers.create_future()
+            await asyncio.shield(self._out)
+
+    def connect(self, put: Put, delete: Put) -> None:
+        """Tell this scheduler from now on what a watch would tell it."""
+        self._put, self._delete = put, delete
+
+    # ---- what happens to pods ------------------------------------------------------------------------------------
+
+    def arrive(self, pod: Pod, run_s: float | None = None, *, recreate: bool = False) -> None:
+        """A pod is created; once it is bound it runs for so long, or for ever.
+
+        With ``recreate`` another one of its name is created whenever it is evicted or its node is lost, as the
+        controller of a Deployment or a Job would do. That one runs for the whole time again.
+        """
+        key = pod.key
+        if key in self.pods:
+            raise InputError(f"pod {key} is there already; give each pod a name of its own")
+        self.arrived += 1
+        created = pod.__copy__()
+        created.metadata = pod.metadata.__copy__()
+        self._come(key, created, run_s, 0 if recreate else None)
+
+    def _come(self, key: str, pod: Pod, run_s: float | None, lost: int | None) -> None:
+        """Take in a pod that is nobody else's, nor is its metadata."""
+        if run_s is not None:
+            self._run_s[pod.metadata.uid] = run_s
+        if lost is not None:
+            self._recreated[pod.metadata.uid] = lost
+        self._tell(key, pod)
+        if pod.spec.node_name and pod.spec.node_name not in self._silent:
+            self._go_on(pod)
+
+    def _go_on(self, pod: Pod) -> None:
+        """The kubelet takes over a pod that is on its node already."""
+        deleted = pod.metadata.deletion_timestamp
+        if deleted is None:
+            self._start(pod)
+        else:
+            self._later(max(0.0, (parse_time(deleted) or 0.0) - self._clock.now()), pod)
+
+    def revise(self, pod: Pod) -> None:
+        """A pod has other labels or another spec; where it is and what became of it stay. It may be gone."""
+        known = self._current(pod)
+        if known is None:
+            return
+        changed, metadata = known.__copy__(), known.metadata.__copy__()
+        changed.spec, metadata.labels = pod.spec.__copy__(), pod.labels
+        changed.spec.node_name = known.spec.node_name
+        self._store(changed, metadata)
+
+    def remove(self, pod: Pod, *, is_end: bool = False) -> bool:
+        """A pod is gone at once; false if it was gone before. Unless it has come to its end, it may come again."""
+        known = self._current(pod)
+        if known is None:
+            return False
+        del self.pods[known.key]
+        self._cancel(known.uid)
+        run_s = self._run_s.pop(known.uid, None)
+        lost = self._recreated.pop(known.uid, None)
+        self._delete(known)
+        if self.watcher is not None:
+            self.watcher.delete(known)
+        if lost is not None and not is_end:
+            self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
+        return True
+
+    # ---- what happens to nodes -----------------------------------------------------------------------------------
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods of a node."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name == node]
+
+    def silence(self, node: str) -> None:
+        """A kubelet does nothing any more: no pod of it starts, ends or goes."""
+        self._silent.add(node)
+        for pod in self.on(node):
+            self._cancel(pod.uid)
+
+    def hear(self, node: str) -> None:
+        """A kubelet is back: what it has missed is done, and run times begin again."""
+        if node not in self._silent:
+            return
+        self._silent.discard(node)
+        for pod in self.on(node):
+            self._go_on(pod)
+
+    def _current(self, pod: Pod) -> Pod | None:
+        """The pod as it is now; None if it is gone, even if another of its name has come."""
+        known = self.pods.get(pod.key)
+        return known if known is not None and known.uid == pod.uid else None
+
+    def _store(self, pod: Pod, metadata: Any) -> None:
+        """Tell of a pod under a version of its own: an API server never hands out the same one twice."""
+        stored = pod.__copy__()
+        stored.metadata = metadata
+        self._tell(stored.key, stored)
+
+    def _tell(self, key: str, stored: Pod) -> None:
+        """The same for a pod that is nobody else's, nor is its metadata."""
+        self._version += 1
+        stored.metadata.resource_version = str(self._version)
+        self.pods[key] = stored
+        self._put(stored)
+        if self.watcher is not None:
+            self.watcher.put(stored)
+
+    def _start(self, pod: Pod) -> None:
+        """The kubelet runs a pod that is bound."""
+        if pod.status.phase != "Running":
+            running = pod.__copy__()
+            running.status = pod.status.__copy__()
+            running.status.phase, running.status.start_time = "Running", format_time(self._clock.now())
+            self._store(running, pod.metadata.__copy__())
+        run_s = self._run_s.get(pod.metadata.uid)
+        if run_s is not None:
+            self._later(run_s, pod, is_end=True)
+
+    def _later(self, seconds: float, pod: Pod, *, is_end: bool = False) -> None:
+        """Remove the pod after so many seconds; an end that was planned before is given up."""
+        self._cancel(pod.uid)
+        self.ahead += 1
+        self._timers_of[pod.uid] = self._timers.call_later(seconds, self._due, pod, is_end)
+
+    def _due(self, pod: Pod, is_end: bool) -> None:
+        self.ahead -= 1
+        del self._timers_of[pod.uid]
+        if self.remove(pod, is_end=is_end) and is_end:
+            self.ended += 1
+
+    def _cancel(self, uid: str) -> None:
+        timer = self._timers_of.pop(uid, None)
+        if timer is not None:
+            self.ahead -= 1
+            timer.cancel()
+
+    # ---- what the scheduler writes -------------------------------------------------------------------------------
+
+    def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
+        key = pod.pod.key
+        known = self.pods.get(key)
+        if known is None or known.metadata.uid != pod.uid:
+            raise ApiError(f'pods "{pod.pod.name}" not found', code=404)
+        if known.spec.node_name:
+            raise ApiError(f'pod {known.name} is already assigned to node "{known.spec.node_name}"', code=409)
+        bound = known.__copy__()
+        bound.spec, bound.status = spec, status = known.spec.__copy__(), known.status.__copy__()
+        spec.node_name = node_name
+        status.nominated_node_name = ""
+        is_heard = node_name not in self._silent
+        if is_heard:
+            status.phase, status.start_time = "Running", format_time(self._clock.now())
+        bound.metadata = known.metadata.__copy__()
+        if annotations:
+            bound.metadata.annotations = {**bound.metadata.annotations, **annotations}
+        self._tell(key, bound)
+        if is_heard and self._run_s:
+            self._start(bound)
+
+    def patch_status(self, key: str, patch: Mapping[str, Any]) -> None:
+        known = self.pods[key]
+        changed, status = known.__copy__(), patch["status"]
+        changed.status = known.status.__copy__()
+        if "nominatedNodeName" in status:
+            changed.status.nominated_node_name = status["nominatedNodeName"] or ""
+        for condition in status.get("conditions", ()):
+            changed.status.conditions = _with_condition(changed.status.conditions, condition)
+        self._store(changed, known.metadata.__copy__())
+
+    def delete(self, pod: Pod, grace_s: float | None = None) -> None:
+        """Begin to delete a pod. Without a grace period it has its own."""
+        known = self._current(pod)
+        if known is None:
+            raise ApiError(f'pods "{pod.name}" not found', code=404)
+        if known.metadata.deletion_timestamp is not None:
+            return
+        if grace_s is None:
+            grace_s = known.spec.termination_grace_period_seconds
+        seconds = DEFAULT_GRACE_S if grace_s is None else grace_s
+        if not seconds or not known.spec.node_name:
+            self.remove(known)
+            return
+        metadata = known.metadata.__copy__()
+        metadata.deletion_timestamp = format_time(self._clock.now() + seconds)
+        self._store(known, metadata)
+        if known.spec.node_name in self._silent:
+            self._cancel(known.uid)  # nobody carries it out
+        else:
+            self._later(seconds, known)
+
+
+def _anew(pod: Pod, number: int) -> Pod:
+    """The pod as its controller would create it again: of the same name, and another one."""
+    made = pod.__copy__()
+    made.spec, made.status = pod.spec.__copy__(), PodStatus()
+    made.spec.node_name = ""
+    meta = pod.metadata
+    uid = f"{meta.uid.partition('#')[0]}#{number}"
+    made.metadata = ObjectMeta(
+        name=meta.name, namespace=meta.namespace, uid=uid, labels=meta.labels, annotations=meta.annotations
+    )
+    return made
+
+
+def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:
+    """The conditions with one of them changed or added."""
+    kept = [condition for condition in known if condition.type != changed["type"]]
+    before = next((condition for condition in known if condition.type == changed["type"]), None)
+    fresh = Condition(type=changed["type"]) if before is None else before.__copy__()  # a patch names only what differs
+    fresh.status = changed.get("status", fresh.status)
+    fresh.reason = changed.get("reason", fresh.reason)
+    fresh.message = changed.get("message", fresh.message)
+    return [*kept, fresh]
+
+
+def _nobody(obj: Object) -> None:
+    raise AssertionError("connect a scheduler first")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Pods of workloads that controllers have to see: those for which volumes or claims are made. The API server has
+# them.
+#
+# They come, end and come again as streamed pods do, and count with them.
+
+Create = Callable[[Arrival], Awaitable[None]]
+
+
+def needs_controllers(pod: Pod) -> bool:
+    """Whether something is made for a pod, or taken back from it: volumes, or claims of devices."""
+    spec = pod.spec
+    if not spec.volumes:
+        return bool(spec.resource_claims)
+    return bool(spec.resource_claims) or any(volume.ephemeral is not None for volume in spec.volumes)
+
+
+class StoredPods:
+    """Pods by ``namespace/name``, from their arrival to their end."""
+
+    def __init__(self, api: Api, streamed: StreamedPods) -> None:
+        self._api, self._streamed = api, streamed
+        self._pods: dict[str, tuple[Arrival, Create]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._coming: set[asyncio.Future[None]] = set()
+
+    async def arrive(self, arrival: Arrival, create: Create) -> None:
+        """Create a pod."""
+        self._pods[arrival.pod.key] = arrival, create
+        await create(replace(arrival, recreate=False))
+        self._streamed.arrived += 1
+
+    def note(self, event: Event) -> None:
+        """Hear of a pod. What follows from it happens after the write that it is told within."""
+        entry = event.entry
+        known = self._pods.get(entry.key)
+        if known is None:
+            return
+        if event.type == DELETED:
+            arrival, create = known
+            if arrival.recreate:
+                self._loop.call_soon(self._come_again, arrival, create)
+            else:
+                del self._pods[entry.key]
+        elif (entry.fields or {}).get("status.phase") in ("Succeeded", "Failed"):
+            del self._pods[entry.key]
+            self._streamed.ended += 1
+            self._loop.call_soon(self._forget, entry)
+
+    def _come_again(self, arrival: Arrival, create: Create) -> None:
+        coming = asyncio.ensure_future(create(replace(arrival, recreate=False)))
+        self._coming.add(coming)
+        coming.add_done_callback(self._coming.discard)
+
+    def _forget(self, entry: StoredEntry) -> None:
+        """A pod that has ended is gone, and with it what was made for it."""
+        with contextlib.suppress(StatusError):
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
+            self._api.delete(PODS, entry.namespace, entry.name, options)

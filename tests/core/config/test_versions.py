@@ -1,0 +1,144 @@
+"""Versions of Kubernetes: which there are, which one is nearest, and how they differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mooring
+from mooring.api.errors import ConfigError, UsageError
+from mooring.core.config.defaults import default_plugins
+from mooring.core.config.features import Features, parse_feature_gates
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.profile import expand_all
+from mooring.core.config.versions import (
+    CHANGES,
+    V1_36,
+    V1_37,
+    VERSIONS,
+    KubernetesVersion,
+    Stage,
+    nearest_version,
+    parse_version,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param("1.36", V1_36, id="major and minor"),
+        pytest.param("v1.37.0-rc.1", V1_37, id="a tag"),
+        pytest.param("1.37+", V1_37, id="a provider's"),
+    ],
+)
+def test_a_version_that_is_asked_for(text: str, version: KubernetesVersion) -> None:
+    assert parse_version(text) is version
+
+
+@pytest.mark.parametrize("text", ["1.35", "1.38", "2.36", "", "new", "137"])
+def test_a_version_that_there_is_not(text: str) -> None:
+    with pytest.raises(UsageError) as e:
+        parse_version(text)
+    assert str(e.value) == f"--kubernetes-version: found {text!r}, expected one of 1.36, 1.37"
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "warning"),
+    [
+        pytest.param((0, 0), V1_36, "", id="a cluster that does not say"),
+        pytest.param((1, 36), V1_36, "", id="the oldest"),
+        pytest.param((1, 37), V1_37, "", id="the newest"),
+        pytest.param(
+            (1, 34),
+            V1_36,
+            "the cluster is Kubernetes 1.34; deciding as 1.36, the nearest version: "
+            "features and texts that came with 1.36 or before may differ",
+            id="older than the oldest",
+        ),
+        pytest.param(
+            (1, 38),
+            V1_37,
+            "the cluster is Kubernetes 1.38; deciding as 1.37, the nearest version: "
+            "what changed after 1.37 is not known here",
+            id="newer than the newest",
+        ),
+    ],
+)
+def test_the_nearest_version(release: tuple[int, int], version: KubernetesVersion, warning: str) -> None:
+    assert nearest_version(release) == (version, warning)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("StorageCapacityScoring", (False, Stage.ALPHA, False), (True, Stage.BETA, False)),
+        ("VolumeLimitScaling", (False, Stage.ALPHA, False), (True, Stage.BETA, False)),
+        ("DRADeviceTaintRules", (False, Stage.BETA, False), (True, Stage.GA, True)),
+        ("DRAPrioritizedList", (True, Stage.GA, False), (True, Stage.GA, True)),
+        ("NodeDeclaredFeatures", (True, Stage.BETA, False), (True, Stage.GA, True)),
+        ("GenericWorkload", (False, Stage.ALPHA, False), (False, Stage.BETA, False)),
+        ("TaintTolerationComparisonOperators", (False, Stage.ALPHA, False), (False, Stage.ALPHA, False)),
+        ("SchedulerQueueingHints", (True, Stage.GA, True), None),
+        ("CompositePodGroup", None, (False, Stage.ALPHA, False)),
+    ],
+)
+def test_gates_by_version(name: str, before: object, after: object) -> None:
+    for version, want in ((V1_36, before), (V1_37, after)):
+        gate = version.gates.get(name)
+        assert (None if gate is None else (gate.default, gate.stage, gate.locked)) == want
+
+
+def test_a_merged_gate_is_what_it_was_merged_into() -> None:
+    assert not Features(V1_37)["GangScheduling"]
+    assert Features(V1_37, GenericWorkload=True)["GangScheduling"]
+    assert not Features(V1_36, GenericWorkload=True)["GangScheduling"]
+
+
+def test_a_gate_of_another_version_is_off_and_cannot_be_set() -> None:
+    assert not Features(V1_36)["CompositePodGroup"]
+    with pytest.raises(KeyError):
+        Features(V1_36, CompositePodGroup=True)
+    with pytest.raises(UsageError) as e:
+        parse_feature_gates(["SchedulerQueueingHints=true"], V1_37)
+    assert str(e.value) == (
+        "--feature-gates: unrecognized feature gate: SchedulerQueueingHints; Kubernetes 1.36 has it, 1.37 has not"
+    )
+
+
+def test_changes_are_no_gates() -> None:
+    assert Features(V1_37)["DeallocationIsSilent"] and not Features(V1_36)["DeallocationIsSilent"]
+    assert not CHANGES & {name for version in VERSIONS.values() for name in version.gates}
+    with pytest.raises(UsageError):
+        parse_feature_gates(["DeallocationIsSilent=true"], V1_37)
+    with pytest.raises(KeyError):
+        Features()["Nonsense"]
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_every_change_is_heeded_somewhere(name: str) -> None:
+    source = Path(mooring.__file__).parent
+    files = (path for path in source.rglob("*.py") if path.name != "versions.py")
+    assert any(f'"{name}"' in path.read_text() for path in files)
+
+
+def test_only_one_place_knows_versions() -> None:
+    """Nothing that decides asks which version it is: it asks for a gate or a change by name."""
+    source = Path(mooring.__file__).parent
+    for package in ("plugins", "engine", "framework", "queue", "state", "devices", "volumes"):
+        for path in (source / package).rglob("*.py"):
+            text = path.read_text()
+            assert "V1_3" not in text and "version.minor" not in text, path
+
+
+def test_default_order() -> None:
+    first = {version: [plugin.name for plugin in default_plugins(Features(version))][2:4] for version in (V1_36, V1_37)}
+    assert first == {V1_36: ["NodeUnschedulable", "NodeName"], V1_37: ["NodeName", "NodeUnschedulable"]}
+
+
+def test_a_plugin_runs_only_where_its_version_lets_it() -> None:
+    document = {"profiles": [{"plugins": {"preFilter": {"enabled": [{"name": "NodeName"}]}}}]}
+    expanded = expand_all(config_from_dict(document, Features(V1_37)), version=V1_37)
+    assert expanded["default-scheduler"]["preFilter"][0] == ("NodeName", 0)
+    with pytest.raises(ConfigError, match="NodeName"):
+        expand_all(config_from_dict(document), version=V1_36)

@@ -1,0 +1,29 @@
+"""The place in a plugin's code where something went wrong."""
+
+from __future__ import annotations
+
+import json
+
+from mooring.core.framework.plugin_timing import place_of
+
+
+def fail_inside_a_library() -> None:
+    json.loads("{")
+
+
+def raised(function) -> Exception:
+    try:
+        function()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_the_line_of_the_plugin_is_named_not_that_of_the_library_it_calls():
+    line = fail_inside_a_library.__code__.co_firstlineno + 1
+    assert place_of(raised(fail_inside_a_library), {__name__}) == f" (test_traces.py:{line})"
+
+
+def test_nothing_is_said_where_no_plugin_was_running():
+    assert place_of(raised(fail_inside_a_library), {"another_plugin"}) == ""
+    assert place_of(ValueError("raised nowhere"), {__name__}) == ""

@@ -1,0 +1,142 @@
+"""The allocator as it was until 1.36, and as it is since 1.37."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_36, V1_37
+from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Rules
+
+from .builders import allocate, allocation, chosen, claim, device, everything, exactly, holding, in_use, sliced
+
+NOW = Rules.of(Features(V1_37).__getitem__)
+BOTH = pytest.mark.parametrize("rules", [pytest.param(FIRST_RULES, id="1.36"), pytest.param(NOW, id="1.37")])
+
+
+def test_rules_are_those_of_the_version() -> None:
+    assert Rules.of(Features(V1_36).__getitem__) == FIRST_RULES
+    changes = {field.name: field.name != "counts_milli" for field in fields(Rules)}
+    assert Rules(**changes) == NOW
+    assert Rules.of(Features(V1_37, DRAFractionalCapacityRange=True).__getitem__).counts_milli
+
+
+@BOTH
+def test_distinct_values_within_one_request(rules: Rules) -> None:
+    """Values 0, 1, 0: the third is like the first, which 1.36 has forgotten."""
+    found = allocate(
+        [sliced(device("a", numa=0), device("b", numa=1), device("c", numa=0))],
+        claim(exactly(count=3), constraints=[{"distinctAttribute": "drv/numa"}]),
+        rules=rules,
+    )
+    assert chosen(found) == (None if rules is NOW else [["r=a", "r=b", "r=c"]])
+
+
+@BOTH
+def test_distinct_values_are_forgotten_with_their_device(rules: Rules) -> None:
+    found = allocate(
+        [sliced(device("a", numa=0), device("b", numa=0), device("c", numa=1))],
+        claim(exactly(count=2), constraints=[{"distinctAttribute": "drv/numa"}]),
+        rules=rules,
+    )
+    assert chosen(found) == [["r=a", "r=c"]]
+
+
+@BOTH
+def test_all_devices_where_one_is_used_up(rules: Rules) -> None:
+    shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}}
+    found = allocate(
+        [sliced(device("a", **shared), device("b", **shared))],
+        claim(everything()),
+        allocated=in_use("a", share=True, consumed={"memory": "4Gi"}),
+        rules=rules,
+    )
+    assert chosen(found) == (None if rules is NOW else [["r=b"]])
+
+
+@BOTH
+def test_a_configuration_for_several_requests(rules: Rules) -> None:
+    own = [{"requests": ["r1", "r2"]}, {"requests": ["r1"]}]
+    found = allocate([sliced(device("a"), device("b"))], claim(exactly("r1"), exactly("r2"), config=own), rules=rules)
+    assert found is not None
+    written = [each.requests for each in found[0].devices.config]
+    assert written == ([[], ["r1"]] if rules is NOW else [["r1", "r2"], ["r1", "r2"], ["r1"]])
+
+
+@BOTH
+def test_what_an_error_of_a_selector_says(rules: Rules) -> None:
+    with pytest.raises(AllocationError) as caught:
+        allocate([sliced(device("a"))], claim(exactly(cel='device.attributes["drv"].none')), rules=rules)
+    where = "claim ns/c: selector #0" + (" on device drv/p/a" if rules is NOW else "")
+    assert str(caught.value).startswith(f"{where}: CEL runtime error: no such key: none")
+    assert ("consider using CEL optional chaining" in str(caught.value)) is (rules is NOW)
+
+
+@BOTH
+def test_counters_of_a_device_that_is_shared_without_capacity(rules: Rules) -> None:
+    """Another share of the device draws nothing more: it is in use already."""
+    counted = {"consumesCounters": [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}]}
+    whole = device("a", allowMultipleAllocations=True, **counted)
+    counters = [{"name": "set", "counters": {"slots": {"value": "1"}}}]
+    slices = [
+        sliced(whole, count=2),
+        sliced(name="t", count=2, sharedCounters=counters),
+    ]
+    share = {"request": "x", "driver": "drv", "pool": "p", "device": "a", "shareID": "0"}
+    allocated = holding(allocation(share))
+    found = allocate(slices, claim(exactly()), allocated=allocated, rules=rules)
+    assert chosen(found) == ([["r=a"]] if rules is NOW else None)
+
+
+@BOTH
+def test_counters_of_another_nodes_slice(rules: Rules) -> None:
+    """A pool that another node has counters of, and whose slices are not all there, is no matter of this node."""
+    counters = [{"name": "set", "counters": {"slots": {"value": "1"}}}]
+    slices = [
+        sliced(device("a"), name="here", pool="here", nodeName="n"),
+        sliced(name="there", pool="there", count=2, sharedCounters=counters, nodeName="elsewhere"),
+    ]
+    if rules is NOW:
+        assert chosen(allocate(slices, claim(everything()), rules=rules)) == [["r=a"]]
+    else:
+        with pytest.raises(AllocationError, match="resource pool drv/there is currently being updated"):
+            allocate(slices, claim(everything()), rules=rules)
+
+
+@BOTH
+def test_devices_with_compatibility_groups(rules: Rules) -> None:
+    """The whole pool waits for an allocator that understands them."""
+    draws = {"counterSet": "set", "counters": {"slots": {"value": "1"}}, "compatibilityGroups": ["g"]}
+    counters = [{"name": "set", "counters": {"slots": {"value": "4"}}}]
+    slices = [
+        sliced(device("a"), name="s", count=3),
+        sliced(device("b", consumesCounters=[draws]), name="t", count=3),
+        sliced(name="u", count=3, sharedCounters=counters),
+    ]
+    found = allocate(slices, claim(exactly()), rules=rules)
+    assert chosen(found) == (None if rules is NOW else [["r=a"]])
+
+
+@BOTH
+def test_the_notation_of_a_share(rules: Rules) -> None:
+    policy = {"validRange": {"min": "1G", "step": "1G"}, "default": "1G"}
+    shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8G", "requestPolicy": policy}})
+    wanted = claim(exactly(capacity={"requests": {"memory": "1500M"}}))
+    found = allocate([sliced(shared)], wanted, rules=rules)
+    assert found is not None
+    consumed = found[0].devices.results[0].consumed_capacity
+    assert consumed == {"memory": "2G" if rules is NOW else "1953125Ki"}
+
+
+@BOTH
+def test_an_amount_beyond_all_bounds(rules: Rules) -> None:
+    policy = {"validRange": {"min": "1", "step": "1"}, "default": "1"}
+    shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8", "requestPolicy": policy}})
+    wanted = claim(exactly(capacity={"requests": {"memory": "10E"}}))
+    if rules is NOW:
+        with pytest.raises(AllocationError, match=r"checking capacity for device drv/p/a: .* exceeds MaxInt64"):
+            allocate([sliced(shared)], wanted, rules=rules)
+    else:
+        assert allocate([sliced(shared)], wanted, rules=rules) is None

@@ -1,0 +1,50 @@
+"""A pod with thousands of anti-affinity terms costs its own attempt little, also where it may preempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.core.state.pod_info import AffinityTerm
+from mooring.testing import Scheduler, make_node, make_pod
+
+NODES, TERMS, PODS_PER_NODE = 30, 200, 3
+
+
+def _avoiding(number: int) -> Any:
+    terms = [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": f"app-{i}"}}}
+        for i in range(number)
+    ]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.fixture
+def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often a term was compared with a pod."""
+    count = [0]
+    original = AffinityTerm.matches
+
+    def matches(self: AffinityTerm, *arguments: Any) -> bool:
+        count[0] += 1
+        return original(self, *arguments)
+
+    monkeypatch.setattr(AffinityTerm, "matches", matches)
+    return count
+
+
+def test_terms_are_compared_with_kinds_of_pods_not_with_every_pod_of_every_dry_run(comparisons: list[int]) -> None:
+    nodes = [make_node(f"n{i}", cpu=4) for i in range(NODES)]
+    running = [
+        make_pod(f"p{i}-{k}", node=f"n{i}", cpu="1", labels={"app": f"app-{k}"})
+        for i in range(NODES)
+        for k in range(PODS_PER_NODE)
+    ]
+    scheduler = Scheduler(*nodes, *running)
+    pod = make_pod("high", cpu="4", priority=1000, labels={"app": "high"}, spec=_avoiding(TERMS))
+    decision = scheduler.decide(pod)
+    assert decision.nominated_node and len(decision.victims) == PODS_PER_NODE
+    kinds = PODS_PER_NODE
+    # Each term with each kind of pod once for the counts, once for the dry runs, and a few times for the pod itself.
+    assert comparisons[0] <= 4 * TERMS * (kinds + 1)

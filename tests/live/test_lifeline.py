@@ -1,0 +1,154 @@
+"""Work in another thread's loop: waited for, cancelled, asked, and watched."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from mooring.api.clock import VirtualClock
+from mooring.live.lifeline import Heartbeat, Lifeline, ask, run_in
+
+
+@pytest.fixture
+async def lifeline():
+    lifeline = Lifeline()
+    yield lifeline
+    lifeline.close()
+
+
+async def test_work_runs_in_the_other_thread(lifeline):
+    async def where() -> str:
+        return threading.current_thread().name
+
+    assert await lifeline.run(where()) == "lifeline"
+
+
+async def test_what_the_work_raises_is_raised_here(lifeline):
+    async def fail() -> None:
+        raise ValueError("there")
+
+    with pytest.raises(ValueError, match="there"):
+        await lifeline.run(fail())
+
+
+async def test_who_cancels_waits_until_the_work_has_ended_there(lifeline):
+    began, steps = threading.Event(), []
+
+    async def work() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("cleaned up")
+
+    task = asyncio.create_task(lifeline.run(work()))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["cleaned up"]
+
+
+async def test_work_that_is_cancelled_there_is_cancelled_here(lifeline):
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await lifeline.run(give_up())
+
+
+async def test_the_other_thread_can_run_work_here(lifeline):
+    here = asyncio.get_running_loop()
+
+    async def where() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    async def there_and_back() -> asyncio.AbstractEventLoop:
+        return await run_in(here, where())
+
+    assert await lifeline.run(there_and_back()) is here
+
+
+async def test_closing_cancels_what_still_runs():
+    lifeline, began, steps = Lifeline(), threading.Event(), []
+
+    async def work() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            steps.append("ended")
+
+    task = asyncio.create_task(lifeline.run(work()))
+    await asyncio.to_thread(began.wait)
+    await asyncio.to_thread(lifeline.close)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["ended"]
+
+
+async def test_a_question_is_answered_in_the_other_thread(lifeline):
+    assert await ask(lifeline.loop, lambda: threading.current_thread().name, 60.0) == "lifeline"
+
+
+async def test_a_loop_that_is_busy_is_not_waited_for(lifeline):
+    let_go = threading.Event()
+    lifeline.loop.call_soon_threadsafe(let_go.wait)
+    with pytest.raises(TimeoutError):
+        await ask(lifeline.loop, lambda: None, 0.0)
+    let_go.set()
+
+
+class TestHeartbeat:
+    """A loop that does not come round is late, then unhealthy, then given up."""
+
+    @pytest.fixture
+    async def busy(self, lifeline):
+        """A heartbeat of a loop that somebody keeps busy, and what lets it go."""
+        let_go = threading.Event()
+        clock = VirtualClock()
+        heartbeat = Heartbeat(lifeline.loop, 20.0, clock)
+        lifeline.loop.call_soon_threadsafe(let_go.wait)
+        heartbeat.beat()
+        yield heartbeat, clock, let_go
+        let_go.set()
+
+    async def test_nobody_is_late_who_was_not_asked(self, lifeline):
+        assert Heartbeat(lifeline.loop, 20.0).late_s == 0.0
+
+    async def test_a_busy_loop_becomes_unhealthy_after_its_limit(self, busy):
+        heartbeat, clock, _ = busy
+        clock.advance(20.0)
+        assert heartbeat.check() is None
+        clock.advance(1.0)
+        assert heartbeat.check() == "the scheduling loop has not answered for 21s"
+
+    async def test_asking_again_does_not_hide_that_an_answer_is_missing(self, busy):
+        heartbeat, clock, _ = busy
+        clock.advance(15.0)
+        heartbeat.beat()
+        clock.advance(15.0)
+        assert heartbeat.late_s == 30.0
+
+    async def test_a_loop_that_comes_round_is_healthy_again(self, lifeline, busy):
+        heartbeat, clock, let_go = busy
+        clock.advance(30.0)
+        let_go.set()
+        await ask(lifeline.loop, lambda: None, 60.0)
+        assert heartbeat.check() is None
+
+    async def test_after_twice_the_limit_somebody_else_is_called(self, busy):
+        heartbeat, clock, _ = busy
+        calls = []
+
+        async def sleep(seconds: float) -> None:
+            clock.advance(seconds)
+
+        async def too_late() -> None:
+            calls.append(heartbeat.late_s)
+
+        await heartbeat.run(too_late, sleep)
+        assert calls == [40.0]

@@ -1,0 +1,68 @@
+"""Pods that wait on permit."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.api.core import Pod
+from mooring.api.meta import ObjectMeta
+from mooring.core.framework.status import Code
+from mooring.core.state.cluster import ClusterState
+from mooring.live.attempt import MAX_WAIT_S, WaitingPods
+
+
+def make(pods, **waits):
+    pod = ClusterState().info(Pod(metadata=ObjectMeta(name="p", namespace="d", uid="u")))
+    return pods.add(pod, "a", waits)
+
+
+async def test_all_plugins_have_to_allow():
+    pods = WaitingPods()
+    waiting = make(pods, A=60, B=60)
+    waiting.allow("A")
+    assert waiting.pending_plugins == ("B",)
+    waiting.allow("nobody")
+    assert not waiting._verdict.done()
+    waiting.allow("B")
+    assert (await waiting.verdict()).is_success
+    assert not waiting.reject("A", "too late")
+
+
+async def test_one_refusal_is_enough_and_the_first_counts():
+    waiting = make(WaitingPods(), A=60, B=60)
+    assert waiting.reject("B", "no")
+    assert not waiting.preempt("DefaultPreemption", "preempted")
+    status = await waiting.verdict()
+    assert (status.code, status.plugin, status.message) == (Code.UNSCHEDULABLE, "B", "no")
+
+
+async def test_preemption_is_an_error_not_a_refusal():
+    waiting = make(WaitingPods(), A=60)
+    assert waiting.preempt("DefaultPreemption", "preempted")
+    assert (await waiting.verdict()).code is Code.ERROR
+
+
+async def test_the_earliest_timer_decides():
+    waiting = make(WaitingPods(), A=60, B=0.001)
+    status = await asyncio.wait_for(waiting.verdict(), 5)
+    assert status.message == "rejected due to timeout after waiting 1ms at plugin B"
+    assert status.plugin == "B"
+
+
+async def test_nobody_waits_longer_than_a_quarter_of_an_hour():
+    waiting = make(WaitingPods(), A=10**9)
+    now = asyncio.get_running_loop().time()
+    assert waiting._timers["A"].when() - now <= MAX_WAIT_S
+    waiting.allow("A")
+
+
+async def test_a_deleted_pod_is_refused_only_if_it_waits():
+    pods = WaitingPods()
+    assert not pods.reject_deleted("u")
+    waiting = make(pods, A=60)
+    assert pods.get("u") is waiting and pods.all() == (waiting,)
+    assert pods.reject_deleted("u")
+    status = await waiting.verdict()
+    assert (status.plugin, status.message) == ("", "removed")
+    pods.remove("u")
+    assert pods.get("u") is None
