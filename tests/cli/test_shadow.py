@@ -19,7 +19,6 @@ from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser, Attributes, write_kubeconfig
-from mooring.controlplane.serving.rbac import Rbac
 from mooring.core.config.load import default_config
 from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import load_kubeconfig
@@ -28,6 +27,7 @@ from mooring.record.entries import Note
 from mooring.record.reader import Record
 from mooring.sim.backend import Backend
 from mooring.sim.scenario import node, pod
+from tests.controlplane.rbac import Rbac
 
 from ..deploy.conftest import kustomize as kustomize  # a fixture
 from ..docs.test_formats import check

@@ -252,8 +252,8 @@ def _scripts(page: str) -> list[str]:
 @pytest.mark.e2e
 async def test_installing_and_upgrading_as_the_pages_say(tmp_path):
     """The shell blocks with kubectl of two pages, on a cluster whose pods are only told to run."""
-    from mooring.controlplane.cluster.controllers.manager import ControllerManager
     from mooring.controlplane.cluster.kubelet import Kubelets
+    from mooring.controlplane.cluster.manager import ControllerManager
     from mooring.controlplane.registry.catalog import by_resource
     from mooring.controlplane.registry.subresources import bind
     from mooring.controlplane.registry.verbs import Options

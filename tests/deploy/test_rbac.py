@@ -19,19 +19,19 @@ import aiohttp
 import pytest
 import yaml
 
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser, Attributes, write_kubeconfig
 from mooring.controlplane.serving.faults import FaultRule, Faults
-from mooring.controlplane.serving.rbac import Rbac
 from mooring.controlplane.types.status import StatusError
 from mooring.live.flags import parse_flags
 from mooring.live.process import SchedulerProcess
 from mooring.live.settings import load_settings
 from mooring.live.writer import AGAIN_S, PATCH_TRIES
+from tests.controlplane.rbac import Rbac
 
 pytestmark = pytest.mark.e2e
 

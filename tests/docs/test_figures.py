@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from mooring.controlplane.cluster.controllers.node_lifecycle import GRACE_S as NODE_GRACE_S
+from mooring.controlplane.cluster.node_lifecycle import GRACE_S as NODE_GRACE_S
 from mooring.controlplane.storage.store import Store
 from mooring.core.config.types import ClientConnectionConfiguration, Extender, KubeSchedulerConfiguration
 from mooring.live.events import EventRecorder

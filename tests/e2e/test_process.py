@@ -18,7 +18,7 @@ import yaml
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser, write_kubeconfig
 from mooring.controlplane.serving.faults import FaultRule
-from mooring.controlplane.serving.rbac import Rbac
+from tests.controlplane.rbac import Rbac
 
 pytestmark = pytest.mark.e2e
 

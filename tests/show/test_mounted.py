@@ -20,7 +20,6 @@ from mooring.cli.run import _page, _recording
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser, kubeconfig
-from mooring.controlplane.serving.rbac import Rbac
 from mooring.live.flags import parse_flags
 from mooring.live.process import SchedulerProcess
 from mooring.live.settings import load_settings
@@ -28,6 +27,7 @@ from mooring.net.kubeconfig import load_kubeconfig
 from mooring.show import server as mounted
 from mooring.show.answers import POLICY
 from mooring.show.server import PageServer
+from tests.controlplane.rbac import Rbac
 
 from .conftest import NO_PAGE
 from .decoding import decode

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mooring.api.clock import SystemClock
-from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController
 from mooring.controlplane.cluster.garbage import GarbageCollector
+from mooring.controlplane.cluster.pod_sets import ReplicaSetController
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups.apps import REPLICA_SETS
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
+from mooring.controlplane.registry.groups.workloads import REPLICA_SETS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.types.status import StatusError

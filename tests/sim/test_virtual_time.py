@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.api import DiscreteTimers
+from mooring.controlplane.cluster.base import DiscreteTimers
 from mooring.sim.virtual_time import EPOCH_S, GRACE_S, MANY_TIMERS, LoopClock, NothingLeft, run_virtual
 
 

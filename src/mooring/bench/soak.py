@@ -19,8 +19,8 @@ from mooring.bench.soak_churn import NAMESPACE, Churn
 from mooring.bench.soak_holdings import BLOCKS, OPEN_FILES, Holdings, count_holdings, left_behind
 from mooring.bench.soak_memory import resident_mib, slope_per_minute
 from mooring.bench.soak_replicas import Leaders, Replica
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults

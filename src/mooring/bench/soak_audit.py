@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mooring.api.quantity import milli_value_of, value_of
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage.store import DELETED, Event, Store
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 MAX_TOLD = 20
 Amounts = tuple[int, int, int]  # milli-CPUs, bytes, pods

@@ -16,7 +16,7 @@ from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import UsageError
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, STORED
-from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
+from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults

@@ -15,9 +15,9 @@ from mooring.api.clock import Clock
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError
-from mooring.controlplane.cluster.controllers.daemon_sets import made_for, nodes_for
+from mooring.controlplane.cluster.pod_sets import made_for, nodes_for
 from mooring.controlplane.registry.catalog import PODS
-from mooring.controlplane.registry.groups.apps import DAEMON_SETS
+from mooring.controlplane.registry.groups.workloads import DAEMON_SETS
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types.status import StatusError

@@ -19,8 +19,7 @@ from mooring.controlplane.registry.catalog import KINDS, by_group_kind
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.listing import WatchStream
 from mooring.controlplane.serving.requests import ApiRequest, Reply
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.net.credentials import StaticCredentials
 from mooring.net.errors import AlreadyExists, Fenced, NotFound, error_of_answer
 from mooring.net.kubeconfig import ClientConfig

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
-from mooring.controlplane.cluster.controllers.budgets import DisruptionController
-from mooring.controlplane.registry import disruption
+from mooring.controlplane.cluster.budgets import DisruptionController
+from mooring.controlplane.registry.subresources import allow
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Event
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.streamed_pods import StreamedPods
 
@@ -97,7 +97,7 @@ class SimulatedBudgets:
         conditions = [{"type": "Ready", "status": "True"}] if _is_healthy(pod) else []
         metadata = {"name": pod.name, "namespace": pod.namespace, "labels": pod.labels}
         try:
-            disruption.allow(self._api, {"metadata": metadata, "status": {"conditions": conditions}}, dry_run=False)
+            allow(self._api, {"metadata": metadata, "status": {"conditions": conditions}}, dry_run=False)
         except StatusError as error:
             raise ApiError(str(error), code=error.code) from None
 

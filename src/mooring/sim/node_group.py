@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.errors import InputError
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.sim.objects import node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 

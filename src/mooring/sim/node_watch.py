@@ -7,8 +7,8 @@ import asyncio
 from mooring.api.clock import Clock
 from mooring.api.codec import KINDS, decode
 from mooring.api.core import Node, Pod, Taint
-from mooring.controlplane.cluster.controllers.node_lifecycle import QUARANTINE_S, tolerated_for
 from mooring.controlplane.cluster.kubelet import KUBELET
+from mooring.controlplane.cluster.node_lifecycle import QUARANTINE_S, tolerated_for
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.sim.streamed_pods import StreamedPods
 

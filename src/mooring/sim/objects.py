@@ -13,10 +13,9 @@ from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object as ApiObject
 from mooring.api.pod_templates import made_by
-from mooring.controlplane.registry import meta
+from mooring.controlplane.registry.validation import validate
 from mooring.controlplane.types import schema
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.backend import kind_of
 
@@ -153,7 +152,7 @@ def check_manifest(kind: Kind, manifest: Object) -> Sequence[str]:
         unknown = schema.check(kind.type_name, completed, kind.kind, kind.version)
         kind.strategy.default(completed)
         style = kind.strategy.name_style
-        causes = meta.validate(completed["metadata"], is_namespaced=kind.is_namespaced, style=style)
+        causes = validate(completed["metadata"], is_namespaced=kind.is_namespaced, style=style)
         causes += kind.strategy.validate(completed)
     except StatusError as error:
         raise InputError(str(error)) from None

@@ -16,17 +16,16 @@ from mooring.api.clock import Clock
 from mooring.api.errors import ApiError
 from mooring.api.times import format_time
 from mooring.api.well_known import NOT_READY
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import FAKE_NODE, KUBELET, Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES, PODS, STORED
-from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.core import EVENTS
-from mooring.controlplane.registry.meta import generated_name
+from mooring.controlplane.registry.groups.nodes import LEASES
+from mooring.controlplane.registry.validation import generated_name
 from mooring.controlplane.storage.store import Store, StoredEntry, key_of
 from mooring.controlplane.types import status
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.live.scheduler import Scheduler
 from mooring.net.errors import NotFound
 from mooring.net.kubeconfig import ClientConfig
@@ -87,7 +86,7 @@ class _Sink:
 
 
 class RemoteApi:
-    """A :class:`mooring.controlplane.cluster.api.ClusterApi` on another server; see the module."""
+    """A :class:`mooring.controlplane.cluster.base.ClusterApi` on another server; see the module."""
 
     def __init__(self, client: RestClient, clock: Clock, kinds: Iterable[Kind]) -> None:
         self.store = Store()

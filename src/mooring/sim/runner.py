@@ -17,8 +17,8 @@ import msgspec
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError, InputError, MooringError
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.server import ControlPlane
 from mooring.core.config.features import DEFAULT_FEATURES

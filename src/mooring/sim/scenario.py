@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from mooring.api.clock import Clock
 from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.core.config.features import Features, check_supported, parse_feature_gates
 from mooring.core.config.versions import DEFAULT_VERSION, parse_version
 from mooring.core.framework.extender import Extender

@@ -15,14 +15,13 @@ from mooring.api.core import Node, Pod
 from mooring.api.defaults import Admission
 from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object as ApiObject
-from mooring.controlplane.cluster.controllers.budgets import DisruptionController
-from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
+from mooring.controlplane.cluster.budgets import DisruptionController
+from mooring.controlplane.cluster.cron_jobs import CronJobController
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.policy import BUDGETS
+from mooring.controlplane.registry.groups.workloads import BUDGETS
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.core.framework.handle import NOTHING
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.events import EventRecorder, InvolvedObject, Recorder

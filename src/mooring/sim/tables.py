@@ -19,8 +19,8 @@ from mooring.api.errors import InputError, MooringError
 from mooring.api.meta import ObjectMeta
 from mooring.api.text import hint
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.meta import is_label, is_subdomain
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.registry.validation import is_label, is_subdomain
+from mooring.controlplane.types.kind import Object
 from mooring.sim.objects import check_admissible, node, taint
 from mooring.sim.step_fields import fields_of, mapping, texts
 

@@ -11,7 +11,7 @@ import msgspec
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError, MooringError
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.core.queue.queued_pod import History
 from mooring.sim.imports.imported import Imported, ImportedArrival, Omissions
 from mooring.sim.step_fields import MAX_SECONDS, mapping, seconds, truth

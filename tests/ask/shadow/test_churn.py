@@ -20,8 +20,8 @@ from mooring.ask.shadow.shadow import InOrder, Shadow
 from mooring.ask.shadow.summary import Summary
 from mooring.bench.soak_churn import Churn
 from mooring.cli.ui import watched
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
-from mooring.controlplane.registry.groups.storage import STORAGE_CLASSES
+from mooring.controlplane.registry.groups.volumes import STORAGE_CLASSES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.status import StatusError

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.registry import meta
+from mooring.controlplane.registry.validation import (
+    generated_name,
+    immutable,
+    name_problems,
+    parse_time,
+    validate,
+    validate_update,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +42,7 @@ from mooring.controlplane.registry import meta
     ],
 )
 def test_names(style: str, name: str, fits: bool) -> None:
-    assert (not meta.name_problems("metadata.name", name, style)) is fits
+    assert (not name_problems("metadata.name", name, style)) is fits
 
 
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
@@ -77,7 +84,7 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
     ],
 )
 def test_validation(metadata: dict[str, Any], want: list[str]) -> None:
-    found = meta.validate({"name": "a", "namespace": "n", **metadata}, is_namespaced=True, style="subdomain")
+    found = validate({"name": "a", "namespace": "n", **metadata}, is_namespaced=True, style="subdomain")
     assert [cause.field for cause in found] == want
 
 
@@ -91,16 +98,16 @@ def test_validation(metadata: dict[str, Any], want: list[str]) -> None:
 )
 def test_finalizers_of_an_object_that_is_going(new: list[str], old: list[str], is_allowed: bool) -> None:
     before = {"deletionTimestamp": "t", "finalizers": old}
-    assert (not meta.validate_update({"finalizers": new}, before)) is is_allowed
-    assert not meta.validate_update({"finalizers": new}, {"finalizers": old}), "it may have more while it stays"
+    assert (not validate_update({"finalizers": new}, before)) is is_allowed
+    assert not validate_update({"finalizers": new}, {"finalizers": old}), "it may have more while it stays"
 
 
 def test_generated_names_fit_and_differ() -> None:
     rng = random.Random(0)
-    names = {meta.generated_name("web-", rng) for _ in range(50)}
+    names = {generated_name("web-", rng) for _ in range(50)}
     assert len(names) == 50
-    assert all(not meta.name_problems("", name, "label") for name in names)
-    assert len(meta.generated_name("x" * 100, rng)) == 63
+    assert all(not name_problems("", name, "label") for name in names)
+    assert len(generated_name("x" * 100, rng)) == 63
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_generated_names_fit_and_differ() -> None:
     ],
 )
 def test_times(text: str, want: float | None) -> None:
-    assert meta.parse_time(text) == want
+    assert parse_time(text) == want
 
 
 @pytest.mark.parametrize(
@@ -129,4 +136,4 @@ def test_times(text: str, want: float | None) -> None:
     ],
 )
 def test_what_may_not_change(new: Any, old: Any, path: tuple[str, ...], changed: bool) -> None:
-    assert bool(meta.immutable(new, old, "spec.a", *path)) is changed
+    assert bool(immutable(new, old, "spec.a", *path)) is changed

@@ -9,12 +9,11 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
-from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
-from mooring.controlplane.registry.pod_defaults import default_pod
+from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES, RUNTIME_CLASSES
+from mooring.controlplane.registry.groups.pods import default_pod
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Store
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 
 CONTAINER = {"name": "c", "image": "i"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry import pod_validation
-from mooring.controlplane.registry.pod_defaults import default_pod
+from mooring.controlplane.registry.groups.pods import default_pod
 
 BARE = {"name": "c", "image": "i"}
 

@@ -9,7 +9,7 @@ import pytest
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.cluster.garbage import expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
-from mooring.controlplane.registry.pod_defaults import qos_class
+from mooring.controlplane.registry.groups.pods import qos_class
 from mooring.controlplane.registry.subresources import bind_pod, evict
 from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane

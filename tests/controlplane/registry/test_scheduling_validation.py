@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.registry import scheduling_validation as rules
+from mooring.controlplane.registry.validation import (
+    validate_affinity,
+    validate_gates,
+    validate_label_selector,
+    validate_node_selector,
+    validate_node_term,
+    validate_spread,
+    validate_taints,
+    validate_tolerations,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -59,7 +68,7 @@ def expression(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
     ],
 )
 def test_label_selectors(selector: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_label_selector, selector) == want
+    assert wrong(validate_label_selector, selector) == want
 
 
 @pytest.mark.parametrize(
@@ -105,13 +114,13 @@ def test_label_selectors(selector: Any, want: list[str]) -> None:
     ],
 )
 def test_node_terms(term: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_node_term, term) == want
+    assert wrong(validate_node_term, term) == want
     inside = [f".nodeSelectorTerms[0]{each}" for each in want]
-    assert wrong(rules.validate_node_selector, {"nodeSelectorTerms": [term]}) == inside
+    assert wrong(validate_node_selector, {"nodeSelectorTerms": [term]}) == inside
 
 
 def test_a_node_selector_needs_a_term() -> None:
-    assert wrong(rules.validate_node_selector, {}) == [".nodeSelectorTerms Required"]
+    assert wrong(validate_node_selector, {}) == [".nodeSelectorTerms Required"]
 
 
 def pod_term(**more: Any) -> dict[str, Any]:
@@ -145,10 +154,10 @@ def pod_term(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["podAffinity", "podAntiAffinity"])
 def test_pod_affinity(name: str, term: Any, want: list[str]) -> None:
     required = {name: {REQUIRED: [term]}}
-    assert wrong(rules.validate_affinity, required) == [f".{name}.{REQUIRED}[0]{each}" for each in want]
+    assert wrong(validate_affinity, required) == [f".{name}.{REQUIRED}[0]{each}" for each in want]
     preferred = {name: {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
     inside = [f".{name}.{PREFERRED}[0].podAffinityTerm{each}" for each in want]
-    assert wrong(rules.validate_affinity, preferred) == inside
+    assert wrong(validate_affinity, preferred) == inside
 
 
 @pytest.mark.parametrize(("weight", "fits"), [(1, True), (100, True), (0, False), (101, False), (-1, False)])
@@ -158,13 +167,13 @@ def test_pod_affinity(name: str, term: Any, want: list[str]) -> None:
     ids=["nodes", "pods"],
 )
 def test_weights(name: str, body: dict[str, Any], weight: int, fits: bool) -> None:
-    found = wrong(rules.validate_affinity, {name: {PREFERRED: [{"weight": weight, **body}]}})
+    found = wrong(validate_affinity, {name: {PREFERRED: [{"weight": weight, **body}]}})
     assert found == ([] if fits else [f".{name}.{PREFERRED}[0].weight Invalid"])
 
 
 def test_node_affinity_looks_into_preferences() -> None:
     preferred = [{"weight": 5, "preference": {"matchExpressions": [expression("In")]}}]
-    assert wrong(rules.validate_affinity, {"nodeAffinity": {PREFERRED: preferred}}) == [
+    assert wrong(validate_affinity, {"nodeAffinity": {PREFERRED: preferred}}) == [
         f".nodeAffinity.{PREFERRED}[0].preference.matchExpressions[0].values Required"
     ]
 
@@ -195,7 +204,7 @@ def test_node_affinity_looks_into_preferences() -> None:
     ],
 )
 def test_tolerations(toleration: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_tolerations, [toleration]) == want
+    assert wrong(validate_tolerations, [toleration]) == want
 
 
 @pytest.mark.parametrize(
@@ -218,7 +227,7 @@ def test_tolerations(toleration: Any, want: list[str]) -> None:
     ],
 )
 def test_taints(taints: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_taints, taints) == want
+    assert wrong(validate_taints, taints) == want
 
 
 def constraint(**more: Any) -> dict[str, Any]:
@@ -256,7 +265,7 @@ def constraint(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_spread_constraints(constraints: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_spread, constraints) == want
+    assert wrong(validate_spread, constraints) == want
 
 
 @pytest.mark.parametrize(
@@ -270,4 +279,4 @@ def test_spread_constraints(constraints: Any, want: list[str]) -> None:
     ids=["two gates", "no name", "a bad name", "twice"],
 )
 def test_gates(gates: Any, want: list[str]) -> None:
-    assert wrong(rules.validate_gates, gates) == want
+    assert wrong(validate_gates, gates) == want

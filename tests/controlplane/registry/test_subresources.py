@@ -10,13 +10,12 @@ import pytest
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups.apps import DEPLOYMENTS
 from mooring.controlplane.registry.groups.core import REPLICATION_CONTROLLERS
-from mooring.controlplane.registry.groups.policy import BUDGETS
+from mooring.controlplane.registry.groups.workloads import BUDGETS, DEPLOYMENTS
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import patch
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 
 LABELS = {"app": "web"}

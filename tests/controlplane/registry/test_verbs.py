@@ -11,14 +11,14 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups import events as events_group
-from mooring.controlplane.registry.groups.apps import DEPLOYMENTS
-from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups import core as events_group
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS, EVENTS
+from mooring.controlplane.registry.groups.nodes import LEASES
+from mooring.controlplane.registry.groups.workloads import DEPLOYMENTS
 from mooring.controlplane.registry.verbs import Api, Options, _random_uid
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import patch
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 
 START = 1_767_225_600.0
@@ -360,13 +360,13 @@ def test_objects_are_copies_chosen_by_label(api: Api) -> None:
 
 def test_events_are_one_thing_under_two_names(api: Api) -> None:
     event = {"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "hello"}
-    api.create(events_group.EVENTS, "default", event)
+    api.create(events_group.GROUPED_EVENTS, "default", event)
     stored = api.get(EVENTS, "default", "e").object()
     assert (stored["apiVersion"], stored["involvedObject"]["name"], stored["message"]) == ("v1", "p", "hello")
-    (shown,) = api.objects(events_group.EVENTS, "default")
+    (shown,) = api.objects(events_group.GROUPED_EVENTS, "default")
     assert (shown["apiVersion"], shown["regarding"]["name"]) == ("events.k8s.io/v1", "p")
     body = b'{"note":"bye"}'
-    entry, _ = api.patch(events_group.EVENTS, "default", "e", patch.MERGE, body)
+    entry, _ = api.patch(events_group.GROUPED_EVENTS, "default", "e", patch.MERGE, body)
     assert entry.object()["message"] == "bye"
 
 

@@ -14,7 +14,7 @@ from mooring.api.errors import InputError, UsageError
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import Access, ApiUser, read_token_file, write_kubeconfig
-from mooring.controlplane.serving.rbac import Rbac
+from tests.controlplane.rbac import Rbac
 
 from ..conftest import Http, connected, make_node, make_pod
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry.catalog import PODS
-from mooring.controlplane.registry.groups import events
+from mooring.controlplane.registry.groups import core as events
 from mooring.controlplane.registry.groups.core import EVENTS
 from mooring.controlplane.serving import listing
-from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.serving.requests import Route
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.status import StatusError
 
@@ -134,8 +134,8 @@ def test_metadata_alone(store: Store) -> None:
 def test_a_view_is_listed_in_its_own_form() -> None:
     store = Store()
     store.create(EVENTS, {"metadata": {"name": "e", "namespace": "default"}, "message": "m", "involvedObject": {}})
-    chosen = listing.selection(Route(events.EVENTS, "default"), {})
-    body = json.loads(listing.list_body(events.EVENTS, chosen.page(store), chosen))
+    chosen = listing.selection(Route(events.GROUPED_EVENTS, "default"), {})
+    body = json.loads(listing.list_body(events.GROUPED_EVENTS, chosen.page(store), chosen))
     assert (body["apiVersion"], body["items"][0]["note"]) == ("events.k8s.io/v1", "m")
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.controlplane.registry.groups import rbac
-from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups import core as rbac
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
+from mooring.controlplane.registry.groups.nodes import LEASES
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser
-from mooring.controlplane.serving.rbac import Rbac, not_covered
 from mooring.controlplane.serving.requests import ApiRequest, Reply
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
+from tests.controlplane.rbac import Rbac, not_covered
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = f"/apis/{GROUP}/v1/namespaces/default/roles"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups.apps import DEPLOYMENTS
-from mooring.controlplane.registry.groups.rbac import CLUSTER_ROLES
-from mooring.controlplane.serving import media, routes
-from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.registry.groups.core import CLUSTER_ROLES
+from mooring.controlplane.registry.groups.workloads import DEPLOYMENTS
+from mooring.controlplane.serving.requests import Route, accept, content_type, parse, split
 from mooring.controlplane.types.status import StatusError
 
 
@@ -33,7 +32,7 @@ from mooring.controlplane.types.status import StatusError
     ],
 )
 def test_paths(path: str, want: Route) -> None:
-    assert routes.parse(path) == want
+    assert parse(path) == want
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_paths(path: str, want: Route) -> None:
 )
 def test_paths_that_lead_nowhere(path: str) -> None:
     with pytest.raises(StatusError) as refused:
-        routes.parse(path)
+        parse(path)
     assert refused.value.code == 404
 
 
@@ -72,7 +71,7 @@ def test_paths_that_lead_nowhere(path: str) -> None:
     ],
 )
 def test_targets(target: str, path: str, parameters: dict[str, str]) -> None:
-    assert routes.split(target) == (path, parameters)
+    assert split(target) == (path, parameters)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_targets(target: str, path: str, parameters: dict[str, str]) -> None:
 )
 def test_targets_that_are_refused(target: str, code: int) -> None:
     with pytest.raises(StatusError) as refused:
-        routes.split(target)
+        split(target)
     assert refused.value.code == code
 
 
@@ -115,7 +114,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
     ],
 )
 def test_accepted_forms(header: str, want: str) -> None:
-    assert media.accept(header).form == want
+    assert accept(header).form == want
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_accepted_forms(header: str, want: str) -> None:
 )
 def test_forms_that_cannot_be_made(header: str) -> None:
     with pytest.raises(StatusError) as refused:
-        media.accept(header)
+        accept(header)
     assert refused.value.code == 406
 
 
@@ -132,4 +131,4 @@ def test_forms_that_cannot_be_made(header: str) -> None:
     [("", ""), ("Application/JSON", "application/json"), ("application/json; charset=utf-8", "application/json")],
 )
 def test_content_types(header: str, want: str) -> None:
-    assert media.content_type(header) == want
+    assert content_type(header) == want

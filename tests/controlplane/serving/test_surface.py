@@ -11,7 +11,8 @@ import pytest
 from mooring.controlplane.registry.catalog import KINDS, PODS, STORED, group_versions
 from mooring.controlplane.registry.columns import columns_of, pod_ready, pod_status
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving import discovery, openapi
+from mooring.controlplane.serving import discovery
+from mooring.controlplane.serving import discovery as openapi
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
 

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.controlplane.registry.groups.apps import DEPLOYMENTS
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS
 from mooring.controlplane.registry.groups.nodes import NODES
 from mooring.controlplane.registry.groups.pods import PODS
+from mooring.controlplane.registry.groups.workloads import DEPLOYMENTS
 from mooring.controlplane.types import apply
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError
 
 

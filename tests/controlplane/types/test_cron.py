@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mooring.api.errors import ParseError
-from mooring.controlplane.types.cron import parse_schedule
+from mooring.controlplane.registry.groups.batch import parse_schedule
 
 
 def _next(schedule: str, after: str, zone: str = "") -> str:

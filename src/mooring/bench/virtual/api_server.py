@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from mooring.bench.virtual.network import Network, Server
 from mooring.bench.virtual.stale import BehindHub
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLoop, World, tear_down
-from mooring.controlplane.cluster.controllers.base import Controller
+from mooring.controlplane.cluster.base import Controller
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.registry.verbs import Api

@@ -12,7 +12,7 @@ from mooring.bench.soak_audit import Audit
 from mooring.bench.virtual.audit_loads import LoadAudit
 from mooring.bench.virtual.network import WRITER
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups.nodes import LEASES
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.storage.store import DELETED, Event
 

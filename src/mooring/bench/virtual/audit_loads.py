@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.resource import RESOURCE_CLAIMS
+from mooring.controlplane.registry.groups.scheduling import RESOURCE_CLAIMS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 

@@ -17,8 +17,8 @@ from mooring.bench.virtual.story import Moment, fault_step
 from mooring.bench.virtual.unreliable import Moods
 from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.registry.groups.pod_groups import POD_GROUPS
+from mooring.controlplane.registry.groups.nodes import LEASES
+from mooring.controlplane.registry.groups.scheduling import POD_GROUPS
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.backend import Ref

@@ -12,10 +12,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from mooring.api.well_known import HOSTNAME
-from mooring.controlplane.cluster.api import ClusterApi, Timers
-from mooring.controlplane.cluster.controllers.base import Controller
-from mooring.controlplane.cluster.controllers.resource_claims import ResourceClaimController
-from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
+from mooring.controlplane.cluster.base import ClusterApi, Controller, Timers
+from mooring.controlplane.cluster.claims import EphemeralVolumeController, ResourceClaimController, VolumeController
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUMES as VOLUMES
 from mooring.controlplane.storage.store import DELETED, Event
 

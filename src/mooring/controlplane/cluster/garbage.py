@@ -13,13 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.api.times import format_time
-from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.base import ClusterApi
 from mooring.controlplane.registry import deletion
 from mooring.controlplane.registry.catalog import STORED
 from mooring.controlplane.registry.groups.core import EVENTS, NAMESPACES
 from mooring.controlplane.storage.store import ADDED, DELETED, Event, StoredEntry
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError
 
 STEP = 200

@@ -29,13 +29,13 @@ import msgspec
 
 from mooring.api.errors import ParseError
 from mooring.api.times import format_micro_time
-from mooring.controlplane.cluster.api import ClusterApi, CrashLoops, Timer, Timers
-from mooring.controlplane.registry import meta
+from mooring.controlplane.cluster.base import ClusterApi, CrashLoops, Timer, Timers
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups.nodes import LEASES
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage.store import ADDED, Event, StoredEntry
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 from mooring.core.config.decode import format_duration, parse_seconds
 
@@ -296,7 +296,7 @@ class Kubelets:
 
     def _until_gone(self, pod: Object, annotations: Object) -> float:
         metadata = pod["metadata"]
-        at = meta.parse_time(metadata["deletionTimestamp"]) or 0.0
+        at = parse_time(metadata["deletionTimestamp"]) or 0.0
         left_s = max(0.0, at - self.api.clock.now())
         grace_s = float(metadata.get("deletionGracePeriodSeconds") or 0)
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.api.times import human_duration
-from mooring.controlplane.registry.meta import parse_time
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.types.kind import Cell, Column, Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Cell, Column, Kind, Object
 
 
 def get(obj: Any, *path: str) -> Any:

@@ -10,8 +10,7 @@ from mooring.controlplane.registry.groups.core import NAMESPACES
 from mooring.controlplane.registry.groups.pods import PODS
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import status
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 
 if TYPE_CHECKING:
     from mooring.controlplane.registry.verbs import Api

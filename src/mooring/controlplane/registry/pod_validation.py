@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
-from mooring.controlplane.registry.meta import LABEL_RULE, SUBDOMAIN_RULE, is_label, is_subdomain
-from mooring.controlplane.registry.scheduling_validation import (
+from mooring.controlplane.registry.validation import (
+    LABEL_RULE,
+    SUBDOMAIN_RULE,
+    is_label,
+    is_subdomain,
     validate_affinity,
     validate_gates,
     validate_labels,
@@ -16,7 +19,7 @@ from mooring.controlplane.registry.scheduling_validation import (
     validate_tolerations,
 )
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import (
     Cause,
     duplicate,

@@ -13,13 +13,13 @@ from typing import Any
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.times import format_time
-from mooring.controlplane.registry import deletion, meta, pod_validation
+from mooring.controlplane.registry import deletion, pod_validation
 from mooring.controlplane.registry.groups.core import NAMESPACES
+from mooring.controlplane.registry.validation import generated_name, validate, validate_update
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types import apply, patch, schema, status
-from mooring.controlplane.types.kind import Kind, Strategy
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object, Strategy
 
 MAX_NAME_RETRIES = 8
 
@@ -180,7 +180,7 @@ class Api:
             self._generate_name(stored, metadata)
         if (complete := self.completes.get(stored)) is not None:
             complete(obj)
-        causes = meta.validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
+        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
         causes += strategy.validate(obj)
         if causes:
             name = metadata.get("name") or metadata.get("generateName", "")
@@ -249,7 +249,7 @@ class Api:
     def _generate_name(self, kind: Kind, metadata: Object) -> None:
         base = metadata["generateName"]
         for _ in range(MAX_NAME_RETRIES):
-            name = meta.generated_name(base, self._rng)
+            name = generated_name(base, self._rng)
             if self.store.get(kind, metadata.get("namespace", ""), name) is None:
                 rest = {key: value for key, value in metadata.items() if key != "name"}
                 metadata.clear()
@@ -351,8 +351,8 @@ class Api:
             pod_validation.prepare_resize(new, old)
         if stored.has_generation and new.get("spec") != old.get("spec"):
             metadata["generation"] = before.get("generation", 0) + 1
-        causes = meta.validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
-        causes += meta.validate_update(metadata, before)
+        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
+        causes += validate_update(metadata, before)
         causes += strategy.validate_update(new, old) if subresource not in ("status", "resize") else []
         if subresource != "status":
             causes += strategy.validate(new)

@@ -11,8 +11,10 @@ import msgspec
 
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.verbs import Api, Options
-from mooring.controlplane.serving import discovery, openapi, reviews, routes
+from mooring.controlplane.serving import access as reviews
+from mooring.controlplane.serving import discovery
 from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, ApiUser, Attributes
+from mooring.controlplane.serving.discovery import document
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.listing import (
     WatchStream,
@@ -24,14 +26,21 @@ from mooring.controlplane.serving.listing import (
     selection,
     watch_options,
 )
-from mooring.controlplane.serving.media import Accept, accept
-from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply, delete_options
-from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.serving.requests import (
+    JSON,
+    Accept,
+    ApiRequest,
+    Reply,
+    Route,
+    accept,
+    delete_options,
+    parse,
+    split,
+)
 from mooring.controlplane.storage import hub as watching
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError
 
 log = logging.getLogger(__name__)
@@ -89,7 +98,7 @@ class Handlers:
             return Reply.failure(StatusError(500, "InternalError", "Internal error occurred: see the server's log"))
 
     async def _answer(self, request: ApiRequest) -> Reply | WatchStream:
-        path, parameters = routes.split(request.target)
+        path, parameters = split(request.target)
         authorization = request.headers.get("Authorization", "")
         if path in OPEN_PATHS and not authorization:
             user = ANONYMOUS
@@ -121,7 +130,7 @@ class Handlers:
         if path in self.pages:
             return Reply.json(self.pages[path]())
         if path.startswith("/openapi/v3"):
-            found = openapi.document(path)
+            found = document(path)
             if found is None:
                 raise status.path_not_found()
             return Reply(found)
@@ -164,7 +173,7 @@ class Handlers:
     # Resources
 
     async def _resource(self, call: Call) -> Reply | WatchStream:
-        route = routes.parse(call.path)
+        route = parse(call.path)
         verb = self._verb(call, route)
         if self.access.authorizer is not None:
             self.access.authorize(_attributes(call, route, verb))

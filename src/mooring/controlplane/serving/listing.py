@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from mooring.controlplane.registry.columns import columns_of
-from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.serving.requests import Route
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher
 from mooring.controlplane.storage.store import Page, Store, StoredEntry
 from mooring.controlplane.types import status
-from mooring.controlplane.types.kind import Column, Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Column, Kind, Object
 
 _encode = msgspec.json.Encoder().encode
 DEFAULT_WATCH_S = 1800.0

@@ -7,17 +7,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from mooring.controlplane.serving import media
+from mooring.controlplane.registry.catalog import by_path
 from mooring.controlplane.types import patch, protobuf, quantities, schema, status
-from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import StatusError
+from mooring.controlplane.types.kind import Kind, Object
+from mooring.controlplane.types.status import StatusError, bad_request, not_acceptable, path_not_found
+
+# --------------------------------------------------------------------------------------------------------------------
+# Content negotiation: which form of an answer a client accepts, and what a body is.
+
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """``form`` is empty for the object itself, else Table, PartialObjectMetadata(List) or APIGroupDiscoveryList."""
+
+    form: str = ""
+    version: str = ""
+
+
+_FORMS = {
+    ("meta.k8s.io", "Table"): "Table",
+    ("meta.k8s.io", "PartialObjectMetadata"): "PartialObjectMetadata",
+    ("meta.k8s.io", "PartialObjectMetadataList"): "PartialObjectMetadata",
+    ("apidiscovery.k8s.io", "APIGroupDiscoveryList"): "APIGroupDiscoveryList",
+}
+
+
+@lru_cache(maxsize=512)
+def accept(header: str) -> Accept:
+    """The first acceptable form we can make; 406 when there is none."""
+    if not header:
+        return Accept()
+    for part in header.split(","):
+        kind, *rest = (piece.strip() for piece in part.split(";"))
+        options = dict(piece.partition("=")[::2] for piece in rest)
+        if kind not in (JSON, "application/*", "*/*"):
+            continue
+        if "as" not in options:
+            return Accept()
+        form = _FORMS.get((options.get("g", ""), options["as"]))
+        version = options.get("v", "")
+        if form is None:
+            continue
+        if form == "APIGroupDiscoveryList" and version != "v2":
+            continue
+        if form != "APIGroupDiscoveryList" and version not in ("v1", "v1beta1"):
+            continue
+        return Accept(form, version)
+    raise not_acceptable([JSON])
+
+
+def content_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
 
 _encode = msgspec.json.Encoder().encode
-JSON = media.JSON
 _WARNING_CHARACTERS = 400
 
 
@@ -41,7 +92,7 @@ class ApiRequest:
 
     @property
     def content_type(self) -> str:
-        return media.content_type(self.headers.get("Content-Type", ""))
+        return content_type(self.headers.get("Content-Type", ""))
 
     @property
     def patch_type(self) -> str:
@@ -61,10 +112,10 @@ class ApiRequest:
         """The body as JSON (or as it is, for a patch)."""
         body = await self.read()
         kind = self.content_type
-        if kind == media.PROTOBUF:
+        if kind == PROTOBUF:
             return protobuf.to_json(body)
         if body and self.method != "PATCH" and kind not in ("", JSON, "text/plain", "application/octet-stream"):
-            raise status.unsupported_media(kind, [JSON, media.PROTOBUF])
+            raise status.unsupported_media(kind, [JSON, PROTOBUF])
         return body
 
 
@@ -122,3 +173,78 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
     if "orphanDependents" in parameters:
         options.setdefault("orphanDependents", parameters["orphanDependents"] in ("true", "1"))
     return options
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a URL path means: a kind, perhaps a namespace, a name, a subresource.
+
+MAX_PATH = 4096
+
+
+class Route(NamedTuple):
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    is_watch_path: bool = False
+    """The deprecated ``/watch/`` prefix: a list that is a watch."""
+
+
+def split(raw: str) -> tuple[str, dict[str, str]]:
+    """Path and query parameters of a request target; of a repeated parameter the first counts."""
+    if not raw.isascii():
+        try:
+            raw.encode()
+        except UnicodeEncodeError:
+            raise bad_request("the request target is not valid UTF-8") from None
+    path, _, query = raw.partition("?")
+    if len(path) > MAX_PATH:
+        raise StatusError(414, "BadRequest", "the request path is too long")
+    if "%" in path:
+        try:
+            path = unquote(path, errors="strict")
+        except UnicodeDecodeError:
+            raise bad_request("the request path is not valid UTF-8") from None
+    parameters: dict[str, str] = {}
+    if query:
+        try:
+            for key, value in parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100):
+                parameters.setdefault(key, value)
+        except (UnicodeDecodeError, ValueError):
+            raise bad_request("the query string cannot be understood") from None
+    return path, parameters
+
+
+def parse(path: str) -> Route:
+    """The route of an API path below ``/api/v1`` or ``/apis/group/version``; a 404 for anything else."""
+    parts = path.strip("/").split("/")
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise path_not_found()
+    is_watch = rest[0] == "watch" and len(rest) > 1
+    if is_watch:
+        rest = rest[1:]
+    namespace = ""
+    if (
+        rest[0] == "namespaces"
+        and len(rest) >= 3
+        and not (group == "" and len(rest) == 3 and rest[2] in ("status", "finalize"))
+    ):
+        namespace, rest = rest[1], rest[2:]
+        if not namespace:
+            raise path_not_found()
+    kind = by_path(group, version, rest[0])
+    if kind is None or len(rest) > 3 or (len(rest) > 1 and not rest[1]) or (namespace and not kind.is_namespaced):
+        raise path_not_found()
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if kind.is_namespaced and name and not namespace:
+        raise path_not_found()
+    if subresource and subresource not in kind.subresources:
+        raise path_not_found()
+    if name and "list" not in kind.verbs:
+        raise path_not_found()
+    return Route(kind, namespace, name, subresource, is_watch)

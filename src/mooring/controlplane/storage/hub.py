@@ -10,8 +10,7 @@ import msgspec
 
 from mooring.controlplane.storage.selectors import ANY_FIELDS, EVERYTHING, FieldSelector, ParsedLabelSelector
 from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Event, Store, StoredEntry
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 
 _encode = msgspec.json.Encoder().encode
 

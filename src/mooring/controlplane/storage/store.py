@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError, already_exists, conflict, not_found, too_large, too_old
 
 _encode = msgspec.json.Encoder().encode

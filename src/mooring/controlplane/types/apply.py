@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mooring.controlplane.types import schema
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import apply_conflict
 
 Path = tuple[str, ...]

@@ -13,8 +13,13 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from mooring.controlplane.types import schema
-from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause
+
+# --------------------------------------------------------------------------------------------------------------------
+# An API object as plain values, in the shape that JSON gives it.
+
+Object = dict[str, Any]
+
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.api import DiscreteTimers
-from mooring.controlplane.cluster.controllers.manager import ControllerManager
+from mooring.controlplane.cluster.base import DiscreteTimers
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.registry.subresources import bind_pod
 from mooring.controlplane.registry.verbs import Api
@@ -136,7 +136,7 @@ def by_resource_of(obj: Object) -> Any:
 
 
 def _wanted_node(pod: Object) -> str:
-    from mooring.controlplane.cluster.controllers.daemon_sets import target_node
+    from mooring.controlplane.cluster.pod_sets import target_node
 
     return target_node(pod)
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.api import DiscreteTimers
-from mooring.controlplane.cluster.controllers import base
-from mooring.controlplane.cluster.controllers.base import Controller
+from mooring.controlplane.cluster import base
+from mooring.controlplane.cluster.base import Controller, DiscreteTimers
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Event, Store

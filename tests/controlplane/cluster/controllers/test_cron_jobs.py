@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController, most_recent
-from mooring.controlplane.types.cron import parse_schedule
+from mooring.controlplane.cluster.cron_jobs import CronJobController, most_recent
+from mooring.controlplane.registry.groups.batch import parse_schedule
 from mooring.controlplane.types.status import StatusError
 from tests.controlplane.cluster.controllers.conftest import START, Lab, Object, template
 

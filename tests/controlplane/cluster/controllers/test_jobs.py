@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.cluster.controllers.base import condition, is_active
-from mooring.controlplane.registry.meta import parse_time
+from mooring.controlplane.cluster.base import condition, is_active
 from mooring.controlplane.registry.subresources import evict
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.registry.verbs import Options
 
 from .conftest import Lab, Object

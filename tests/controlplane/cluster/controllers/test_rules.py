@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.cluster.controllers.deployments import share
-from mooring.controlplane.cluster.controllers.jobs import format_indexes, parse_indexes
-from mooring.controlplane.cluster.controllers.replicas import first_to_go, ready_in
+from mooring.controlplane.cluster.deployments import share
+from mooring.controlplane.cluster.jobs import format_indexes, parse_indexes
+from mooring.controlplane.cluster.pod_sets import first_to_go, ready_in
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.policy import BUDGETS
-from mooring.controlplane.registry.groups.resource import RESOURCE_CLAIMS
+from mooring.controlplane.registry.groups.scheduling import RESOURCE_CLAIMS
+from mooring.controlplane.registry.groups.workloads import BUDGETS
 
 from .conftest import START, Lab, Object, template, workload
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.controlplane.registry.columns import AGE, NAME, ago, at, get, selector_cell, wide
-from mooring.controlplane.registry.workloads import (
+from mooring.controlplane.registry.groups.workloads import (
     REPLICA_COLUMNS,
     REPLICA_FIELDS,
     default_replicas,
@@ -15,9 +15,8 @@ from mooring.controlplane.registry.workloads import (
     keep_metadata,
     validate_workload,
 )
-from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Strategy
-from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import Cause, forbidden_field
+from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy, View
+from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 
 def _event_first(obj: Object, now: float) -> str:
@@ -290,4 +289,226 @@ SERVICES = Kind(
         AGE,
         wide("Selector", selector_cell("spec", "selector")),
     ),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The events.k8s.io group: another view of the Events that are stored in the core form.
+
+_RENAMED = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+
+
+_TO_EVENTS = dict(_RENAMED)
+
+
+_TO_CORE = {new: old for old, new in _RENAMED}
+
+
+def to_core(obj: Object) -> Object:
+    """An events.k8s.io Event as the core Event it is stored as."""
+    stored = {_TO_CORE.get(key, key): value for key, value in obj.items()}
+    stored["apiVersion"] = "v1"
+    stored.setdefault("involvedObject", {})
+    return stored
+
+
+def from_core(obj: Object) -> Object:
+    """A stored Event the way events.k8s.io/v1 shows it."""
+    shown = {_TO_EVENTS.get(key, key): value for key, value in obj.items()}
+    shown["apiVersion"] = "events.k8s.io/v1"
+    return shown
+
+
+GROUPED_EVENTS = Kind("Event", "events", "events.k8s.io", short_names=("ev",), view=View(EVENTS, to_core, from_core))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The networking.k8s.io group: NetworkPolicies.
+
+
+def _default_network_policy(obj: Object) -> None:
+    """Nothing here enforces a policy; it is served so that manifests with one can be applied."""
+    spec = obj.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+
+
+NETWORK_POLICIES = Kind(
+    "NetworkPolicy",
+    "networkpolicies",
+    "networking.k8s.io",
+    short_names=("netpol",),
+    has_generation=True,
+    strategy=Strategy(default=_default_network_policy),
+    columns=(
+        NAME,
+        Column("Pod-Selector", selector_cell("spec", "podSelector")),
+        AGE,
+    ),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The rbac.authorization.k8s.io group: roles and who has them.
+
+_GROUP = "rbac.authorization.k8s.io"
+
+
+def _validate_role_binding(obj: Object) -> list[Cause]:
+    reference = obj.get("roleRef") or {}
+    found = []
+    if reference.get("kind") not in ("Role", "ClusterRole"):
+        found.append(unsupported("roleRef.kind", reference.get("kind", ""), ("Role", "ClusterRole")))
+    if not reference.get("name"):
+        found.append(required("roleRef.name"))
+    return found
+
+
+def _default_role_binding(obj: Object) -> None:
+    obj.setdefault("roleRef", {}).setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in obj.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _update_role_binding(new: Object, old: Object) -> list[Cause]:
+    if new.get("roleRef") != old.get("roleRef"):
+        return [invalid_value("roleRef", new.get("roleRef"), "cannot change roleRef")]
+    return []
+
+
+def _role(obj: Object, _: float) -> str:
+    reference = obj.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(obj: Object, _: float) -> str:
+        found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+        place = [f"{each.get('namespace', '')}/" if kind == "ServiceAccount" else "" for each in found]
+        return ", ".join(space + each.get("name", "") for space, each in zip(place, found, strict=True))
+
+    return cell
+
+
+_BINDING_COLUMNS = (
+    NAME,
+    Column("Role", _role),
+    AGE,
+    wide("Users", _subjects("User")),
+    wide("Groups", _subjects("Group")),
+    wide("ServiceAccounts", _subjects("ServiceAccount")),
+)
+_BINDING = Strategy(
+    default=_default_role_binding,
+    validate=_validate_role_binding,
+    validate_update=_update_role_binding,
+    name_style="path",
+)
+
+
+CLUSTER_ROLE_BINDINGS = Kind(
+    "ClusterRoleBinding",
+    "clusterrolebindings",
+    _GROUP,
+    is_namespaced=False,
+    strategy=_BINDING,
+    columns=_BINDING_COLUMNS,
+)
+
+
+CLUSTER_ROLES = Kind(
+    "ClusterRole",
+    "clusterroles",
+    _GROUP,
+    is_namespaced=False,
+    strategy=Strategy(name_style="path"),
+)
+
+
+ROLE_BINDINGS = Kind(
+    "RoleBinding",
+    "rolebindings",
+    _GROUP,
+    strategy=_BINDING,
+    columns=_BINDING_COLUMNS,
+)
+
+
+ROLES = Kind(
+    "Role",
+    "roles",
+    _GROUP,
+    strategy=Strategy(name_style="path"),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The authentication.k8s.io and authorization.k8s.io groups: questions that are answered and not stored.
+
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+_CREATE_ONLY = ("create",)
+
+
+SELF_SUBJECT_REVIEWS = Kind(
+    "SelfSubjectReview",
+    "selfsubjectreviews",
+    _AUTHENTICATION,
+    is_namespaced=False,
+    verbs=_CREATE_ONLY,
+)
+
+
+TOKEN_REVIEWS = Kind(
+    "TokenReview",
+    "tokenreviews",
+    _AUTHENTICATION,
+    is_namespaced=False,
+    verbs=_CREATE_ONLY,
+)
+
+
+LOCAL_SUBJECT_ACCESS_REVIEWS = Kind(
+    "LocalSubjectAccessReview",
+    "localsubjectaccessreviews",
+    _AUTHORIZATION,
+    verbs=_CREATE_ONLY,
+)
+
+
+SELF_SUBJECT_ACCESS_REVIEWS = Kind(
+    "SelfSubjectAccessReview",
+    "selfsubjectaccessreviews",
+    _AUTHORIZATION,
+    is_namespaced=False,
+    verbs=_CREATE_ONLY,
+)
+
+
+SELF_SUBJECT_RULES_REVIEWS = Kind(
+    "SelfSubjectRulesReview",
+    "selfsubjectrulesreviews",
+    _AUTHORIZATION,
+    is_namespaced=False,
+    verbs=_CREATE_ONLY,
+)
+
+
+SUBJECT_ACCESS_REVIEWS = Kind(
+    "SubjectAccessReview",
+    "subjectaccessreviews",
+    _AUTHORIZATION,
+    is_namespaced=False,
+    verbs=_CREATE_ONLY,
 )

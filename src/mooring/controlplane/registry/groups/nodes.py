@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.controlplane.registry.columns import AGE, NAME, at, get, wide
-from mooring.controlplane.registry.scheduling_validation import validate_taints
+from mooring.controlplane.registry.columns import AGE, NAME, at, boolean, get, wide
+from mooring.controlplane.registry.validation import immutable, validate_taints
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Strategy
-from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value
+from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 
 def _node_status(obj: Object, _: float) -> str:
@@ -123,5 +122,97 @@ NODES = Kind(
         wide("OS-Image", at("status", "nodeInfo", "osImage", default="<unknown>")),
         wide("Kernel-Version", _kernel),
         wide("Container-Runtime", at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>")),
+    ),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The node.k8s.io group: RuntimeClasses.
+
+
+def _default_runtime_class(obj: Object) -> None:
+    quantities.canonicalize((obj.get("overhead") or {}).get("podFixed"))
+
+
+def _validate_runtime_class(obj: Object) -> list[Cause]:
+    return [] if obj.get("handler") else [required("handler")]
+
+
+def _update_runtime_class(new: Object, old: Object) -> list[Cause]:
+    return immutable(new, old, "handler", "handler")
+
+
+RUNTIME_CLASSES = Kind(
+    "RuntimeClass",
+    "runtimeclasses",
+    "node.k8s.io",
+    is_namespaced=False,
+    strategy=Strategy(
+        default=_default_runtime_class, validate=_validate_runtime_class, validate_update=_update_runtime_class
+    ),
+    columns=(NAME, Column("Handler", at("handler")), AGE),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The coordination.k8s.io group: Leases.
+
+LEASES = Kind(
+    "Lease",
+    "leases",
+    "coordination.k8s.io",
+    strategy=Strategy(allows_unconditional_update=False, creates_on_update=True),
+    columns=(NAME, Column("Holder", at("spec", "holderIdentity")), AGE),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The scheduling.k8s.io group: PriorityClasses.
+
+
+def _default_priority_class(obj: Object) -> None:
+    obj.setdefault("value", 0)
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _validate_priority_class(obj: Object) -> list[Cause]:
+    name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+    known = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+    if name.startswith("system-") and known.get(name) != value:
+        why = "priority class names with 'system-' prefix are reserved for system use only"
+        return [forbidden_field("metadata.name", why)]
+    if value > 1000000000 and name not in known:
+        why = "maximum allowed value of a user defined priority is 1000000000"
+        return [forbidden_field("value", why)]
+    if obj["preemptionPolicy"] not in ("PreemptLowerPriority", "Never"):
+        return [unsupported("preemptionPolicy", obj["preemptionPolicy"], ("PreemptLowerPriority", "Never"))]
+    return []
+
+
+def _update_priority_class(new: Object, old: Object) -> list[Cause]:
+    found = []
+    if new.get("value") != old.get("value"):
+        found.append(forbidden_field("value", "may not be changed in an update."))
+    if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
+        found += immutable(new, old, "preemptionPolicy", "preemptionPolicy")
+    return found
+
+
+PRIORITY_CLASSES = Kind(
+    "PriorityClass",
+    "priorityclasses",
+    "scheduling.k8s.io",
+    is_namespaced=False,
+    short_names=("pc",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_priority_class, validate=_validate_priority_class, validate_update=_update_priority_class
+    ),
+    columns=(
+        NAME,
+        Column("Value", at("value", default=0), "integer"),
+        Column("Global-Default", boolean("globalDefault"), "boolean"),
+        AGE,
+        Column("PreemptionPolicy", at("preemptionPolicy")),
     ),
 )

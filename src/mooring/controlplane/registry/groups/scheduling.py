@@ -1,57 +1,303 @@
-"""The scheduling.k8s.io group: PriorityClasses."""
+"""The scheduling.k8s.io group, continued: Workloads and PodGroups, which are scheduled together."""
 
 from __future__ import annotations
 
-from mooring.controlplane.registry.columns import AGE, NAME, at, boolean
-from mooring.controlplane.registry.meta import immutable
-from mooring.controlplane.types.kind import Column, Kind, Strategy
-from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import Cause, forbidden_field, unsupported
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.controlplane.registry.columns import AGE, NAME, at, get
+from mooring.controlplane.registry.groups.pods import priority_for
+from mooring.controlplane.registry.validation import immutable
+from mooring.controlplane.types import quantities, status
+from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.status import Cause, invalid_value, required
+
+_GROUP, _VERSION = "scheduling.k8s.io", "v1beta1"
+_IMMUTABLE = (
+    "parentCompositePodGroupName",
+    "workloadRef",
+    "schedulingConstraints",
+    "resourceClaims",
+    "disruptionMode",
+    "priorityClassName",
+    "priority",
+)
+MAX_TEMPLATES = 8
 
 
-def _default_priority_class(obj: Object) -> None:
-    obj.setdefault("value", 0)
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+def _default_pod_group(obj: Object) -> None:
+    obj.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
 
 
-def _validate_priority_class(obj: Object) -> list[Cause]:
-    name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
-    known = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-    if name.startswith("system-") and known.get(name) != value:
-        why = "priority class names with 'system-' prefix are reserved for system use only"
-        return [forbidden_field("metadata.name", why)]
-    if value > 1000000000 and name not in known:
-        why = "maximum allowed value of a user defined priority is 1000000000"
-        return [forbidden_field("value", why)]
-    if obj["preemptionPolicy"] not in ("PreemptLowerPriority", "Never"):
-        return [unsupported("preemptionPolicy", obj["preemptionPolicy"], ("PreemptLowerPriority", "Never"))]
-    return []
+def _admit_pod_group(obj: Object, context: Context) -> None:
+    """A PodGroup's priority comes from its class, as a pod's does."""
+    spec, name = obj["spec"], obj["metadata"].get("name", "")
+    found = priority_for(spec.get("priorityClassName", ""), context)
+    if found is None:
+        why = f"no PriorityClass with name {spec['priorityClassName']} was found"
+        raise status.forbidden("podgroups", _GROUP, name, why)
+    given = spec.get("priority")
+    if given is not None and given != found.value:
+        why = (
+            f"priority set in the pod group ({given}) must match the priority computed ({found.value}) "
+            "based on the priority class set in the spec"
+        )
+        raise status.forbidden("podgroups", _GROUP, name, why)
+    spec["priority"] = found.value
+    if found.name:
+        spec["priorityClassName"] = found.name
+    obj["status"] = {}
 
 
-def _update_priority_class(new: Object, old: Object) -> list[Cause]:
-    found = []
-    if new.get("value") != old.get("value"):
-        found.append(forbidden_field("value", "may not be changed in an update."))
-    if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
-        found += immutable(new, old, "preemptionPolicy", "preemptionPolicy")
+def _validate_pod_group(obj: Object) -> list[Cause]:
+    return _validate_group(obj["spec"], "spec")
+
+
+def _validate_group(spec: Object, where: str) -> list[Cause]:
+    found = _one_of(spec.get("schedulingPolicy") or {}, ("basic", "gang"), f"{where}.schedulingPolicy")
+    gang = get(spec, "schedulingPolicy", "gang")
+    if isinstance(gang, dict):
+        count = gang.get("minCount")
+        if count is None:
+            found.append(required(f"{where}.schedulingPolicy.gang.minCount"))
+        elif count < 1:
+            found.append(
+                invalid_value(f"{where}.schedulingPolicy.gang.minCount", count, "must be greater than or equal to 1")
+            )
+    mode = spec.get("disruptionMode")
+    if mode is not None:
+        found += _one_of(mode, ("single", "all"), f"{where}.disruptionMode")
+    topology = get(spec, "schedulingConstraints", "topology") or []
+    if len(topology) > 1:
+        found.append(_too_many(f"{where}.schedulingConstraints.topology", len(topology), 1))
     return found
 
 
-PRIORITY_CLASSES = Kind(
-    "PriorityClass",
-    "priorityclasses",
-    "scheduling.k8s.io",
-    is_namespaced=False,
-    short_names=("pc",),
+def _one_of(union: Object, members: tuple[str, ...], where: str) -> list[Cause]:
+    given = [member for member in members if union.get(member) is not None]
+    if len(given) == 1:
+        return []
+    choices = ", ".join(f"`{member}`" for member in members)
+    if not given:
+        return [invalid_value(where, "", f"must specify one of: {choices}")]
+    return [invalid_value(where, "{" + ", ".join(given) + "}", f"must specify exactly one of: {choices}")]
+
+
+def _too_many(where: str, count: int, most: int) -> Cause:
+    return Cause("FieldValueTooMany", where, f"Too many: {count}: must have at most {most} item{'s'[: most > 1]}")
+
+
+def _update_pod_group(new: Object, old: Object) -> list[Cause]:
+    found: list[Cause] = []
+    for field in _IMMUTABLE:
+        found += immutable(new, old, f"spec.{field}", "spec", field)
+    policies = [sorted(get(obj, "spec", "schedulingPolicy") or {}) for obj in (new, old)]
+    if policies[0] != policies[1]:  # minCount may change, the kind of policy may not
+        found += immutable(new, old, "spec.schedulingPolicy", "spec", "schedulingPolicy")
+    return found
+
+
+def _validate_workload(obj: Object) -> list[Cause]:
+    templates = obj.get("spec", {}).get("podGroupTemplates") or []
+    if len(templates) > MAX_TEMPLATES:
+        return [_too_many("spec.podGroupTemplates", len(templates), MAX_TEMPLATES)]
+    found = []
+    for i, template in enumerate(templates):
+        where = f"spec.podGroupTemplates[{i}]"
+        if not template.get("name"):
+            found.append(required(f"{where}.name"))
+        found += _validate_group(template, where)
+    return found
+
+
+def _policy(obj: Object, _: float) -> str:
+    policy: Any = get(obj, "spec", "schedulingPolicy") or {}
+    return "Gang" if policy.get("gang") is not None else "Basic"
+
+
+def _status(obj: Object, _: float) -> str:
+    conditions: dict[str, Any] = {each.get("type"): each for each in get(obj, "status", "conditions") or []}
+    if "DisruptionTarget" in conditions:
+        return str(conditions["DisruptionTarget"].get("reason", ""))
+    if "PodGroupInitiallyScheduled" not in conditions:
+        return "Pending"
+    return "Scheduled" if conditions["PodGroupInitiallyScheduled"].get("status") == "True" else "Unschedulable"
+
+
+WORKLOADS = Kind(
+    "Workload",
+    "workloads",
+    _GROUP,
+    version=_VERSION,
+    has_generation=True,
+    strategy=Strategy(validate=_validate_workload),
+    columns=(NAME, AGE),
+)
+
+POD_GROUPS = Kind(
+    "PodGroup",
+    "podgroups",
+    _GROUP,
+    version=_VERSION,
+    subresources=("status",),
     has_generation=True,
     strategy=Strategy(
-        default=_default_priority_class, validate=_validate_priority_class, validate_update=_update_priority_class
+        default=_default_pod_group,
+        admit=_admit_pod_group,
+        validate=_validate_pod_group,
+        validate_update=_update_pod_group,
     ),
     columns=(
         NAME,
-        Column("Value", at("value", default=0), "integer"),
-        Column("Global-Default", boolean("globalDefault"), "boolean"),
+        Column("Policy", _policy),
+        Column("Workload", at("spec", "workloadRef", "workloadName", default="<none>")),
+        Column("Status", _status),
         AGE,
-        Column("PreemptionPolicy", at("preemptionPolicy")),
+    ),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The scheduling.x-k8s.io group, which the scheduler-plugins project defines: PodGroups.
+
+PLUGIN_POD_GROUPS = Kind(
+    "PodGroup",
+    "podgroups",
+    "scheduling.x-k8s.io",
+    version="v1alpha1",
+    short_names=("pg",),
+    subresources=("status",),
+    has_generation=True,
+    columns=(NAME, AGE),
+)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The resource.k8s.io group: dynamic resource allocation.
+
+_ResourceGROUP = "resource.k8s.io"
+
+
+def _claim_state(obj: Object, _: float) -> str:
+    states = ["deleted"] if get(obj, "metadata", "deletionTimestamp") else []
+    if get(obj, "status", "allocation") is None:
+        return ",".join([*states, "pending"]) if not states else ",".join(states)
+    states.append("allocated")
+    states.append("reserved" if get(obj, "status", "reservedFor") else "")
+    return ",".join(state for state in states if state)
+
+
+def _slice(obj: Mapping[str, Any]) -> dict[str, str]:
+    spec = obj.get("spec") or {}
+    return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")}
+
+
+def _default_requests(spec: Object) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        for exact in [request.get("exactly"), *(request.get("firstAvailable") or ())]:
+            if exact is None:
+                continue
+            mode = exact.setdefault("allocationMode", "ExactCount")
+            if mode == "ExactCount":
+                exact.setdefault("count", 1)
+            for toleration in exact.get("tolerations") or ():
+                toleration.setdefault("operator", "Equal")
+
+
+def _default_resource_claim(obj: Object) -> None:
+    _default_requests(obj.setdefault("spec", {}))
+
+
+def _admit_resource_claim(obj: Object, _: Context) -> None:
+    obj["status"] = {}
+
+
+def _default_claim_template(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("metadata", {})
+    _default_requests(spec.setdefault("spec", {}))
+
+
+def _update_spec(new: Object, old: Object) -> list[Cause]:
+    return immutable(new, old, "spec", "spec")
+
+
+def _default_slice(obj: Object) -> None:
+    for device in (obj.setdefault("spec", {})).get("devices") or ():
+        for capacity in (device.get("capacity") or {}).values():
+            if capacity.get("value") is not None:
+                capacity["value"] = quantities.canonical(capacity["value"])
+
+
+def _admit_slice(obj: Object, context: Context) -> None:
+    for device in obj["spec"].get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", context.timestamp())
+
+
+def _admit_taint_rule(obj: Object, context: Context) -> None:
+    obj["spec"].setdefault("taint", {}).setdefault("timeAdded", context.timestamp())
+
+
+DEVICE_CLASSES = Kind(
+    "DeviceClass",
+    "deviceclasses",
+    _ResourceGROUP,
+    is_namespaced=False,
+    has_generation=True,
+    columns=(NAME, AGE),
+)
+
+
+DEVICE_TAINT_RULES = Kind(
+    "DeviceTaintRule",
+    "devicetaintrules",
+    _ResourceGROUP,
+    is_namespaced=False,
+    has_generation=True,
+    subresources=("status",),
+    strategy=Strategy(admit=_admit_taint_rule),
+    columns=(NAME, AGE),
+)
+
+
+RESOURCE_CLAIMS = Kind(
+    "ResourceClaim",
+    "resourceclaims",
+    _ResourceGROUP,
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default_resource_claim,
+        admit=_admit_resource_claim,
+        validate_update=_update_spec,
+        returns_deleted=True,
+    ),
+    columns=(NAME, Column("State", _claim_state), AGE),
+)
+
+
+RESOURCE_CLAIM_TEMPLATES = Kind(
+    "ResourceClaimTemplate",
+    "resourceclaimtemplates",
+    _ResourceGROUP,
+    strategy=Strategy(default=_default_claim_template, validate_update=_update_spec),
+    columns=(NAME, AGE),
+)
+
+
+RESOURCE_SLICES = Kind(
+    "ResourceSlice",
+    "resourceslices",
+    _ResourceGROUP,
+    is_namespaced=False,
+    has_generation=True,
+    fields=Fields(("spec.nodeName", "spec.driver"), _slice),
+    strategy=Strategy(default=_default_slice, admit=_admit_slice),
+    columns=(
+        NAME,
+        Column("Node", at("spec", "nodeName")),
+        Column("Driver", at("spec", "driver")),
+        Column("Pool", at("spec", "pool", "name")),
+        AGE,
     ),
 )

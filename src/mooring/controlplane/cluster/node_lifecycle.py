@@ -18,13 +18,21 @@ from mooring.api.well_known import (
     UNREACHABLE,
     UNSCHEDULABLE,
 )
-from mooring.controlplane.cluster.api import ClusterApi, Timer, Timers
-from mooring.controlplane.cluster.controllers.base import Controller, condition, is_terminating, phase, set_condition
-from mooring.controlplane.registry import meta
+from mooring.controlplane.cluster.base import (
+    ClusterApi,
+    Controller,
+    Timer,
+    Timers,
+    condition,
+    is_terminating,
+    phase,
+    set_condition,
+)
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups.nodes import LEASES
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 MONITOR_PERIOD_S = 5.0
 GRACE_S = 50.0
@@ -251,7 +259,7 @@ class TaintEvictionController(Controller):
 
 def _added(taint: Object, now: float) -> float:
     when = taint.get("timeAdded")
-    return (meta.parse_time(when) if when else None) or now
+    return (parse_time(when) if when else None) or now
 
 
 def tolerated_for(pod: Pod, taint: Taint) -> float | None:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from mooring.controlplane.registry.groups.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from mooring.controlplane.registry.groups.core import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import ApiUser, Attributes
 from mooring.controlplane.types import status
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Kind, Object
 
 MAX_PERMISSIONS = 10_000
 _DISCOVERY = ("/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz")

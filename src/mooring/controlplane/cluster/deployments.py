@@ -9,20 +9,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.controlplane.cluster.controllers.base import (
-    Controller,
-    condition,
-    is_terminating,
-    phase,
-    reference_to,
-    set_condition,
-)
-from mooring.controlplane.registry import meta
+from mooring.controlplane.cluster.base import Controller, condition, is_terminating, phase, reference_to, set_condition
 from mooring.controlplane.registry.catalog import PODS
-from mooring.controlplane.registry.groups.apps import DEPLOYMENTS, REPLICA_SETS
+from mooring.controlplane.registry.groups.workloads import DEPLOYMENTS, REPLICA_SETS
+from mooring.controlplane.registry.validation import SUFFIX_ALPHABET, parse_time
 from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 REVISION = "deployment.kubernetes.io/revision"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -33,7 +26,7 @@ _KEPT_OUT = frozenset(("kubectl.kubernetes.io/last-applied-configuration", REVIS
 def template_hash(template: Object) -> str:
     """A short name for a template; equal templates have equal names."""
     digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).digest()
-    return "".join(meta.SUFFIX_ALPHABET[byte % len(meta.SUFFIX_ALPHABET)] for byte in digest[:10])
+    return "".join(SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in digest[:10])
 
 
 def share(value: Any, of: int, *, up: bool) -> int:
@@ -262,7 +255,7 @@ class DeploymentController(Controller):
         else:
             reason, text, value = "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.', "True"
             deadline_s = deployment["spec"].get("progressDeadlineSeconds", 600)
-            since = meta.parse_time((known or {}).get("lastUpdateTime") or "") or self.api.clock.now()
+            since = parse_time((known or {}).get("lastUpdateTime") or "") or self.api.clock.now()
             if (known or {}).get("reason") == "NewReplicaSetAvailable":
                 moved = True
             elif not moved and not deployment["spec"].get("paused"):

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from mooring.controlplane.cluster.api import ClusterApi, Timers
-from mooring.controlplane.cluster.controllers.base import (
+from mooring.controlplane.cluster.base import (
+    ClusterApi,
     Controller,
+    Timers,
     controller_of,
     is_terminating,
     is_true,
     phase,
     set_condition,
 )
-from mooring.controlplane.cluster.controllers.deployments import share
-from mooring.controlplane.registry import meta
+from mooring.controlplane.cluster.deployments import share
 from mooring.controlplane.registry.catalog import PODS, by_group_kind
-from mooring.controlplane.registry.groups.policy import BUDGETS
+from mooring.controlplane.registry.groups.workloads import BUDGETS
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Event
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 EVICTION_LIMIT_S = 120.0
 """An eviction that has not shown itself within this time did not happen."""
@@ -124,7 +125,7 @@ class DisruptionController(Controller):
         kept: Object = {}
         for name, when in known.items():
             pod = names.get(name)
-            left_s = (meta.parse_time(when) or now) + EVICTION_LIMIT_S - now
+            left_s = (parse_time(when) or now) + EVICTION_LIMIT_S - now
             if pod is not None and not is_terminating(pod) and left_s > 0:
                 kept[name] = when
                 self.enqueue_after(key, left_s + 1)

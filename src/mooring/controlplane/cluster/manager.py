@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from mooring.controlplane.cluster.api import ClusterApi, Timers
-from mooring.controlplane.cluster.controllers.base import Controller
-from mooring.controlplane.cluster.controllers.budgets import DisruptionController
-from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
-from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetController
-from mooring.controlplane.cluster.controllers.deployments import DeploymentController
-from mooring.controlplane.cluster.controllers.jobs import JobController
-from mooring.controlplane.cluster.controllers.node_lifecycle import (
+from mooring.controlplane.cluster.base import ClusterApi, Controller, Timers
+from mooring.controlplane.cluster.budgets import DisruptionController
+from mooring.controlplane.cluster.claims import EphemeralVolumeController, ResourceClaimController, VolumeController
+from mooring.controlplane.cluster.cron_jobs import CronJobController
+from mooring.controlplane.cluster.deployments import DeploymentController
+from mooring.controlplane.cluster.jobs import JobController
+from mooring.controlplane.cluster.node_lifecycle import (
     NodeLifecycleController,
     PodGarbageCollector,
     TaintEvictionController,
 )
-from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController, ReplicationControllerController
-from mooring.controlplane.cluster.controllers.resource_claims import ResourceClaimController
-from mooring.controlplane.cluster.controllers.stateful_sets import StatefulSetController
-from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
+from mooring.controlplane.cluster.pod_sets import (
+    DaemonSetController,
+    ReplicaSetController,
+    ReplicationControllerController,
+    StatefulSetController,
+)
 
 C = TypeVar("C", bound=Controller)
 

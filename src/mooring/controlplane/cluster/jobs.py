@@ -7,9 +7,10 @@ from functools import cached_property
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
-from mooring.controlplane.cluster.api import ClusterApi, Timers
-from mooring.controlplane.cluster.controllers.base import (
+from mooring.controlplane.cluster.base import (
+    ClusterApi,
     Controller,
+    Timers,
     condition,
     controller_of,
     is_active,
@@ -19,13 +20,13 @@ from mooring.controlplane.cluster.controllers.base import (
     pod_from_template,
     set_condition,
 )
-from mooring.controlplane.cluster.controllers.replicas import MANY, PACE_S
-from mooring.controlplane.registry import meta
+from mooring.controlplane.cluster.pod_sets import MANY, PACE_S
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.batch import JOBS
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 # --------------------------------------------------------------------------------------------------------------------
 # The policies of a Job: when a pod has failed, what that means, and when enough indexes have succeeded.
@@ -294,7 +295,7 @@ class JobController(Controller):
         if len(pods.counted) > limit or is_past_limit_of_restarts(job, pods.there, limit):
             return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         deadline_s = spec.get("activeDeadlineSeconds")
-        started = meta.parse_time(status.get("startTime") or "")
+        started = parse_time(status.get("startTime") or "")
         if deadline_s is not None and started is not None and not spec.get("suspend"):
             left_s = started + deadline_s - self.api.clock.now()
             if left_s <= 0:
@@ -443,7 +444,7 @@ class JobController(Controller):
         if ttl_s is None:
             return
         ended = condition(job, "Complete") or condition(job, "Failed") or {}
-        since = meta.parse_time(ended.get("lastTransitionTime") or "") or 0.0
+        since = parse_time(ended.get("lastTransitionTime") or "") or 0.0
         left_s = since + ttl_s - self.api.clock.now()
         if left_s > 0:
             self.enqueue_after(key, left_s + 0.01)
@@ -459,14 +460,14 @@ def is_finished(job: Object) -> bool:
 def _ended_at(pod: Object) -> float:
     """When the last container ended; or when the pod was no longer ready, was deleted, or was made, as upstream."""
     states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
-    times = [meta.parse_time((each.get("terminated") or {}).get("finishedAt") or "") for each in states]
+    times = [parse_time((each.get("terminated") or {}).get("finishedAt") or "") for each in states]
     ends = [each for each in times if each is not None]
     if ends and len(ends) == len(times):
         return max(ends)
     ready, metadata = condition(pod, "Ready") or {}, pod["metadata"]
     if ready.get("status") == "False" and ready.get("lastTransitionTime"):
-        return meta.parse_time(ready["lastTransitionTime"]) or 0.0
-    deleted = meta.parse_time(metadata.get("deletionTimestamp") or "")
+        return parse_time(ready["lastTransitionTime"]) or 0.0
+    deleted = parse_time(metadata.get("deletionTimestamp") or "")
     if deleted is not None:
         return deleted - float(metadata.get("deletionGracePeriodSeconds") or 0)
-    return meta.parse_time(metadata.get("creationTimestamp") or "") or 0.0
+    return parse_time(metadata.get("creationTimestamp") or "") or 0.0

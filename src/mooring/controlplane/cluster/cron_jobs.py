@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from mooring.api.errors import ParseError
 from mooring.api.times import format_time
-from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, is_true, reference_to
-from mooring.controlplane.cluster.controllers.jobs import is_finished
-from mooring.controlplane.registry import meta
-from mooring.controlplane.registry.groups.batch import CRON_JOBS, JOBS
+from mooring.controlplane.cluster.base import Controller, is_terminating, is_true, reference_to
+from mooring.controlplane.cluster.jobs import is_finished
+from mooring.controlplane.registry.groups.batch import CRON_JOBS, JOBS, Schedule, parse_schedule, time_zone
+from mooring.controlplane.registry.validation import parse_time
 from mooring.controlplane.storage.store import Event
-from mooring.controlplane.types.cron import Schedule, parse_schedule, time_zone
-from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.kind import Object
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 DELTA_S = 0.1
@@ -83,7 +82,7 @@ class CronJobController(Controller):
             schedule = parse_schedule(spec["schedule"], spec.get("timeZone") or "")
         except ParseError:
             return jobs  # written by somebody who does not validate; nothing can be due
-        since = meta.parse_time(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]) or 0.0
+        since = parse_time(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]) or 0.0
         deadline_s = spec.get("startingDeadlineSeconds")
         since = max(since, self._resumed_at)
         earliest = since if deadline_s is None else max(since, now - deadline_s)
