@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from mooring.net import http2, wire
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http2 import decode_fields, encode_field, frame
 from mooring.net.http2_connection import Http2Connection
@@ -328,8 +328,8 @@ async def served(authority, server_certificate):
     state.trusting.set_alpn_protocols(["h2", "http/1.1"])
     listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0, ssl=context)
     state.context, port = context, listener.sockets[0].getsockname()[1]
-    state.way = Way("127.0.0.1", port, tls=lambda: state.trusting, server_name="localhost")
-    state.pool = ConnectionPool(state.way)
+    state.connector = Connector("127.0.0.1", port, tls=lambda: state.trusting, server_name="localhost")
+    state.pool = ConnectionPool(state.connector)
     yield state
     await state.pool.close()
     for peer in state.peers:
@@ -473,7 +473,7 @@ async def test_a_server_that_says_nothing_is_no_connection(served):
         await post(served.pool, b"one")
     assert not caught.value.was_sent
     served.greet = lambda transport: None
-    served.way._connect_timeout_s = 0.02
+    served.connector._connect_timeout_s = 0.02
     with pytest.raises(RequestTimeout) as caught:
         await post(served.pool, b"two")
     assert not caught.value.was_sent and served.pool.in_flight == 0

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from mooring.net import pool as pool_module
 from mooring.net import wire
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.net.pool import ConnectionPool
 from mooring.net.wire import HeaderFields
@@ -68,7 +68,7 @@ async def server():
 
 @pytest.fixture
 async def pool(server):
-    made = ConnectionPool(Way("127.0.0.1", server.port), max_connections=2, batch=1)
+    made = ConnectionPool(Connector("127.0.0.1", server.port), max_connections=2, batch=1)
     yield made
     await made.close()
 
@@ -265,7 +265,7 @@ async def test_a_request_that_waited_in_vain_for_a_connection_was_not_sent(serve
 async def test_a_request_that_found_nobody_was_not_sent():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        pool = ConnectionPool(Way("127.0.0.1", free.getsockname()[1]))
+        pool = ConnectionPool(Connector("127.0.0.1", free.getsockname()[1]))
         with pytest.raises(Unreachable, match="cannot connect") as caught:
             await send(pool)
     assert caught.value.was_sent is False
@@ -282,7 +282,7 @@ async def test_a_request_that_found_nobody_was_not_sent():
 async def test_a_request_that_no_handshake_came_before_was_not_sent(server, script: Script, error, text):
     server.script.append(script)
     patience_s = 0.05 if error is RequestTimeout else 60
-    pool = ConnectionPool(Way("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=patience_s))
+    pool = ConnectionPool(Connector("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=patience_s))
     with pytest.raises(ConnectionFailed, match=text) as caught:
         await send(pool, timeout_s=60)
     assert (type(caught.value), caught.value.was_sent) == (error, False)
@@ -301,7 +301,7 @@ async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connec
 
     async def closes_after(turns: int) -> bool:
         pool = ConnectionPool(
-            Way("127.0.0.1", int(url.rpartition(":")[2]), tls=lambda: trusting, server_name="localhost")
+            Connector("127.0.0.1", int(url.rpartition(":")[2]), tls=lambda: trusting, server_name="localhost")
         )
         sending = asyncio.create_task(send(pool))
         for _ in range(turns):
@@ -349,7 +349,7 @@ async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(serve
 
 @pytest.fixture
 async def batches(server):
-    made = ConnectionPool(Way("127.0.0.1", server.port), max_connections=1, batch=3)
+    made = ConnectionPool(Connector("127.0.0.1", server.port), max_connections=1, batch=3)
     yield made
     await made.close()
 
@@ -384,7 +384,7 @@ async def test_requests_of_one_turn_share_a_write_and_get_their_own_answers(serv
     ],
 )
 async def test_requests_share_connections_only_if_there_are_too_few(server, count, bodies):
-    pool = ConnectionPool(Way("127.0.0.1", server.port), max_connections=2, batch=3)
+    pool = ConnectionPool(Connector("127.0.0.1", server.port), max_connections=2, batch=3)
     server.script = [answering(*each) for each in bodies]
     answers = await send_many(pool, count)
     assert sorted(answer.body for answer in answers) == sorted(body for each in bodies for body in each)
@@ -456,7 +456,7 @@ async def test_closing_fails_what_is_in_flight(server, pool, eventually):
 
 async def test_requests_on_several_connections_fail_in_the_order_in_which_these_were_opened(server, eventually):
     """Two runs in virtual time fail the same requests in the same order."""
-    pool = ConnectionPool(Way("127.0.0.1", server.port), max_connections=12, batch=1)
+    pool = ConnectionPool(Connector("127.0.0.1", server.port), max_connections=12, batch=1)
     server.script += [lambda transport: None] * 12
     failed: list[bytes] = []
 
@@ -482,7 +482,7 @@ def test_it_works_on_uvloop():
     async def run() -> tuple[int, int]:
         state = Server()
         listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0)
-        pool = ConnectionPool(Way("127.0.0.1", listener.sockets[0].getsockname()[1]))
+        pool = ConnectionPool(Connector("127.0.0.1", listener.sockets[0].getsockname()[1]))
         for _ in range(3):
             status = (await send(pool, body=b"{}")).status
         await pool.close()
@@ -496,7 +496,7 @@ def test_it_works_on_uvloop():
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no limit for unacknowledged bytes")
 async def test_what_has_not_arrived_in_time_does_not_arrive_later(server):
     """A leader's write that the network holds back would otherwise reach the server when another one leads."""
-    pool = ConnectionPool(Way("127.0.0.1", server.port, arrives_within_s=0.1), max_connections=1)
+    pool = ConnectionPool(Connector("127.0.0.1", server.port, arrives_within_s=0.1), max_connections=1)
     await send(pool)
     transport = server.peers[0].transport
     transport.pause_reading()  # as if the network were cut: nothing is acknowledged once the buffers are full
@@ -517,7 +517,7 @@ async def test_what_has_not_arrived_in_time_does_not_arrive_later(server):
     ],
 )
 async def test_a_connection_that_is_closed(server, eventually, arrives_within_s, end):
-    pool = ConnectionPool(Way("127.0.0.1", server.port, arrives_within_s=arrives_within_s))
+    pool = ConnectionPool(Connector("127.0.0.1", server.port, arrives_within_s=arrives_within_s))
     await send(pool)
     await pool.close()
     await eventually(lambda: server.ends)

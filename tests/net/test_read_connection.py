@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import ConnectionFailed
 from mooring.net.read_connection import UNREAD_BYTES, ReadConnections
 from mooring.net.wire import HeaderFields
@@ -45,7 +45,7 @@ class Server:
 async def server() -> AsyncIterator[Server]:
     made = Server()
     made.listener = await asyncio.start_server(made, "127.0.0.1", 0)
-    made.reads = ReadConnections(Way("127.0.0.1", made.listener.sockets[0].getsockname()[1]))
+    made.reads = ReadConnections(Connector("127.0.0.1", made.listener.sockets[0].getsockname()[1]))
     yield made
     await made.reads.close()
     for writer in made.writers:

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from mooring.net.connect import Proxy, Way
+from mooring.api.errors import InputError
+from mooring.net.connect import Connector, Proxy
 from mooring.net.errors import ConnectionFailed
 from mooring.net.pool import ConnectionPool
 from mooring.net.wire import HeaderFields
@@ -25,11 +26,15 @@ FIELDS = HeaderFields("example.com", [])
         pytest.param("http://me:a%40b@p:1", Proxy("p", 1, "Basic bWU6YUBi"), id="a password"),
         pytest.param("https://p:3128", Proxy("p", 3128, is_tls=True), id="TLS within TLS"),
         pytest.param("https://p", Proxy("p", 443, is_tls=True), id="the usual port of TLS"),
-        pytest.param("socks5://p:1", None, id="not one that we know"),
     ],
 )
 def test_a_proxy_has_a_url(url, proxy):
     assert Proxy.of_url(url) == proxy
+
+
+def test_a_proxy_that_we_cannot_use_is_refused():
+    with pytest.raises(InputError, match="only http:// and https:// proxies"):
+        Proxy.of_url("socks5://p:1")
 
 
 def test_what_is_asked_of_a_proxy():
@@ -99,7 +104,7 @@ async def pool(tunnels, authority, server_certificate):
     listener = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0, ssl=context)
     port = listener.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context(cadata=authority.pem.decode())
-    way = Way(
+    connector = Connector(
         "127.0.0.1",
         port,
         tls=lambda: trusting,
@@ -107,7 +112,7 @@ async def pool(tunnels, authority, server_certificate):
         proxy=tunnels.proxy,
         proxy_tls=lambda: tunnels.trusting or trusting,
     )
-    made = ConnectionPool(way, max_connections=3)
+    made = ConnectionPool(connector, max_connections=3)
     yield made
     await made.close()
     while Echo.peers:
@@ -174,8 +179,9 @@ async def test_a_proxy_that_does_not_speak_tls_is_told_in_one_line(authority):
     listener = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context(cadata=authority.pem.decode())
-    way = Way("api", 443, tls=lambda: trusting, proxy=Proxy("127.0.0.1", port, is_tls=True), proxy_tls=lambda: trusting)
-    pool = ConnectionPool(way)
+    proxy = Proxy("127.0.0.1", port, is_tls=True)
+    connector = Connector("api", 443, tls=lambda: trusting, proxy=proxy, proxy_tls=lambda: trusting)
+    pool = ConnectionPool(connector)
     with pytest.raises(ConnectionFailed, match=f"through the proxy 127.0.0.1:{port}: the proxy: .*SSL"):
         await post(pool)
     await pool.close()

@@ -1,4 +1,4 @@
-"""The way to a server: its address, TLS, and a proxy in between. Whatever fails on it is told in one line."""
+"""Opening a connection to a server: its address, TLS, and a proxy in between. Every failure is told in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mooring.net.errors import ConnectionFailed, RequestTimeout, Unreachable, wh
 from mooring.net.tls import file_stamp, load_identity
 
 # --------------------------------------------------------------------------------------------------------------------
-# The way to a server through a proxy (CONNECT): the proxy passes bytes on, and TLS begins behind it.
+# A proxy between us and the server. With CONNECT it passes bytes on, and TLS begins behind it.
 
 MAX_HEAD_BYTES = 1 << 16
 
@@ -37,11 +37,11 @@ class Proxy:
     is_tls: bool = False
 
     @classmethod
-    def of_url(cls, url: str) -> Proxy | None:
-        """The proxy of an ``http://`` or ``https://`` URL; None for others."""
+    def of_url(cls, url: str) -> Proxy:
+        """The proxy of an ``http://`` or ``https://`` URL."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            return None
+            raise InputError("only http:// and https:// proxies can be used")
         user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         authorization = "" if user == ":" else f"Basic {b64encode(user.encode()).decode()}"
         is_tls = parts.scheme == "https"
@@ -51,7 +51,7 @@ class Proxy:
         return f"{self.host}:{self.port}"
 
     def request(self, host: str, port: int) -> bytes:
-        """What asks for a way to a server."""
+        """The CONNECT request that asks for a tunnel to a server."""
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.authorization:
@@ -80,7 +80,7 @@ class Opening(asyncio.Protocol):
             self._news.set_result(None)
 
     async def pass_proxy(self) -> None:
-        """Wait until the proxy has opened the way; raise ConnectionFailed if it will not."""
+        """Wait until the proxy has opened the tunnel; raise ConnectionFailed if it refuses."""
         while b"\r\n\r\n" not in self.heard:
             if self.is_lost or len(self.heard) > MAX_HEAD_BYTES:
                 raise ConnectionResetError("the proxy closed the connection")
@@ -114,10 +114,12 @@ _FORGET = struct.pack("ii", 1, 0)
 C = TypeVar("C", bound=Beginner)
 
 
-class Way:
+class Connector:
     """Opens connections to one server. ``tls`` is asked for the context before each; None: no TLS is spoken.
 
-    ``proxy_tls`` is the same for a proxy that is spoken to over TLS.
+    Through a proxy, TLS goes through a tunnel (CONNECT); without TLS the connection ends at the proxy, and the caller
+    names the server in its requests. ``proxy_tls`` is the context for a proxy that is spoken to over TLS.
+
     The kernel gives a connection up whose bytes the peer has not acknowledged within ``arrives_within_s``, and forgets
     them with a connection that is closed. Without that, what was sent to a network that is cut may arrive minutes
     later, even after this process has ended.
@@ -139,7 +141,7 @@ class Way:
         self.port = port
         self.tls = tls
         self.where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
-        self._proxy = proxy  # between us and a server that speaks TLS
+        self._proxy = proxy
         self._proxy_tls = proxy_tls
         self._server_name = server_name or host
         self._connect_timeout_s = connect_timeout_s
@@ -154,14 +156,7 @@ class Way:
         where = self.where
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                if context is not None:
-                    return await self._connect_secured(context, speaking)
-                loop = asyncio.get_running_loop()
-                transport, made = await loop.create_connection(
-                    lambda: cast(asyncio.Protocol, speaking(None)), self.host, self.port
-                )
-                self._limit_arrival(transport)
-                return cast(C, made)
+                return await self._connect(context, speaking)
         except TimeoutError:
             raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
         except ConnectionFailed as error:
@@ -184,31 +179,38 @@ class Way:
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, max(1, int(self._arrives_within_s * 1000)))
 
-    async def _connect_secured(self, context: ssl.SSLContext, speaking: Callable[[str | None], C]) -> C:
-        """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
+    async def _connect(self, context: ssl.SSLContext | None, speaking: Callable[[str | None], C]) -> C:
         loop, proxy = asyncio.get_running_loop(), self._proxy
         host, port = (self.host, self.port) if proxy is None else (proxy.host, proxy.port)
         transport: asyncio.Transport
+        if context is None and (proxy is None or not proxy.is_tls):
+            transport, made = await loop.create_connection(lambda: cast(asyncio.Protocol, speaking(None)), host, port)
+            self._limit_arrival(transport)
+            return cast(C, made)
+        # TCP first and then TLS: if asyncio did both and were cancelled in between, it would forget the socket.
         transport, opening = await loop.create_connection(Opening, host, port)
         self._limit_arrival(transport)
         try:
-            if proxy is not None:
-                if proxy.is_tls:
-                    transport = await self._secure_way_to(proxy, transport, opening)
+            if proxy is not None and proxy.is_tls:
+                transport = await self._secure_proxy(proxy, transport, opening)
+            if proxy is not None and context is not None:
                 transport.write(proxy.request(self.host, self.port))
                 await opening.pass_proxy()
-            if opening.is_lost or transport.is_closing():
-                # uvloop would begin the handshake all the same, and the loop would tell of an exception in a callback.
-                raise ConnectionResetError("the server closed the connection")
-            secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
+            if context is not None:
+                if opening.is_lost or transport.is_closing():
+                    # uvloop would begin the handshake all the same, and the loop would log an exception in a callback.
+                    raise ConnectionResetError("the server closed the connection")
+                secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
+                if secured is None or opening.is_lost:
+                    raise ConnectionResetError("the server closed the connection")
+                transport = secured
         except BaseException:
             transport.abort()
             raise
-        if secured is None or opening.is_lost:
-            raise ConnectionResetError("the server closed the connection")
-        connection = speaking(secured.get_extra_info("ssl_object").selected_alpn_protocol())
-        secured.set_protocol(cast(asyncio.Protocol, connection))
-        connection.connection_made(secured)
+        chosen = None if context is None else transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        connection = speaking(chosen)
+        transport.set_protocol(cast(asyncio.Protocol, connection))
+        connection.connection_made(transport)
         if opening.heard:
             connection.data_received(bytes(opening.heard))
         try:
@@ -218,7 +220,7 @@ class Way:
             raise
         return connection
 
-    async def _secure_way_to(self, proxy: Proxy, transport: asyncio.Transport, opening: Opening) -> asyncio.Transport:
+    async def _secure_proxy(self, proxy: Proxy, transport: asyncio.Transport, opening: Opening) -> asyncio.Transport:
         """Speak TLS to the proxy. It is verified by its own name, with the authorities of the server, as Go does."""
         assert self._proxy_tls is not None
         try:

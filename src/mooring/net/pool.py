@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http1_connection import Http1Connection
 from mooring.net.http2_connection import Http2Connection
@@ -45,13 +45,13 @@ BATCH = 4
 class ConnectionPool:
     """At most ``max_connections`` connections to one server, kept open between requests."""
 
-    def __init__(self, way: Way, *, max_connections: int = 32, batch: int = BATCH) -> None:
-        self._way = way
+    def __init__(self, connector: Connector, *, max_connections: int = 32, batch: int = BATCH) -> None:
+        self._connector = connector
         self._max_connections = max_connections
         self._batch = batch
         self._idle: list[Http1Connection] = []
         self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
-        self._may_share = way.tls is not None  # as far as is known
+        self._may_share = connector.tls is not None  # as far as is known
         self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
         self._opening: dict[asyncio.Task[Connection], None] = {}
         self._queue: deque[HttpRequest] = deque()
@@ -89,7 +89,7 @@ class ConnectionPool:
         tries_left = 3
         while tries_left:
             if self._is_closed:
-                raise ConnectionFailed(f"{method} to {self._way.where}: the client is closed", was_sent=False)
+                raise ConnectionFailed(f"{method} to {self._connector.where}: the client is closed", was_sent=False)
             request = HttpRequest(method, target, fields, body, deadline, is_fenced, loop.create_future())
             self._enqueue(loop, request)
             try:
@@ -98,14 +98,14 @@ class ConnectionPool:
                 is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
                 if not is_safe:
                     raise ConnectionFailed(
-                        f"{method} to {self._way.where}: {broken}", was_sent=broken.written
+                        f"{method} to {self._connector.where}: {broken}", was_sent=broken.written
                     ) from None
                 tries_left -= not broken.took_others
             except asyncio.CancelledError:
                 self._close_forsaken()
                 raise
         why = "connections break before they can be used"
-        raise ConnectionFailed(f"{method} to {self._way.where}: {why}", was_sent=False)
+        raise ConnectionFailed(f"{method} to {self._connector.where}: {why}", was_sent=False)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -201,12 +201,12 @@ class ConnectionPool:
         for connection in list(self._open):
             late = [request for request in connection.under_way if request.deadline <= now]
             for request in late:
-                request.fail(RequestTimeout(f"no answer from {self._way.where} in time", was_sent=True))
+                request.fail(RequestTimeout(f"no answer from {self._connector.where} in time", was_sent=True))
             if late:
                 connection.give_up(late)
         for request in self._queue:
             if request.deadline <= now:
-                text = f"no connection to {self._way.where} became free in time"
+                text = f"no connection to {self._connector.where} became free in time"
                 request.fail(RequestTimeout(text, was_sent=False))
         ahead = [request.deadline for request in self._queue if not request.answer.done()]
         ahead += [request.deadline for each in self._open for request in each.under_way if not request.answer.done()]
@@ -248,7 +248,7 @@ class ConnectionPool:
 
     def _look_at_identity(self) -> None:
         """Notice that the identity has changed: what was opened with the old one is not used again."""
-        context = self._way.context()
+        context = self._connector.context()
         if context is not self._context:
             self._context = context
             for connection in (*self._idle, *((self._shared,) if self._shared is not None else ())):
@@ -270,8 +270,8 @@ class ConnectionPool:
         return None
 
     def _open_one(self, loop: asyncio.AbstractEventLoop) -> None:
-        opening = self._way.connect(self._context, self._speaking)
-        task = loop.create_task(opening, name=f"connect to {self._way.where}")
+        opening = self._connector.connect(self._context, self._speaking)
+        task = loop.create_task(opening, name=f"connect to {self._connector.where}")
         self._opening[task] = None
         task.add_done_callback(self._connected)
 

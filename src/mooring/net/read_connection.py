@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Protocol, cast
 
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import ConnectionFailed
 from mooring.net.http1 import BadMessage, Message, MessageReader
 from mooring.net.wire import HeaderFields
@@ -165,8 +165,8 @@ class ReadConnection(asyncio.Protocol):
 class ReadConnections:
     """As many connections as there are reads under way; those that were read to their end are used again."""
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
         self._idle: list[ReadConnection] = []
         self._busy: set[ReadConnection] = set()
         self._context: object = None
@@ -196,14 +196,16 @@ class ReadConnections:
                 self._busy.discard(connection)
                 if is_reused:  # the server has closed it meanwhile; a read may be repeated
                     continue
-                raise ConnectionFailed(f"GET {self._way.where}: the connection broke: {cut}", was_sent=True) from None
+                raise ConnectionFailed(
+                    f"GET {self._connector.where}: the connection broke: {cut}", was_sent=True
+                ) from None
             except BaseException:
                 self._busy.discard(connection)
                 connection.close()
                 raise
 
     async def _take(self) -> tuple[ReadConnection, bool]:
-        context = self._way.context()
+        context = self._connector.context()
         if context is not self._context:  # what was opened with another identity is not used again
             self._close_idle()
             self._context = context
@@ -213,7 +215,7 @@ class ReadConnections:
             if connection.is_usable and now - connection.idle_since < IDLE_S:
                 return connection, True
             connection.close()
-        return await self._way.connect(context, lambda _: ReadConnection()), False
+        return await self._connector.connect(context, lambda _: ReadConnection()), False
 
     def _close_idle(self) -> None:
         while self._idle:

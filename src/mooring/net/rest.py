@@ -1,7 +1,6 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
-- Reads and streams have connections of their own, and writes share those of the pool. If a proxy stands in between
-  behind which no TLS is spoken, everything goes through aiohttp.
+- Reads and streams have connections of their own, and writes share those of the pool.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
 - A 401 makes the credentials forget what they have and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
@@ -13,13 +12,12 @@ import asyncio
 import contextlib
 import platform
 import re
-import socket
 import ssl
 import sys
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -27,25 +25,18 @@ import msgspec
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import InputError
 from mooring.api.version import __version__
-from mooring.net.connect import Proxy, TlsSettings, Way
+from mooring.net.connect import Connector, Proxy, TlsSettings
 from mooring.net.errors import (
     ConnectionFailed,
-    Fenced,
     RequestTimeout,
     ServerError,
-    Unreachable,
     error_of_answer,
     parse_retry_after,
-    why_not,
 )
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.pool import ConnectionPool, RateLimiter
-from mooring.net.read_connection import ReadConnections, Reading, keep_alive
+from mooring.net.read_connection import ReadConnections, Reading
 from mooring.net.wire import HeaderFields, HttpAnswer
-
-if TYPE_CHECKING:
-    import aiohttp
-
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -57,11 +48,6 @@ DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 30.0
 PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
 """Events wait behind each other on a few connections: several in one write, and their answers in one read."""
-
-MOST_TURNS = 100
-"""Turns of the loop that a connection gets to end after its socket was shut down; it needs about three."""
-
-_READS = frozenset(("GET", "HEAD"))
 
 
 class RequestObserver(Protocol):
@@ -89,39 +75,43 @@ def with_query(path: str, query: Mapping[str, str] | None) -> str:
 
 
 class Transport:
-    """The connections to one server; several clients may share them, each with its own limits and name."""
+    """The connections to one server; several clients may share them, each with its own limits and name.
+
+    A server that speaks TLS is reached through a tunnel if there is a proxy in between (CONNECT). A plain one is not:
+    there the proxy itself is asked, with the whole URL as the target, and passes the request on.
+    """
 
     def __init__(self, config: ClientConfig, *, max_connections: int = 32) -> None:
         self.config = config
         parts = urlsplit(config.server)
         self.host = parts.netloc
         self.prefix = parts.path.rstrip("/")
-        self._server = f"{parts.scheme}://{parts.netloc}"
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
-        self.pool: ConnectionPool | None = None
-        self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
-        self.reads: ReadConnections | None = None
-        proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
-        self.where = self._server if proxy is None else f"{self._server} through the proxy {proxy}"
-        if config.proxy_url is None or proxy is not None:
-
-            def way(settings: TlsSettings, arrives_within_s: float | None = None) -> Way:
-                return Way(
-                    parts.hostname or "",
-                    parts.port or (443 if config.is_tls else 80),
-                    tls=partial(self.tls_context, settings) if config.is_tls else None,
-                    server_name=config.tls.server_name,
-                    proxy=proxy,
-                    proxy_tls=partial(self.tls_context, config.tls),
-                    connect_timeout_s=CONNECT_TIMEOUT_S,
-                    arrives_within_s=arrives_within_s,
-                )
-
-            to_write = way(config.tls.for_protocols("h2", "http/1.1"), config.arrives_within_s)
-            self.pool = ConnectionPool(to_write, max_connections=max_connections)
-            self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
-            self.reads = ReadConnections(way(config.tls))
+        self.proxy_headers: list[tuple[str, str]] = []
+        server = f"{parts.scheme}://{parts.netloc}"
+        proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None else None
+        self.where = server if proxy is None else f"{server} through the proxy {proxy}"
+        connector: Callable[..., Connector] = partial(
+            Connector,
+            parts.hostname or "",
+            parts.port or (443 if config.is_tls else 80),
+            server_name=config.tls.server_name,
+            proxy=proxy,
+            proxy_tls=partial(self.tls_context, config.tls),
+            connect_timeout_s=CONNECT_TIMEOUT_S,
+        )
+        tls_of_reads = tls_of_writes = None
+        if config.is_tls:
+            tls_of_reads = partial(self.tls_context, config.tls)
+            tls_of_writes = partial(self.tls_context, config.tls.for_protocols("h2", "http/1.1"))
+        elif proxy is not None:
+            self.prefix = server + self.prefix
+            if proxy.authorization:
+                self.proxy_headers.append(("Proxy-Authorization", proxy.authorization))
+        to_write = connector(tls=tls_of_writes, arrives_within_s=config.arrives_within_s)
+        self.pool = ConnectionPool(to_write, max_connections=max_connections)
+        # For writes that nobody waits for.
+        self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
+        self._reads = ReadConnections(connector(tls=tls_of_reads))
 
     def tls_context(self, settings: TlsSettings) -> ssl.SSLContext:
         """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
@@ -130,120 +120,13 @@ class Transport:
         except InputError as error:
             raise ConnectionFailed(str(error), was_sent=False) from error
 
-    def session(self) -> aiohttp.ClientSession:
-        import aiohttp  # where it is needed: hardly anybody does
-
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, socket_factory=self._socket),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-                skip_auto_headers=("Accept-Encoding", "Accept", "User-Agent"),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=1 << 18,
-                auto_decompress=True,
-            )
-        return self._session
-
-    @contextlib.asynccontextmanager
-    async def open(
-        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
-    ) -> AsyncIterator[Reading]:
-        """Send a request and give the answer before its body has come."""
-        if self.reads is not None and method == "GET":
-            async with self.reads.get(target, HeaderFields(self.host, headers)) as reading:
-                yield reading
-        else:
-            async with self._open_with_aiohttp(method, target, headers, body) as reading:
-                yield reading
-
-    @contextlib.asynccontextmanager
-    async def _open_with_aiohttp(
-        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
-    ) -> AsyncIterator[Reading]:
-        import aiohttp
-        import yarl
-
-        config = self.config
-        # aiohttp takes the host from the URL for SNI and verification unless it is told otherwise.
-        server_name = config.tls.server_name or None
-        try:
-            async with self.session().request(
-                method,
-                yarl.URL(self._server + target, encoded=True),
-                headers=headers,
-                data=body,
-                ssl=self.tls_context(config.tls) if config.is_tls else True,
-                server_hostname=server_name if config.is_tls else None,
-                proxy=config.proxy_url,
-                allow_redirects=False,
-            ) as response:
-                if response.connection is not None and response.connection.transport is not None:
-                    keep_alive(response.connection.transport)
-                try:
-                    yield _AiohttpReading(response)
-                finally:
-                    _drop_unread(response)
-        except aiohttp.ClientConnectorCertificateError as error:
-            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            text = f"{self._server}: the server's certificate is not trusted: {why}"
-            raise ConnectionFailed(text, was_sent=False) from None
-        except aiohttp.ClientConnectorError as error:
-            text = f"cannot connect to {self._server}: {why_not(error.os_error)}"
-            if isinstance(error, aiohttp.ClientSSLError):
-                raise ConnectionFailed(text, was_sent=False) from None
-            raise Unreachable(text) from None
-        except aiohttp.ClientHttpProxyError as error:
-            text = f"cannot connect to {self._server}: the proxy answered {error.status} {error.message}"
-            raise ConnectionFailed(text, was_sent=False) from None
-        except aiohttp.ConnectionTimeoutError:
-            raise RequestTimeout(f"cannot connect to {self._server}: no answer in time", was_sent=False) from None
-        except aiohttp.ServerTimeoutError:
-            raise RequestTimeout(f"{method} {self._server}: no answer in time", was_sent=True) from None
-        except (aiohttp.ClientError, ConnectionError, ssl.SSLError) as error:
-            why = str(error) or type(error).__name__
-            raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}", was_sent=True) from None
+    def open(self, target: str, headers: list[tuple[str, str]]) -> AbstractAsyncContextManager[Reading]:
+        """Send a GET and give the answer before its body has come."""
+        return self._reads.get(target, HeaderFields(self.host, headers))
 
     async def close(self) -> None:
-        for connections in (self.pool, self.paperwork, self.reads):
-            if connections is not None:
-                await connections.close()
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-            await asyncio.sleep(0)  # sockets are closed in the loop's next turn
-            await self._close_forgotten()
-
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        made = socket.socket(*address[:3])
-        self._sockets.add(made)
-        return made
-
-    async def _close_forgotten(self) -> None:
-        """End connections that aiohttp does not know: given up in their handshake, they wait for a farewell."""
-        for forgotten in [each for each in self._sockets if each.fileno() >= 0]:
-            with contextlib.suppress(OSError):
-                forgotten.shutdown(socket.SHUT_RDWR)
-            for _ in range(MOST_TURNS):
-                if forgotten.fileno() < 0:
-                    break
-                await asyncio.sleep(0)
-
-
-class _AiohttpReading:
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.headers.items()}
-        self.readany = response.content.readany
-
-
-def _drop_unread(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that was not read to its end.
-
-    Nothing else can use it, and closing it in good order would wait for a server that may have stopped answering.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
+        for connections in (self.pool, self.paperwork, self._reads):
+            await connections.close()
 
 
 class RestClient:
@@ -409,14 +292,12 @@ class RestClient:
     def _once(
         self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
     ) -> Coroutine[Any, Any, HttpAnswer]:
-        """Writes go through the pool, reads beside it."""
+        """Writes go through the pool, reads have connections of their own."""
+        if method == "GET":
+            return self._read(path, timeout_s)
         pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
-        if pool is not None and method not in _READS:
-            target = (self.transport.prefix + path).encode()
-            return pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
-        if method not in _READS and self._is_fenced():
-            raise Fenced
-        return self._read(method, path, body, content_type, timeout_s)
+        target = (self.transport.prefix + path).encode()
+        return pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
 
     async def _refresh_credentials(self) -> None:
         try:
@@ -443,17 +324,17 @@ class RestClient:
         if content_type:
             headers.append(("Content-Type", content_type))
         headers.extend(self.config.extra_headers)
+        headers.extend(self.transport.proxy_headers)
         return headers
 
-    async def _read(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> HttpAnswer:
+    async def _read(self, path: str, timeout_s: float) -> HttpAnswer:
         try:
             async with asyncio.timeout(timeout_s):
-                target = self.transport.prefix + path
-                async with self.transport.open(method, target, self._headers(content_type), body or None) as got:
+                async with self.transport.open(self.transport.prefix + path, self._headers("")) as got:
                     return HttpAnswer(got.status, got.headers, await _whole(got))
         except TimeoutError:
             # Whether it had been sent by then is not known here, so it may have been.
-            text = f"{method} {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
+            text = f"GET {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
             raise RequestTimeout(text, was_sent=True) from None
 
     @contextlib.asynccontextmanager
@@ -476,9 +357,7 @@ class RestClient:
                 await self._refresh_credentials()
             try:
                 async with asyncio.timeout(start_timeout_s) as timer:
-                    async with self.transport.open(
-                        "GET", self.transport.prefix + target, self._headers(""), None
-                    ) as got:
+                    async with self.transport.open(self.transport.prefix + target, self._headers("")) as got:
                         if got.status == 401 and may_refresh and self.config.credentials.invalidate():
                             continue
                         if not 200 <= got.status < 300:
@@ -495,7 +374,7 @@ def _was_cut_off(method: str, error: BaseException) -> bool:
     """Whether a read failed on its way back, so that it may be asked again."""
     if not isinstance(error, ConnectionFailed) or isinstance(error, RequestTimeout):
         return False
-    return error.was_sent and method in _READS
+    return error.was_sent and method == "GET"
 
 
 async def _whole(reading: Reading, most: int = sys.maxsize) -> bytes:

@@ -1,7 +1,7 @@
 """A network in memory: connections between machines and the API server, and everything that can happen to bytes.
 
-Writes travel as the bytes of HTTP that the client's own connection pool makes and reads. Reads and watches, for which
-the client uses aiohttp, travel as requests, answers and pieces of a body. A request that arrives, arrives within
+Writes travel as the bytes of HTTP that the client's connection pool makes and reads. Reads and watches travel as
+requests, answers and pieces of a body. A request that arrives, arrives within
 ``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0048).
 """
 
@@ -370,7 +370,7 @@ def _encode(reply: Reply) -> bytes:
 
 
 class Body:
-    """What comes of an answer, piece by piece; the names are aiohttp's."""
+    """What comes of an answer, piece by piece."""
 
     def __init__(self, network: Network, loop: VirtualLoop) -> None:
         self.machine = loop.machine
@@ -458,9 +458,7 @@ class VirtualTransport(Transport):
         self._network, self._machine = network, machine
 
     @contextlib.asynccontextmanager
-    async def open(
-        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
-    ) -> AsyncIterator[Got]:
+    async def open(self, target: str, headers: list[tuple[str, str]]) -> AsyncIterator[Got]:
         network, machine = self._network, self._machine
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -470,7 +468,7 @@ class VirtualTransport(Transport):
             raise Unreachable("cannot connect to http://virtual: Connection refused") from None
         content = Body(network, loop)
         head: asyncio.Future[tuple[int, dict[str, str]]] = loop.create_future()
-        request = ApiRequest(method, target, dict(headers), body or b"")
+        request = ApiRequest("GET", target, dict(headers))
         self._send(request, content, head)
         try:
             status, answered = await head

@@ -1,4 +1,4 @@
-"""The way to a server, where it breaks off."""
+"""Connecting to a server, where it breaks off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ssl
 import pytest
 import uvloop
 
-from mooring.net.connect import Way
+from mooring.net.connect import Connector
 from mooring.net.errors import Unreachable
 from mooring.net.read_connection import ReadConnection
 
@@ -30,7 +30,7 @@ def test_a_connection_that_is_reset_before_the_handshake_is_no_mistake_of_ours()
     async def connect(port: int) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, found: complaints.append(str(found)))
         with pytest.raises(Unreachable, match="the server closed the connection"):
-            await Way("127.0.0.1", port, tls=lambda: context).connect(context, lambda _: ReadConnection())
+            await Connector("127.0.0.1", port, tls=lambda: context).connect(context, lambda _: ReadConnection())
 
     with socket.create_server(("127.0.0.1", 0)) as listener, asyncio.Runner(loop_factory=Resetting) as runner:
         runner.run(connect(listener.getsockname()[1]))
