@@ -320,7 +320,7 @@ def metrics() -> str:
 
 
 def features() -> str:
-    from mooring.core.config.versions import VERSIONS, KubernetesVersion
+    from mooring.core.config.features import VERSIONS, KubernetesVersion
 
     def state(name: str, version: KubernetesVersion) -> str:
         gate = version.gates.get(name)

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 import group_corpus  # noqa: E402
 import parity_corpus as corpus  # noqa: E402
 
-from mooring.core.config.versions import VERSIONS  # noqa: E402
+from mooring.core.config.features import VERSIONS  # noqa: E402
 from mooring.core.engine.decision import Decision  # noqa: E402
 from mooring.core.engine.in_tree import IN_TREE  # noqa: E402
 from mooring.sim.replay import start_replay  # noqa: E402
@@ -231,7 +231,7 @@ def groups() -> tuple[list[str], list[str]]:
 def differences() -> list[str]:
     """What one version has that the one before has not."""
     parts = ["## What differs between versions\n"]
-    parts.append("All of it is in `mooring.core.config.versions`, the one place that knows versions.\n")
+    parts.append("All of it is in `mooring.core.config.features`, the one place that knows versions.\n")
     parts.append(FROM_SOURCE)
     versions = list(VERSIONS.values())
     for before, version in pairwise(versions):

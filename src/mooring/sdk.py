@@ -48,12 +48,10 @@ from mooring.api.text import hint
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, PreFlight
-from mooring.core.framework.node_statuses import NodeStatuses
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, Change, PreFilterResult, PreFlight
 from mooring.core.framework.per_node import NodeView, NodeViews, PerNodePlugin, Preemption
-from mooring.core.framework.remedies import Change
-from mooring.core.framework.resolved import Reads, Traits
-from mooring.core.framework.status import SKIP, SUCCESS, Code, Status
+from mooring.core.framework.registry import Reads, Traits
+from mooring.core.framework.status import SKIP, SUCCESS, Code, NodeStatuses, Status
 from mooring.net.extender import sdk as extender
 
 __all__ = [

@@ -34,15 +34,14 @@ from mooring.api.pod_groups import PodGroup
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.ask import scheduler as surface_scheduler
 from mooring.core import cluster as surface_cluster
+from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.core.engine.decision import Decision, Outcome
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult
+from mooring.core.framework.interfaces import Change, PreFilterResult
 from mooring.core.framework.per_node import NodeView, NodeViews
-from mooring.core.framework.remedies import Change
-from mooring.core.framework.resolved import ResolvedPlugin, resolve
+from mooring.core.framework.registry import ResolvedPlugin, resolve
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.session import Built

@@ -19,7 +19,8 @@ import pytest
 from mooring.api.clock import VirtualClock
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine import columns as template_columns
-from mooring.core.engine import dry_run_columns, nominated
+from mooring.core.engine import nominated
+from mooring.core.engine import victims as dry_run_columns
 from mooring.core.framework import runtime
 from mooring.core.plugins import image_locality, pod_topology_spread
 from mooring.core.plugins.devices import cel, pools

@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from mooring.controlplane.serving.faults import FaultRule
-from mooring.core.config.features import Features
-from mooring.core.config.versions import V1_37
+from mooring.core.config.features import V1_37, Features
 from mooring.live.informers import consequences
 from mooring.live.scheduler import SchedulerOptions
 

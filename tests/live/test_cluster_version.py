@@ -8,7 +8,7 @@ import json
 import pytest
 
 from mooring.api.errors import UsageError
-from mooring.core.config.versions import V1_36, V1_37, KubernetesVersion
+from mooring.core.config.features import V1_36, V1_37, KubernetesVersion
 from mooring.live.flags import parse_flags
 from mooring.live.settings import Settings, for_cluster, load_settings
 

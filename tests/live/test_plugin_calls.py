@@ -12,7 +12,7 @@ from mooring.api.clock import VirtualClock
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.interfaces import PreFlight
-from mooring.core.framework.resolved import resolve
+from mooring.core.framework.registry import resolve
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.live import plugin_calls
 from mooring.testing import make_cluster, make_pod

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.core.config.features import Features
-from mooring.core.config.versions import VERSIONS
+from mooring.core.config.features import VERSIONS, Features
 from mooring.live.metrics import SchedulerMetrics
 
 

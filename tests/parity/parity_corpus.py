@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mooring.core.config.versions import V1_36, V1_37, KubernetesVersion
+from mooring.core.config.features import V1_36, V1_37, KubernetesVersion
 from mooring.sim.replay import replay_case
 
 HERE = Path(__file__).parent

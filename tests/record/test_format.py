@@ -15,7 +15,7 @@ import pytest
 
 from mooring.api.codec import KINDS, from_plain
 from mooring.api.errors import InputError, MooringError, UsageError
-from mooring.core.framework.resolved import Traits
+from mooring.core.framework.registry import Traits
 from mooring.net.kinds import EXTRA_KINDS, SCHEDULER_KINDS
 from mooring.record import entries, packing
 from mooring.record.entries import keeping

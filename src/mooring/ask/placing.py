@@ -12,9 +12,8 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.workloads import PodDisruptionBudget, is_healthy
 from mooring.ask.scheduler import Scheduler
 from mooring.core.engine.decision import Decision, Outcome
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.handle import Nominations
-from mooring.core.framework.plugin_timing import CycleError
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.plugins.volume_binding import chosen_volumes
 from mooring.core.plugins.volumes.bind_volumes import bound_to

@@ -37,8 +37,7 @@ def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
 
 async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
     """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us."""
-    from mooring.core.config.features import Features
-    from mooring.core.config.versions import nearest_version
+    from mooring.core.config.features import Features, nearest_version
     from mooring.live.informers import load_objects
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, server_version, user_agent

@@ -21,8 +21,7 @@ from mooring.api.selectors import Selector, compile_selector
 from mooring.api.well_known import HOSTNAME
 from mooring.ask.placing import Placing
 from mooring.ask.wanted import Variant
-from mooring.core.framework.cycle_state import CycleState
-from mooring.core.framework.plugin_timing import CycleError
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.state.pod_info import PodInfo
 
 # --------------------------------------------------------------------------------------------------------------------

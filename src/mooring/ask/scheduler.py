@@ -13,8 +13,7 @@ from mooring.api.errors import InputError, warn
 from mooring.api.pod_groups import PodGroup
 from mooring.ask.asked_pod import Askable, AskedPod, find_group, find_pod, with_groups
 from mooring.core.cluster import Cluster, as_cluster
-from mooring.core.config.features import Features
-from mooring.core.config.versions import KubernetesVersion, nearest_version, parse_version
+from mooring.core.config.features import Features, KubernetesVersion, nearest_version, parse_version
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
 from mooring.core.session import Built, Configuration, PluginReference, build, configuration_of, registry_with

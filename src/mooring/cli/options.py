@@ -51,8 +51,7 @@ def version_option(command: F) -> F:
 
 def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> Features:
     """The version that was asked for, or the nearest to a cluster's release, with a warning if it is another one."""
-    from mooring.core.config.features import Features
-    from mooring.core.config.versions import nearest_version, parse_version
+    from mooring.core.config.features import Features, nearest_version, parse_version
 
     if kubernetes_version is not None:
         return Features(parse_version(kubernetes_version))

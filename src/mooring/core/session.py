@@ -23,8 +23,7 @@ from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
 from mooring.core.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominator, NoNominations
-from mooring.core.framework.registry import Registry
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.state.cluster import ClusterState
 

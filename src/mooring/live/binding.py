@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.status import SUCCESS, Code, Status
 from mooring.live import plugin_calls
 from mooring.live.attempt import PodPlacement, PreBinding, WaitingPods

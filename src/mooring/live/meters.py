@@ -8,8 +8,8 @@ from typing import Any
 from mooring.api.clock import Clock, SystemClock
 from mooring.core.engine.decision import Decision
 from mooring.core.engine.pod_groups import GroupDecision
+from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
-from mooring.core.framework.plugin_timing import PluginTimer
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, Code
 from mooring.core.queue.queued_pod import QueuedPodInfo

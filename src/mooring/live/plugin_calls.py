@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mooring.api.core import Pod
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState, PluginTimer, problem_of
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.handle import CycleObserver
 from mooring.core.framework.interfaces import PreFlight
-from mooring.core.framework.plugin_timing import CycleError, PluginTimer, problem_of
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.core.state.pod_info import PodInfo

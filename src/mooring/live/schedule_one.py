@@ -21,8 +21,7 @@ from mooring.api.core import Pod
 from mooring.core.config.decode import format_duration
 from mooring.core.engine.decision import Decision, Outcome
 from mooring.core.engine.pod_groups import GroupDecision
-from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE
-from mooring.core.framework.plugin_timing import place_of
+from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, place_of
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS

@@ -20,9 +20,9 @@ from mooring.api.errors import InputError, UsageError
 from mooring.api.text import without_password
 from mooring.api.version import __version__
 from mooring.core.engine.decision import Decision
+from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
 from mooring.core.framework.handle import CycleObserver
-from mooring.core.framework.plugin_timing import PluginTimer
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, Code
 from mooring.core.queue.queued_pod import QueuedPodInfo

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.queue.pending import wake_labels
 from mooring.core.queue.profile import EVERYTHING
 from mooring.core.session import PluginReference, registry_with

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from mooring.api.errors import InputError
 from mooring.core.cluster import Cluster
+from mooring.core.config.features import parse_version
 from mooring.core.config.load import enabling
-from mooring.core.config.versions import parse_version
 from mooring.core.config.wire import to_wire
 from mooring.core.session import Configuration, PluginReference, configuration_of, registry_with
 from mooring.live.observer import SchedulerObserver

@@ -14,8 +14,7 @@ from mooring.api.meta import Object
 from mooring.api.times import parse_time
 from mooring.api.version import release_of
 from mooring.api.well_known import REGION, ZONE
-from mooring.core.config.features import Features
-from mooring.core.config.versions import nearest_version
+from mooring.core.config.features import Features, nearest_version
 from mooring.core.engine.decision import Decision, Outcome
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.devices.allocator import binding_problem, chosen_devices

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import ConfigError
-from mooring.core.config.args_validation import validate_args
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.profile import expand_all
@@ -18,6 +17,7 @@ from mooring.core.config.types import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
+from mooring.core.config.validation import validate_args
 
 
 def problems(document: dict[str, Any], features: Features | None = None) -> list[str]:

@@ -9,19 +9,20 @@ import pytest
 import mooring
 from mooring.api.errors import ConfigError, UsageError
 from mooring.core.config.defaults import default_plugins
-from mooring.core.config.features import Features, parse_feature_gates
-from mooring.core.config.load import config_from_dict
-from mooring.core.config.profile import expand_all
-from mooring.core.config.versions import (
+from mooring.core.config.features import (
     CHANGES,
     V1_36,
     V1_37,
     VERSIONS,
+    Features,
     KubernetesVersion,
     Stage,
     nearest_version,
+    parse_feature_gates,
     parse_version,
 )
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.profile import expand_all
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mooring.api.clock import VirtualClock
-from mooring.core.engine.attempt import CycleAttempt, Laps
+from mooring.core.engine.decision import CycleAttempt, Laps
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extension_points import EXTENSION_POINTS
-from mooring.core.framework.resolved import Reads, Traits, resolve
+from mooring.core.framework.registry import Reads, Traits, resolve
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status, Verdict
 from mooring.core.state.cluster import ClusterState

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.core.engine.choose import choose
 from mooring.core.engine.columns import TemplateColumns
 from mooring.core.engine.extenders import Extenders, ExtenderScores
-from mooring.core.engine.search import SearchResult
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.resolved import Reads
+from mooring.core.engine.search import SearchResult, choose
+from mooring.core.framework.cycle_state import CycleError
+from mooring.core.framework.registry import Reads
+from mooring.core.framework.status import NodeStatuses
 from mooring.testing import make_cluster, make_node
 
 from .conftest import Noting, make_attempt, make_profile

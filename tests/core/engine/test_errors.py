@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mooring.core.engine.decision import Decision, Outcome
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS, Code, PostFilterResult, Status, Verdict
 from mooring.testing import Scheduler, make_node, make_pod
 

@@ -8,8 +8,8 @@ import pytest
 
 from mooring.core.engine.columns import FilterColumns
 from mooring.core.engine.derived import Figures
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.resolved import Reads
+from mooring.core.framework.cycle_state import CycleError
+from mooring.core.framework.registry import Reads
 from mooring.core.framework.runtime import Profile
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import make_cluster, make_node, make_pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.api.clock import VirtualClock
-from mooring.core.engine.attempt import Laps
+from mooring.core.engine.decision import Laps
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.testing import NOON
 

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.api.core import Node, Pod
 from mooring.core.explain.remedies import MAX_SUGGESTIONS, Suggestion, best, cost_of
-from mooring.core.framework.remedies import Change, Remedy
+from mooring.core.framework.interfaces import Change, Remedy
 
 
 def _nothing(value: Node | Pod) -> None:

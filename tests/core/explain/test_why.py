@@ -16,7 +16,7 @@ from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome
 from mooring.core.explain.why import Explanation, as_new, explain_pod
-from mooring.core.framework.resolved import resolve
+from mooring.core.framework.registry import resolve
 from mooring.core.session import Built, build
 from mooring.core.state.cluster import ClusterState
 

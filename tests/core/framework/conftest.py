@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.core.framework.extension_points import EXTENSION_POINTS
-from mooring.core.framework.resolved import Traits, resolve
+from mooring.core.framework.registry import Traits, resolve
 from mooring.core.framework.runtime import Profile
 
 

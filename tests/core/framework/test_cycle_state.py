@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleState, OutOfTime
-from mooring.core.framework.plugin_timing import PluginTimer
+from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleState, OutOfTime, PluginTimer
 
 
 @dataclass

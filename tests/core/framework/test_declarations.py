@@ -14,8 +14,7 @@ from mooring import sdk
 from mooring.api.errors import PluginError
 from mooring.core.engine.in_tree import IN_TREE, OPTIONAL
 from mooring.core.framework.extension_points import METHODS
-from mooring.core.framework.registry import check
-from mooring.core.framework.resolved import FORMER_DECLARATIONS, Reads, Traits
+from mooring.core.framework.registry import FORMER_DECLARATIONS, Reads, Traits, check
 
 
 class Base:

@@ -14,9 +14,9 @@ import pytest
 from mooring import sdk
 from mooring.core.config import profile as config_profile
 from mooring.core.config import types as config_types
-from mooring.core.config import validate as config_validate
+from mooring.core.config.validation import _CHECKED_POINTS
 from mooring.core.engine.in_tree import IN_TREE, OPTIONAL
-from mooring.core.framework import interfaces, resolved, runtime
+from mooring.core.framework import interfaces, runtime
 from mooring.core.framework.extension_points import (
     EXTENSION_POINTS,
     EXTENSIONS,
@@ -26,6 +26,7 @@ from mooring.core.framework.extension_points import (
     Method,
     points_of,
 )
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.queue import profile as queue_profile
 from mooring.live import time_limits
 
@@ -214,13 +215,13 @@ def test_a_protocol_has_the_method_with_these_arguments(method: Method) -> None:
 
 @pytest.mark.parametrize("method", [m for m in METHODS.values() if not m.is_class_method], ids=named)
 def test_a_resolved_plugin_has_a_field_for_the_method(method: Method) -> None:
-    hint = get_type_hints(resolved.ResolvedPlugin)[method.name]
+    hint = get_type_hints(ResolvedPlugin)[method.name]
     is_optional = type(None) in getattr(hint, "__args__", ()) and "Union" in type(hint).__name__
     assert is_optional is method.is_optional
 
 
 def test_a_resolved_plugin_has_no_other_methods() -> None:
-    fields = {each.name for each in dataclasses.fields(resolved.ResolvedPlugin)}
+    fields = {each.name for each in dataclasses.fields(ResolvedPlugin)}
     methods = {method.name for method in METHODS.values() if not method.is_class_method}
     assert fields - methods == {"plugin", "name", "traits", "points"}
 
@@ -237,7 +238,7 @@ def test_a_configuration_has_a_field_for_every_point() -> None:
 
 
 def test_validation_and_queue_take_their_points_from_the_table() -> None:
-    assert set(config_validate._CHECKED_POINTS) == {point.name for point in EXTENSION_POINTS if point.checks_removed}
+    assert set(_CHECKED_POINTS) == {point.name for point in EXTENSION_POINTS if point.checks_removed}
     assert {point.name for point in EXTENSION_POINTS if point.can_refuse} == queue_profile._REFUSING_POINTS
 
 

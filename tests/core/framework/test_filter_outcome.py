@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.core.framework.node_statuses import FilterOutcome
-from mooring.core.framework.status import SUCCESS, Status, Verdict
+from mooring.core.framework.status import SUCCESS, FilterOutcome, Status, Verdict
 
 NO, NEVER = Status.unschedulable("no"), Status.unresolvable("never")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.core.framework.cycle_state import OutOfTime
-from mooring.core.framework.plugin_timing import CycleError, guarded
+from mooring.core.framework.cycle_state import CycleError, OutOfTime, guarded
 from mooring.core.framework.status import Code, Status
 
 PLACE = re.compile(r" \(test_guarded\.py:\d+\)$")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mooring.core.engine.preemption import Evaluator
+from mooring.core.framework.cycle_state import NobodyCounts, PluginMeters
 from mooring.core.framework.handle import (
     BindWriter,
     CycleObserver,
@@ -24,7 +25,6 @@ from mooring.core.framework.handle import (
     WaitingPod,
     WaitingPods,
 )
-from mooring.core.framework.plugin_timing import NobodyCounts, PluginMeters
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
 from mooring.core.queue.nominator import QueueNominator
 from mooring.live import attempt as waiting_pods

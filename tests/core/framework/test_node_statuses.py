@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.status import MAX_COUNTED, SUCCESS, Code, Status, Verdict, counts_in
+from mooring.core.framework.status import MAX_COUNTED, SUCCESS, Code, NodeStatuses, Status, Verdict, counts_in
 from mooring.core.state.node_table import NodeTable
 from mooring.testing import make_cluster, make_node
 

@@ -11,9 +11,8 @@ import pytest
 from mooring.api.errors import PluginError
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extension_points import METHODS
-from mooring.core.framework.node_statuses import NodeStatuses
 from mooring.core.framework.per_node import NodeView, NodeViews, Preemption, in_columns
-from mooring.core.framework.status import SUCCESS, Status
+from mooring.core.framework.status import SUCCESS, NodeStatuses, Status
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import make_cluster, make_node, make_pod
 

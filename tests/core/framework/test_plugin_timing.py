@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mooring.core.framework.cycle_state import CycleError, PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
 from mooring.core.framework.interfaces import PreFilterResult, PreFlight
-from mooring.core.framework.plugin_timing import CycleError, PluginTimer
 from mooring.core.framework.status import SKIP, SUCCESS, Code, PostFilterResult, Status, Verdict
 
 NO = Status.unschedulable("no")

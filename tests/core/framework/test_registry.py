@@ -8,8 +8,7 @@ import pytest
 
 from mooring.api.errors import ConfigError, PluginError
 from mooring.core.engine.in_tree import IN_TREE, OPTIONAL, in_tree_registry
-from mooring.core.framework.registry import Registry
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.testing import Scheduler, make_cluster, make_handle
 
 

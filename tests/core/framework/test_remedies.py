@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.core.framework.remedies import FEW, Change, few
+from mooring.core.framework.interfaces import FEW, Change, few
 from mooring.testing import make_cluster, make_node
 
 

@@ -12,7 +12,7 @@ from mooring import sdk
 from mooring.api.errors import PluginError
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extension_points import METHODS
-from mooring.core.framework.resolved import DEFAULT_TRAITS, Reads, Traits, resolve, traits_of
+from mooring.core.framework.registry import DEFAULT_TRAITS, Reads, Traits, resolve, traits_of
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.testing import make_cluster, make_node, make_pod
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from mooring.core.framework import runtime
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState, PluginTimer
 from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.plugin_timing import CycleError, PluginTimer
-from mooring.core.framework.resolved import Reads, Traits, resolve
+from mooring.core.framework.registry import Reads, Traits, resolve
 from mooring.core.framework.runtime import Profile, judge, run_pre_enqueue
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, SUCCESS_FOR_TEMPLATE, Code, Status, Verdict
 from mooring.core.state.node_rows import NodeRows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mooring.core.framework.plugin_timing import place_of
+from mooring.core.framework.cycle_state import place_of
 
 
 def fail_inside_a_library() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import PluginError
-from mooring.core.framework.resolved import DEFAULT_TRAITS, FORMER_DECLARATIONS, Reads, Traits
+from mooring.core.framework.registry import DEFAULT_TRAITS, FORMER_DECLARATIONS, Reads, Traits
 
 
 def test_the_default_promises_nothing() -> None:

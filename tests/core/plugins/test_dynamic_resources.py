@@ -20,14 +20,12 @@ from mooring.api.pod_groups import PodGroup, PodGroupResourceClaim
 from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.core.config.types import DynamicResourcesArgs
 from mooring.core.framework.cluster_event import Hint
-from mooring.core.framework.cycle_state import Budget, CycleState, OutOfTime
+from mooring.core.framework.cycle_state import Budget, CycleState, NobodyCounts, OutOfTime
 from mooring.core.framework.extension_points import points_of
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import NobodyCounts
 from mooring.core.framework.pod_groups import PodGroupInfo, Tried
 from mooring.core.framework.registry import Registry
-from mooring.core.framework.status import SUCCESS, Code, Status
+from mooring.core.framework.status import SUCCESS, Code, NodeStatuses, Status
 from mooring.core.plugins.devices.allocator import STRATEGIC_MERGE, attempt_of, binding_problem, chosen_devices
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
 from mooring.core.plugins.dynamic_resources import DynamicResources

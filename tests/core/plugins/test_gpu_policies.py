@@ -11,8 +11,14 @@ from tests.gpus.test_fragmentation import by_definition
 
 from mooring.api.errors import ConfigError
 from mooring.core.framework.cycle_state import CycleState
-from mooring.core.plugins.gpu_fragmentation import GpuFragmentation
-from mooring.core.plugins.gpu_policies import GpuBestFit, GpuClustering, GpuDotProduct, GpuPacking, GpuRandom
+from mooring.core.plugins.gpu_policies import (
+    GpuBestFit,
+    GpuClustering,
+    GpuDotProduct,
+    GpuFragmentation,
+    GpuPacking,
+    GpuRandom,
+)
 from mooring.core.plugins.gpus.fragmentation import PodKind, typical_pods
 from mooring.core.plugins.gpus.openb import node_prefixes, read_pods
 from mooring.core.plugins.gpus.requests import CHOICE, COUNT, INDEX, MILLI, MODEL, GpuRequest

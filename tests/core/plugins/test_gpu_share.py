@@ -11,7 +11,7 @@ from mooring.api.core import Pod
 from mooring.core.framework.cluster_event import ActionType, EventResource, Hint
 from mooring.core.framework.cycle_state import BINDING_ANNOTATIONS, CycleState
 from mooring.core.framework.status import Code
-from mooring.core.plugins.gpu_share import GpuShare
+from mooring.core.plugins.gpu_policies import GpuShare
 from mooring.core.plugins.gpus.columns import GpuColumns
 from mooring.core.plugins.gpus.requests import COUNT, INDEX, MILLI, MODEL
 from mooring.core.state.cluster import ClusterState

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from mooring.core.config.types import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
-from mooring.core.framework.cycle_state import CycleState
-from mooring.core.framework.plugin_timing import CycleError
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.pod_groups import PlacedGroup, Placement, PodGroupInfo, Tried
 from mooring.core.plugins.node_resources_fit import NodeResourcesFit
-from mooring.core.plugins.pod_group_pods_count import PodGroupPodsCount
-from mooring.core.plugins.topology_placement_generator import TopologyPlacementGenerator
+from mooring.core.plugins.topology_placement_generator import PodGroupPodsCount, TopologyPlacementGenerator
 from mooring.testing import bound, make_cluster, make_handle, make_node, make_pod, make_pod_group
 
 NODES = (

@@ -15,7 +15,7 @@ from mooring.core.config.types import (
 )
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.remedies import Change
+from mooring.core.framework.interfaces import Change
 from mooring.core.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.core.plugins.node_affinity import NodeAffinity
 from mooring.core.plugins.node_ports import NodePorts

@@ -8,7 +8,7 @@ from mooring.api.clock import VirtualClock
 from mooring.api.core import Node
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint, on
 from mooring.core.framework.extender import EXTENDER_PLUGIN
-from mooring.core.framework.resolved import resolve
+from mooring.core.framework.registry import resolve
 from mooring.core.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

@@ -17,9 +17,8 @@ from mooring.bench.perf.definitions import PerfWorkload
 from mooring.bench.perf.opcodes import Executor
 from mooring.bench.perf.report import PerfResult, blank, result_of
 from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
-from mooring.core.config.features import Features
+from mooring.core.config.features import DEFAULT_VERSION, Features
 from mooring.core.config.load import default_config, load_config_file
-from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.live.live_scheduler import LiveScheduler
 from mooring.live.scheduler import SchedulerOptions
 from mooring.net.kubeconfig import load_kubeconfig

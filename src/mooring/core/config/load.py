@@ -27,7 +27,7 @@ from mooring.core.config.types import (
     PluginConfig,
     plugin_set,
 )
-from mooring.core.config.validate import validate
+from mooring.core.config.validation import validate
 
 _TYPE_META = frozenset(("apiVersion", "kind"))
 

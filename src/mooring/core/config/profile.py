@@ -9,9 +9,8 @@ import msgspec
 
 from mooring.api.errors import ConfigError
 from mooring.api.text import hint
-from mooring.core.config.args_validation import validate_args
 from mooring.core.config.defaults import default_args
-from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.features import DEFAULT_FEATURES, DEFAULT_VERSION, Features, KubernetesVersion
 from mooring.core.config.types import (
     ARGS_TYPES,
     EXTENSION_POINTS,
@@ -22,7 +21,7 @@ from mooring.core.config.types import (
     PluginConfig,
     plugin_set,
 )
-from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
+from mooring.core.config.validation import validate_args
 from mooring.core.framework.extension_points import EXTENSION_POINTS as POINTS
 
 # Where the plugins that come with kube-scheduler can run, in its newest version. The plugins themselves say so too; a

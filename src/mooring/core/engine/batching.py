@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.clock import Clock
-from mooring.core.engine.attempt import CycleAttempt
 from mooring.core.engine.columns import check_range
-from mooring.core.framework.plugin_timing import CycleError, guarded
+from mooring.core.engine.decision import CycleAttempt
+from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS
 from mooring.core.state.node_rows import NodeRows

@@ -14,14 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.core.engine.attempt import CycleAttempt
+from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.derived import MEMO_ROWS, Derived, Figures, Kept, Memo, are_many
+from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import CycleError, guarded
-from mooring.core.framework.resolved import Reads, ResolvedPlugin
+from mooring.core.framework.registry import Reads, ResolvedPlugin
 from mooring.core.framework.runtime import FilterPlan, ScorePlan, judge
-from mooring.core.framework.status import PASSES, Status, Verdict
+from mooring.core.framework.status import PASSES, NodeStatuses, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import PodShape

@@ -8,20 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.core.engine.attempt import CycleAttempt, Laps
 from mooring.core.engine.batching import Batching, Ranking
-from mooring.core.engine.choose import choose
-from mooring.core.engine.decision import NO_NODES, Decision, Outcome
+from mooring.core.engine.decision import NO_NODES, CycleAttempt, Decision, Laps, Outcome
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.nominated import NominatedJudge, NominatedPods
-from mooring.core.engine.search import Search, SearchResult
-from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleState
+from mooring.core.engine.search import Search, SearchResult, choose
+from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleError, CycleState, guarded
 from mooring.core.framework.handle import Nominator
 from mooring.core.framework.interfaces import Scores
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import CycleError, guarded
 from mooring.core.framework.runtime import Profile
-from mooring.core.framework.status import Code, PostFilterResult, Status
+from mooring.core.framework.status import Code, NodeStatuses, PostFilterResult, Status
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 

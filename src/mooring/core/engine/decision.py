@@ -6,16 +6,19 @@ Columns and codes inside; texts are made when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import Enum
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.clock import Clock
 from mooring.core.framework.cycle_state import CycleState
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.status import SUCCESS, Status
+from mooring.core.framework.handle import CycleObserver
+from mooring.core.framework.runtime import FilterPlan, Profile
+from mooring.core.framework.status import CODE_NAMES, SUCCESS, NodeStatuses, Status
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
@@ -119,3 +122,104 @@ class Decision(msgspec.Struct):
         if self.post_filter_message:
             text += f" {self.post_filter_message}"
         return text
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# One attempt at one pod: what every step of a scheduling cycle is given.
+
+# --------------------------------------------------------------------------------------------------------------------
+# How long each extension point of an attempt took, for the profile's observer if it has one.
+
+
+class Laps:
+    """A stopwatch: each call tells the observer of the time since the call before."""
+
+    __slots__ = ("_clock", "_observer", "_since")
+
+    def __init__(self, observer: CycleObserver | None, clock: Clock) -> None:
+        self._observer = observer
+        self._clock = clock
+        self._since = 0.0 if observer is None else clock.monotonic()
+
+    def restart(self) -> None:
+        """Leave out what came since the last call: it belongs to no extension point."""
+        if self._observer is not None:
+            self._since = self._clock.monotonic()
+
+    def point(self, name: str, status: Status, plugins: Sequence[Any] = (), times: int = 0) -> None:
+        """An extension point is done; these plugins of it were asked so many times."""
+        observer = self._observer
+        if observer is not None:
+            now = self._clock.monotonic()
+            observer.extension_point(name, CODE_NAMES[status.code], now - self._since)
+            self._since = now
+            if times:
+                observer.evaluated(name, plugins, times)
+
+    def hint(self, row: int | None, flushed: str) -> None:
+        """Batching was asked for a node."""
+        if self._observer is not None:
+            self._observer.node_hint(is_hinted=row is not None, flushed=flushed, seconds=self._lap())
+
+    def rescored(self, seconds: float) -> None:
+        """Batching scored the last node again."""
+        if self._observer is not None:
+            self._observer.batch_rescored(seconds)
+
+    def stored(self, taken: bool | None, flushed: str) -> None:
+        """Batching was told of a placement."""
+        if self._observer is not None:
+            self._observer.batch_stored(taken, flushed, self._lap())
+
+    def _lap(self) -> float:
+        now = self._clock.monotonic()
+        seconds, self._since = now - self._since, now
+        return seconds
+
+
+class CycleAttempt:
+    """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
+
+    __slots__ = (
+        "_some", "_some_rows", "detail", "laps", "makes_room", "nodes", "plan", "pod", "profile", "state", "uses_kept",
+        "within",
+    )  # fmt: skip
+
+    plan: FilterPlan  # the filters that this attempt runs; set once the pre-filters have spoken
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        nodes: NodeRows,
+        state: CycleState,
+        laps: Laps,
+        *,
+        uses_kept: bool,
+        detail: bool,
+    ) -> None:
+        self.pod = pod
+        self.profile = profile
+        self.nodes = nodes
+        self.state = state
+        self.laps = laps
+        self.uses_kept = uses_kept  # whether columns that are kept for the pod's template may be used
+        self.detail = detail  # whether the decision keeps scores by plugin
+        self.within: NDArray[np.int64] | None = None  # the rows that may be chosen; None: all
+        self.makes_room = True  # whether PostFilter is asked where no node fits
+        self._some_rows: Set[int] = frozenset()
+        self._some = nodes
+
+    def some(self, rows: Set[int]) -> NodeRows:
+        """These rows. Verdicts and scores mostly have the same ones to repair, and share what is gathered of them."""
+        if self._some_rows is not rows and self._some_rows != rows:  # mostly the very same: comparing takes longer
+            self._some_rows, self._some = rows, NodeRows(self.nodes.table, np.fromiter(rows, np.int64, len(rows)))
+        return self._some
+
+    def with_state(self, state: CycleState) -> CycleAttempt:
+        """The same attempt under a hypothesis: plugins remember something else."""
+        other = CycleAttempt(
+            self.pod, self.profile, self.nodes, state, self.laps, uses_kept=self.uses_kept, detail=self.detail
+        )
+        other.plan = self.plan
+        return other

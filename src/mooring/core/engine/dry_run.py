@@ -10,25 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.workloads import PodDisruptionBudget
-from mooring.core.engine.attempt import CycleAttempt
 from mooring.core.engine.cycle import Engine
+from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.derived import Kept
-from mooring.core.engine.dry_run_columns import (
+from mooring.core.engine.victims import (
     CANDIDATE,
     REFUSED,
     UNKNOWN,
+    Budgets,
     Candidate,
     DryRunColumns,
+    Unit,
+    by_importance,
     max_kept,
     start_time,
+    units_among,
 )
-from mooring.core.engine.victims import Budgets, Unit, by_importance, units_among
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.handle import CandidateLimits, Handle
-from mooring.core.framework.node_statuses import FilterOutcome
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.resolved import Reads
-from mooring.core.framework.status import Status
+from mooring.core.framework.registry import Reads
+from mooring.core.framework.status import FilterOutcome, Status
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import PodInfo

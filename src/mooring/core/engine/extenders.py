@@ -10,10 +10,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.core.framework.cycle_state import CycleError
 from mooring.core.framework.extender import SCORE_SCALE, AskAll, Extender, ExtenderError, ask_in_turn
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.status import Code, Status
+from mooring.core.framework.status import Code, NodeStatuses, Status
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
 

@@ -10,9 +10,15 @@ from mooring.core.plugins.default_binder import DefaultBinder
 from mooring.core.plugins.default_preemption import DefaultPreemption
 from mooring.core.plugins.dynamic_resources import DynamicResources
 from mooring.core.plugins.gang_scheduling import GangScheduling
-from mooring.core.plugins.gpu_fragmentation import GpuFragmentation
-from mooring.core.plugins.gpu_policies import GpuBestFit, GpuClustering, GpuDotProduct, GpuPacking, GpuRandom
-from mooring.core.plugins.gpu_share import GpuShare
+from mooring.core.plugins.gpu_policies import (
+    GpuBestFit,
+    GpuClustering,
+    GpuDotProduct,
+    GpuFragmentation,
+    GpuPacking,
+    GpuRandom,
+    GpuShare,
+)
 from mooring.core.plugins.image_locality import ImageLocality
 from mooring.core.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.core.plugins.node_affinity import NodeAffinity
@@ -24,12 +30,11 @@ from mooring.core.plugins.node_resources_balanced_allocation import NodeResource
 from mooring.core.plugins.node_resources_fit import NodeResourcesFit
 from mooring.core.plugins.node_unschedulable import NodeUnschedulable
 from mooring.core.plugins.node_volume_limits import NodeVolumeLimits
-from mooring.core.plugins.pod_group_pods_count import PodGroupPodsCount
 from mooring.core.plugins.pod_topology_spread import PodTopologySpread
 from mooring.core.plugins.priority_sort import PrioritySort
 from mooring.core.plugins.scheduling_gates import SchedulingGates
 from mooring.core.plugins.taint_toleration import TaintToleration
-from mooring.core.plugins.topology_placement_generator import TopologyPlacementGenerator
+from mooring.core.plugins.topology_placement_generator import PodGroupPodsCount, TopologyPlacementGenerator
 from mooring.core.plugins.volume_binding import VolumeBinding
 from mooring.core.plugins.volume_restrictions import VolumeRestrictions
 from mooring.core.plugins.volume_zone import VolumeZone

@@ -11,13 +11,12 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.core.engine.attempt import CycleAttempt
+from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.derived import Derived, Kept, Memo
 from mooring.core.framework.handle import Nominator
-from mooring.core.framework.node_statuses import FilterOutcome
-from mooring.core.framework.resolved import Reads, ResolvedPlugin
+from mooring.core.framework.registry import Reads, ResolvedPlugin
 from mooring.core.framework.runtime import FilterPlan
-from mooring.core.framework.status import Verdict
+from mooring.core.framework.status import FilterOutcome, Verdict
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable

@@ -17,10 +17,9 @@ from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.cycle import Engine
 from mooring.core.engine.decision import Decision, Outcome
 from mooring.core.engine.victims import Budgets, Unit, by_importance, goes_for_preemption, units_among
-from mooring.core.framework.cycle_state import UNLIMITED, Budget
+from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleError, guarded
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import MAX_NODE_SCORE
-from mooring.core.framework.plugin_timing import CycleError, guarded
 from mooring.core.framework.pod_groups import (
     GROUP_UNSCHEDULABLE,
     PlacedGroup,

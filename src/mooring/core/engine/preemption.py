@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mooring.core.engine.attempt import CycleAttempt, Laps
 from mooring.core.engine.cycle import Engine
+from mooring.core.engine.decision import CycleAttempt, Laps
 from mooring.core.engine.dry_run import DryRun, without_victims
-from mooring.core.engine.dry_run_columns import Candidate, Fruitless, kept_dry_runs, least_harm
 from mooring.core.engine.pod_groups import GroupPreemption
-from mooring.core.engine.victims import objection
+from mooring.core.engine.victims import Candidate, Fruitless, kept_dry_runs, least_harm, objection
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extender import ExtenderError, VictimsOnNode
 from mooring.core.framework.handle import CandidateLimits, Handle
-from mooring.core.framework.node_statuses import NodeStatuses
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
 from mooring.core.framework.runtime import Profile
-from mooring.core.framework.status import SUCCESS, Code, PostFilterResult, Status
+from mooring.core.framework.status import SUCCESS, Code, NodeStatuses, PostFilterResult, Status
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 

@@ -24,7 +24,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.text import count_of, expression_text
 from mooring.core.engine.cycle import Engine
 from mooring.core.engine.decision import Decision, Outcome
-from mooring.core.framework.remedies import Change, Remedy
+from mooring.core.framework.interfaces import Change, Remedy
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status
 from mooring.core.session import Built, decide

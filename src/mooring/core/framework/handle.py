@@ -15,12 +15,10 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.resource import DeviceClass
 from mooring.core.framework.cluster_event import ClusterEvent
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleState, NobodyCounts, PluginMeters, PluginTimer
 from mooring.core.framework.extender import Extender
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.plugin_timing import NobodyCounts, PluginMeters, PluginTimer
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
-from mooring.core.framework.status import PostFilterResult
+from mooring.core.framework.status import NodeStatuses, PostFilterResult
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

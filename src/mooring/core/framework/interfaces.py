@@ -30,18 +30,17 @@ A rejected pod waits in the queue for an event that the rejecting plugins regist
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core import Pod
+from mooring.api.core import Node, Pod
 from mooring.core.framework.cluster_event import EventRegistration
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.node_statuses import NodeStatuses
 from mooring.core.framework.pod_groups import (
     PlacedGroup,
     Placement,
@@ -50,11 +49,48 @@ from mooring.core.framework.pod_groups import (
     Progress,
     Tried,
 )
-from mooring.core.framework.remedies import Change, Remedy
-from mooring.core.framework.status import SKIP, PostFilterResult, Status, Verdict
+from mooring.core.framework.status import SKIP, NodeStatuses, PostFilterResult, Status, Verdict
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
+
+# --------------------------------------------------------------------------------------------------------------------
+# What would help a pod that a plugin refuses: changes that an explanation tries before it tells them.
+#
+# A plugin that has a method ``remedies`` offers some. They are guesses, made from what the pod and the nodes say. The
+# engine is asked about each of them, and only those that help are shown.
+
+FEW = 8
+"""For how many nodes it is worth making a remedy: no more are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that could be different: in the pod, on a node, or that some pods do not run.
+
+    The functions are given a copy and change it. ``{node}`` in the text stands for the node's name.
+    """
+
+    text: str
+    kind: str = "change"  # one word for programs
+    cost: float = 3.0  # larger is more to ask of people: a label 2, giving up a rule 4, another pod 6
+    edit: Callable[[Pod], None] | None = None
+    node: str = ""
+    edit_node: Callable[[Node], None] | None = None
+    removes: tuple[Pod, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text.replace("{node}", self.node)
+
+
+Remedy = tuple[Change, ...]
+"""Changes that belong together. Several remedies for one node are alternatives."""
+
+
+def few(nodes: NodeRows) -> Sequence[NodeInfo]:
+    """The first few of these nodes."""
+    return nodes.subset(np.arange(min(FEW, len(nodes)))).infos
+
 
 Scores = NDArray[np.int64]  # [node]
 MAX_NODE_SCORE = 100

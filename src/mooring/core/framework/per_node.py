@@ -19,8 +19,7 @@ from mooring.api.core import Node, Pod, Taint
 from mooring.api.errors import PluginError
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.interfaces import Scores
-from mooring.core.framework.node_statuses import NodeStatuses
-from mooring.core.framework.status import SUCCESS, PostFilterResult, Status, Verdict
+from mooring.core.framework.status import SUCCESS, NodeStatuses, PostFilterResult, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 

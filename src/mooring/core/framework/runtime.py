@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core import Pod
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState, PluginTimer, broken, guarded
 from mooring.core.framework.extension_points import EXTENSION_POINTS
 from mooring.core.framework.handle import CycleObserver
 from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.node_statuses import FilterOutcome
-from mooring.core.framework.plugin_timing import CycleError, PluginTimer, broken, guarded
-from mooring.core.framework.resolved import Reads, ResolvedPlugin
+from mooring.core.framework.registry import Reads, ResolvedPlugin
 from mooring.core.framework.status import (
     SKIP,
     SKIP_FOR_TEMPLATE,
     SUCCESS,
     SUCCESS_FOR_TEMPLATE,
     Code,
+    FilterOutcome,
     Status,
     Verdict,
     numbers_in,

@@ -14,9 +14,8 @@ from mooring.core.config.types import DefaultPreemptionArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import CandidateLimits, Handle
-from mooring.core.framework.node_statuses import NodeStatuses
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
-from mooring.core.framework.status import SUCCESS, Code, PostFilterResult, Status
+from mooring.core.framework.status import SUCCESS, Code, NodeStatuses, PostFilterResult, Status
 from mooring.core.state.cluster import group_of
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

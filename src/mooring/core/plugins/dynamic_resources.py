@@ -17,12 +17,17 @@ from mooring.core.config.types import DynamicResourcesArgs
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores, default_normalize
-from mooring.core.framework.node_statuses import NodeStatuses
+from mooring.core.framework.interfaces import (
+    NOTHING_TO_PRE_BIND,
+    Change,
+    PreFilterResult,
+    PreFlight,
+    Scores,
+    default_normalize,
+)
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
-from mooring.core.framework.remedies import Change
-from mooring.core.framework.resolved import Reads, Traits
-from mooring.core.framework.status import SKIP, SUCCESS, PostFilterResult, Status, Verdict
+from mooring.core.framework.registry import Reads, Traits
+from mooring.core.framework.status import SKIP, SUCCESS, NodeStatuses, PostFilterResult, Status, Verdict
 from mooring.core.plugins.devices.allocator import (
     KEY,
     Allocator,

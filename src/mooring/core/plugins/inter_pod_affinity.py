@@ -18,8 +18,7 @@ from mooring.core.config.types import InterPodAffinityArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
-from mooring.core.framework.remedies import FEW, Change, Remedy
+from mooring.core.framework.interfaces import FEW, MAX_NODE_SCORE, Change, PreFilterResult, Remedy, Scores
 from mooring.core.framework.status import SKIP, SUCCESS, Status, Verdict
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo

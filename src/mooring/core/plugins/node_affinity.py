@@ -16,9 +16,8 @@ from mooring.core.config.types import NodeAffinityArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult, Scores, default_normalize
-from mooring.core.framework.remedies import Change, Remedy, few
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import Change, PreFilterResult, Remedy, Scores, default_normalize, few
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status, Verdict
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows

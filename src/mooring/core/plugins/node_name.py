@@ -9,7 +9,7 @@ from mooring.core.framework.cluster_event import ActionType, EventRegistration, 
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

@@ -9,7 +9,7 @@ from mooring.core.config.types import NodeResourcesBalancedAllocationArgs
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
-from mooring.core.framework.resolved import Traits
+from mooring.core.framework.registry import Traits
 from mooring.core.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.core.plugins.resource_usage import ResourceColumns, balance
 from mooring.core.state.node_rows import NodeRows

@@ -15,15 +15,14 @@ from mooring.api.meta import Object
 from mooring.api.quantity import milli_value_of, value_of
 from mooring.api.resource import DEVICE_CLASS_RESOURCE_PREFIX, DeviceClass
 from mooring.api.text import count_of
-from mooring.core.config.args_validation import validate_args
 from mooring.core.config.types import NodeResourcesFitArgs
+from mooring.core.config.validation import validate_args
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult, Scores
+from mooring.core.framework.interfaces import FEW, Change, PreFilterResult, Remedy, Scores
 from mooring.core.framework.pod_groups import PlacedGroup, PodGroupInfo
-from mooring.core.framework.remedies import FEW, Change, Remedy
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS_FOR_TEMPLATE, Code, Status, Verdict
 from mooring.core.plugins.resource_usage import (
     ResourceColumns,

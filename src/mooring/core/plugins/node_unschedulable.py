@@ -11,8 +11,8 @@ from mooring.api.selectors import UNSCHEDULABLE, is_tolerated
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.remedies import Change, few
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import Change, few
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS_FOR_TEMPLATE, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

@@ -16,9 +16,8 @@ from mooring.api.storage import CSIDriver, CSINode, VolumeAttachment
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.remedies import Remedy
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import PreFilterResult, Remedy
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status, Verdict
 from mooring.core.plugins.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
 from mooring.core.plugins.volumes.claims import after_claim, without_volumes

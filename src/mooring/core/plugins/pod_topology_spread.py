@@ -21,9 +21,8 @@ from mooring.core.config.types import PodTopologySpreadArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
-from mooring.core.framework.remedies import Change, Remedy, few
-from mooring.core.framework.resolved import Traits
+from mooring.core.framework.interfaces import MAX_NODE_SCORE, Change, PreFilterResult, Remedy, Scores, few
+from mooring.core.framework.registry import Traits
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status, Verdict
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.columns import sum_by_domain

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mooring.core.config.types import ResourceSpec
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
-from mooring.core.framework.resolved import Reads
+from mooring.core.framework.registry import Reads
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodShape
 from mooring.core.state.requests import is_scalar_name

@@ -10,7 +10,7 @@ from mooring.api.meta import Object
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.remedies import Change
+from mooring.core.framework.interfaces import Change
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

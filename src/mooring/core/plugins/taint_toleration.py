@@ -12,12 +12,10 @@ from mooring.api.meta import Object
 from mooring.api.selectors import first_untolerated, is_tolerated
 from mooring.api.text import taint_text
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import Scores, default_normalize
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.remedies import FEW, Change, Remedy
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import FEW, Change, Remedy, Scores, default_normalize
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS_FOR_TEMPLATE, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

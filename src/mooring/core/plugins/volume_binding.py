@@ -24,9 +24,8 @@ from mooring.core.config.types import VolumeBindingArgs
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
-from mooring.core.framework.remedies import Remedy
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Remedy, Scores
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status, Verdict
 from mooring.core.plugins.resource_usage import piecewise_linear
 from mooring.core.plugins.volumes.bind_volumes import BindError, VolumeBinder, VolumeWriter, bound_to, placed_on

@@ -14,8 +14,7 @@ from mooring.api.storage import PersistentVolumeClaim
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.remedies import Remedy
+from mooring.core.framework.interfaces import PreFilterResult, Remedy
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status, Verdict
 from mooring.core.plugins.volumes.claims import PodChanges, after_named_claim, claim_not_found, without_volumes
 from mooring.core.state.node_info import NodeInfo

@@ -15,9 +15,8 @@ from mooring.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
-from mooring.core.framework.interfaces import PreFilterResult
-from mooring.core.framework.remedies import Remedy
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.interfaces import PreFilterResult, Remedy
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status, Verdict
 from mooring.core.plugins.volumes.claims import (
     WAIT_FOR_FIRST_CONSUMER,

@@ -22,10 +22,10 @@ from mooring.core.framework.cluster_event import (
     QueueingHint,
     on,
 )
+from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extender import EXTENDER_PLUGIN
 from mooring.core.framework.extension_points import EXTENSION_POINTS
-from mooring.core.framework.plugin_timing import PluginTimer
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.sub_queues import SortKey, priority_sort

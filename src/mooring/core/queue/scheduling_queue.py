@@ -20,8 +20,8 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.core.framework.cluster_event import ClusterEvent
-from mooring.core.framework.plugin_timing import PluginTimer
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.cycle_state import PluginTimer
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import run_pre_enqueue
 from mooring.core.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.core.queue import events

@@ -28,12 +28,10 @@ from mooring.api.errors import MooringError, PluginError
 from mooring.api.meta import Object
 from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.framework.cluster_event import EventResource
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from mooring.core.framework.plugin_timing import CycleError
-from mooring.core.framework.registry import Registry
-from mooring.core.framework.resolved import ResolvedPlugin
+from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import judge
 from mooring.core.framework.status import Code, Status
 from mooring.core.state.cluster import ClusterState

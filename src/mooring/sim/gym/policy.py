@@ -16,7 +16,7 @@ from mooring.api.errors import ConfigError, InputError
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
-from mooring.core.framework.resolved import Reads, Traits
+from mooring.core.framework.registry import Reads, Traits
 from mooring.core.plugins.gpus.scoring import typed_args
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo

@@ -21,11 +21,10 @@ from mooring.api.core import Container, Node, NodeStatus, Pod, PodSpec, Resource
 from mooring.api.errors import InputError
 from mooring.api.meta import Object, ObjectMeta
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.attempt import CycleAttempt
-from mooring.core.engine.choose import choose
+from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.in_tree import in_tree_registry
-from mooring.core.engine.search import SearchResult
-from mooring.core.framework.plugin_timing import CycleError
+from mooring.core.engine.search import SearchResult, choose
+from mooring.core.framework.cycle_state import CycleError
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.gpus.requests import COUNT, MILLI
 from mooring.core.session import Built, build

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.api.times import format_time
-from mooring.core.engine.dry_run_columns import (
-    CANDIDATE,
-    REFUSED,
-    UNKNOWN,
-    Candidate,
-    DryRunColumns,
-    least_harm,
-    max_kept,
-)
+from mooring.core.engine.victims import CANDIDATE, REFUSED, UNKNOWN, Candidate, DryRunColumns, least_harm, max_kept
 from mooring.core.framework.status import Status
 from mooring.core.state.sharing import ChangeLog
 from mooring.testing import NOON, make_cluster, make_pod

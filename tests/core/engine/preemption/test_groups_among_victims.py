@@ -10,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
-from mooring.core.config.features import Features
+from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
-from mooring.core.config.versions import V1_37
 from mooring.core.engine.decision import Decision
 from mooring.core.engine.dry_run import DryRun
 from mooring.core.session import Built, build

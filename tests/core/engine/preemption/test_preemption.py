@@ -12,7 +12,7 @@ from mooring.api.times import format_time
 from mooring.core.config.types import DefaultPreemptionArgs
 from mooring.core.engine import dry_run
 from mooring.core.engine.decision import Decision, Outcome
-from mooring.core.engine.dry_run_columns import Candidate, least_harm
+from mooring.core.engine.victims import Candidate, least_harm
 from mooring.core.framework.status import Code
 from mooring.core.plugins.default_preemption import DefaultPreemption
 from mooring.testing import NOON, Scheduler, make_cluster, make_handle, make_node, make_object, make_pod

@@ -17,7 +17,7 @@ from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.meta import ObjectMeta
 from mooring.api.resource import DELETE_PROTECTION_FINALIZER, ResourceClaim
-from mooring.core.framework.plugin_timing import NobodyCounts
+from mooring.core.framework.cycle_state import NobodyCounts
 from mooring.core.framework.status import SUCCESS
 from mooring.core.plugins.devices.allocator import ClaimAttempt
 from mooring.core.plugins.devices.binding import ClaimBinder

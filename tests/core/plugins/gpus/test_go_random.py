@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.core.plugins.gpus.go_random import LENGTH, PLACES, TAP, GoRandom, seeds, table
+from mooring.core.plugins.gpus.scoring import LENGTH, PLACES, TAP, GoRandom, seeds, table
 
 STEPS = 7_800_000_000_000  # how far Go ran the generator to get its table
 

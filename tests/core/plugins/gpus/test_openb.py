@@ -8,9 +8,9 @@ import pytest
 
 from mooring.api.errors import InputError
 from mooring.core.plugins.gpus.fragmentation import PodKind
-from mooring.core.plugins.gpus.go_random import GoRandom
 from mooring.core.plugins.gpus.openb import TraceNode, TracePod, arrange, node_prefixes, read_nodes, read_pods
 from mooring.core.plugins.gpus.requests import GpuRequest
+from mooring.core.plugins.gpus.scoring import GoRandom
 
 
 def pod(name: str, milli: int = 1000, count: int = 1) -> TracePod:

@@ -11,8 +11,7 @@ import pytest
 from mooring.api.core import Node
 from mooring.api.errors import ApiError
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.core.framework.cycle_state import CycleState
-from mooring.core.framework.plugin_timing import NobodyCounts
+from mooring.core.framework.cycle_state import CycleState, NobodyCounts
 from mooring.core.framework.status import Code
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter
 

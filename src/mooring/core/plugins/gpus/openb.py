@@ -19,8 +19,8 @@ import msgspec
 from mooring.api.errors import ConfigError, InputError
 from mooring.core.plugins.gpus.columns import GpuColumns, safe_request_of
 from mooring.core.plugins.gpus.fragmentation import PodKind, TypicalPods, count_kinds, typical_pods
-from mooring.core.plugins.gpus.go_random import GoRandom
 from mooring.core.plugins.gpus.requests import NO_GPU, WHOLE, GpuRequest
+from mooring.core.plugins.gpus.scoring import GoRandom
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import CPU

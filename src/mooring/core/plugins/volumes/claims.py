@@ -9,7 +9,7 @@ from mooring.api.core import Pod, Volume
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.core.framework.cluster_event import Hint
-from mooring.core.framework.remedies import Change, Remedy
+from mooring.core.framework.interfaces import Change, Remedy
 from mooring.core.state.cluster import Objects
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_table import NodeTable
