@@ -19,7 +19,7 @@ import group_corpus  # noqa: E402
 import parity_corpus as corpus  # noqa: E402
 
 from mooring.core.config.features import VERSIONS  # noqa: E402
-from mooring.core.engine.decision import Decision  # noqa: E402
+from mooring.core.engine.decision import ScheduleResult  # noqa: E402
 from mooring.core.engine.in_tree import IN_TREE  # noqa: E402
 from mooring.sim.replay import start_replay  # noqa: E402
 
@@ -114,7 +114,7 @@ class PluginTally:
         self.refused: Counter[str] = Counter()
         self.refused_exact: Counter[str] = Counter()
 
-    def add(self, decisions: list[Decision], is_exact: bool) -> None:
+    def add(self, decisions: list[ScheduleResult], is_exact: bool) -> None:
         scored = {name for d in decisions if d.scores is not None for name in d.scores.by_plugin}
         refused = {name for d in decisions if d.statuses is not None for name in d.statuses.plugins()}
         for names, seen, exact in (
@@ -126,13 +126,13 @@ class PluginTally:
                 exact[name] += is_exact
 
 
-def replay(case: corpus.Case) -> tuple[corpus.Case, list[list[Decision]]]:
+def replay(case: corpus.Case) -> tuple[corpus.Case, list[list[ScheduleResult]]]:
     """Decide the case; also return the decisions of each step."""
     stripped = corpus.without_verdicts(case)
     run = start_replay(stripped)
     decide, made = run.built.engine.decide, []
 
-    def remember(*arguments: Any, **options: Any) -> Decision:
+    def remember(*arguments: Any, **options: Any) -> ScheduleResult:
         made.append(decide(*arguments, **options))
         return made[-1]
 

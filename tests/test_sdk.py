@@ -14,7 +14,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_defaults
 from mooring.api.errors import ConfigError, InputError
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.runtime import run_pre_enqueue
 from mooring.core.session import Built, build
@@ -62,7 +62,7 @@ def built_with(
     return built
 
 
-def decide(built: Built, asked: Pod) -> Decision:
+def decide(built: Built, asked: Pod) -> ScheduleResult:
     set_defaults([asked])
     return built.engine.decide(built.handle.cluster.info(asked), built.profiles["default-scheduler"])
 
@@ -266,7 +266,7 @@ class Evicts(sdk.PostFilter):
         return sdk.unschedulable("nobody to evict")
 
 
-def with_post_filter(*pods: Pod) -> Decision:
+def with_post_filter(*pods: Pod) -> ScheduleResult:
     """A decision about a pod that fits nowhere, with Evicts alone to make room."""
     plugins = {"multiPoint": {"enabled": [{"name": "Evicts"}]}, "postFilter": {"disabled": [{"name": "*"}]}}
     plugins["postFilter"]["enabled"] = [{"name": "Evicts"}]

@@ -36,7 +36,7 @@ from mooring.ask import scheduler as surface_scheduler
 from mooring.core import cluster as surface_cluster
 from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import Change, PreFilterResult
@@ -281,11 +281,11 @@ class Scheduler:
         """Nominate a waiting pod to a node."""
         self.nominations.nominate(self.cluster.info(pod), node)
 
-    def decide(self, pod: Pod) -> Decision:
+    def decide(self, pod: Pod) -> ScheduleResult:
         """Decide about one pod; the cluster stays as it is."""
         return self.built.engine.decide(self.cluster.info(pod), self.built.profile_of(pod))
 
-    def place(self, pod: Pod) -> Decision:
+    def place(self, pod: Pod) -> ScheduleResult:
         """Decide, and let the pod run where it was put."""
         decision = self.decide(pod)
         if decision.outcome is Outcome.SCHEDULED:
@@ -299,7 +299,7 @@ def decide(
     config: Mapping[str, Any] | KubeSchedulerConfiguration | None = None,
     plugins: Iterable[type] = (),
     kubernetes_version: str = str(DEFAULT_VERSION),
-) -> Decision:
+) -> ScheduleResult:
     """Decide about one pod in a cluster of these objects."""
     return Scheduler(*objects, config=config, plugins=plugins, kubernetes_version=kubernetes_version).decide(pod)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.sim.library import built_in, find
 from mooring.sim.narration import NORMAL
 from mooring.sim.runner import PlayResult as Result
@@ -65,7 +65,7 @@ def play(
     *,
     config: Mapping[str, Any] | None = None,
     plugins: tuple[type, ...] = (),
-    extenders: tuple[Extender, ...] = (),
+    extenders: tuple[ExtenderClient, ...] = (),
     level: int = NORMAL,
     seed: int = 0,
 ) -> Story:

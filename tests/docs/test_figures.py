@@ -10,7 +10,7 @@ import pytest
 
 from mooring.controlplane.cluster.node_lifecycle import GRACE_S as NODE_GRACE_S
 from mooring.controlplane.storage.store import Store
-from mooring.core.config.types import ClientConnectionConfiguration, Extender, KubeSchedulerConfiguration
+from mooring.core.config.types import ClientConnectionConfiguration, ExtenderConfig, KubeSchedulerConfiguration
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import JITTER_FACTOR, LeaderElectionSettings
 from mooring.live.observer import MAX_NODES
@@ -67,7 +67,10 @@ def recorded_verdicts() -> str:
         ("docs/run/sizing.md", f"`clientConnection.qps`, {QPS:g} by default"),
         ("docs/run/runbook/extender-down.md", f"{FAILURES} times in a row is not called for {PAUSE_S:g} s"),
         ("docs/run/runbook/extender-down.md", f"pauses of up to {MAX_PAUSE_S:g} s"),
-        ("docs/run/runbook/extender-down.md", f"`httpTimeout`, {Extender().request_timeout_s:g} s if it is not set"),
+        (
+            "docs/run/runbook/extender-down.md",
+            f"`httpTimeout`, {ExtenderConfig().request_timeout_s:g} s if it is not set",
+        ),
         ("docs/extend/extenders.md", f"`--threads` ({LIMITS.threads}) at once"),
         ("docs/extend/extenders.md", f"{LIMITS.handler_timeout_s:g} s by default"),
         ("docs/extend/extenders.md", f"{LIMITS.threads} run and {LIMITS.waiting} wait"),

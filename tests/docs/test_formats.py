@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from mooring.cli.main import cli, run
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.live.observer import MAX_NODES, log_entry
 from mooring.net.kubeconfig import find_config
@@ -317,7 +317,7 @@ def free_port() -> int:
 # ---- the decision log --------------------------------------------------------------------------------------------
 
 
-def decided(*nodes: Any, **wanted: Any) -> tuple[Decision, Profile]:
+def decided(*nodes: Any, **wanted: Any) -> tuple[ScheduleResult, Profile]:
     scheduler = Scheduler(*nodes)
     pod = make_pod("web", **wanted)
     return scheduler.decide(pod), scheduler.built.profile_of(pod)
@@ -340,7 +340,9 @@ def _full(name: str) -> Iterator[Any]:
         pytest.param(lambda: decided(make_node("a"), cpu="x"), {"reason", "message"}, id="broke"),
     ],
 )
-def test_a_line_of_the_decision_log_is_described(decide: Callable[[], tuple[Decision, Profile]], has: set[str]) -> None:
+def test_a_line_of_the_decision_log_is_described(
+    decide: Callable[[], tuple[ScheduleResult, Profile]], has: set[str]
+) -> None:
     entry = log_entry(*decide(), 1, NOON, 0.001)
     check("decision-log-v1", entry)
     assert entry.keys() >= has

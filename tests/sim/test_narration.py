@@ -13,7 +13,7 @@ from mooring import sdk
 from mooring.api.clock import VirtualClock
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.status import Status
 from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
 from mooring.core.queue.queued_pod import QueuedPodInfo
@@ -273,7 +273,7 @@ def test_ordinary_moves_are_told_only_when_asked_for() -> None:
 # ---- decisions ---------------------------------------------------------------------------------------------------
 
 
-def decided(decision: Decision, attempt: int = 1) -> Tell:
+def decided(decision: ScheduleResult, attempt: int = 1) -> Tell:
     return lambda narrator: narrator.decided(decision, attempt)
 
 
@@ -329,12 +329,12 @@ def test_a_nominated_pod_goes_to_its_node() -> None:
 
 
 def test_a_decision_from_an_equal_pods_ranking_says_so() -> None:
-    decision = Decision(PodInterner().info(make_pod("p")), Outcome.SCHEDULED, "n", num_nodes=9, from_hint=True)
+    decision = ScheduleResult(PodInterner().info(make_pod("p")), Outcome.SCHEDULED, "n", num_nodes=9, from_hint=True)
     assert text(decided(decision)) == ["decide  p → n  (next best for pods like it)"]
 
 
 def test_an_error_is_told_as_one() -> None:
-    decision = Decision(PodInterner().info(make_pod("p")), Outcome.ERROR, status=Status.error("it broke"))
+    decision = ScheduleResult(PodInterner().info(make_pod("p")), Outcome.ERROR, status=Status.error("it broke"))
     assert text(decided(decision, 2)) == ["error   p: it broke, attempt 2"]
 
 

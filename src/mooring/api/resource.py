@@ -21,7 +21,7 @@ FIRST_AVAILABLE_MAX_SIZE = 8
 Opaque = dict[str, object]
 
 
-class Counter(Struct):
+class DeviceCounter(Struct):
     value: Quantity = 0
 
 
@@ -29,12 +29,12 @@ class CounterSet(Struct):
     """Counters that the devices of a pool share; partitions of one device draw on the same set."""
 
     name: str = ""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, DeviceCounter] = {}
 
 
 class DeviceCounterConsumption(Struct):
     counter_set: str = ""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, DeviceCounter] = {}
     compatibility_groups: list[str] = []
 
 

@@ -11,7 +11,7 @@ from mooring.api.core import Node
 from mooring.ask.placing import Placing
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
 from mooring.ask.wanted import Daemons, Variant, add_node, groups_of, in_queue_order
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.state.pod_info import PodInfo
 
 MAX_MENDS = 20
@@ -81,7 +81,7 @@ class Proof:
 
     placing: Placing
     placed: dict[str, str] = field(default_factory=dict)
-    refused: list[Decision] = field(default_factory=list)
+    refused: list[ScheduleResult] = field(default_factory=list)
 
 
 class Adding:
@@ -137,7 +137,7 @@ class Adding:
 
     # ---- which pods --------------------------------------------------------------------------------------------
 
-    def _leave_out_hopeless(self) -> list[Decision]:
+    def _leave_out_hopeless(self) -> list[ScheduleResult]:
         """Set pods aside that find no place though there are new nodes of every kind, and little else is on them."""
         probe = self._with(Counter(dict.fromkeys(range(len(self._variants)), 3)))
         left = groups_of(self._pods)
@@ -146,7 +146,7 @@ class Adding:
             count = len(left)
             left = [group for group in left if probe.place(group[0]).node is None]
         alone = self._with(Counter(dict.fromkeys(range(len(self._variants)), 1)))
-        refusals: list[Decision] = []
+        refusals: list[ScheduleResult] = []
         for group in left:
             proof = Proof(alone.fork())
             self._place(proof, group[:1])
@@ -185,13 +185,15 @@ class Adding:
 
     def _place(self, proof: Proof, pods: Iterable[PodInfo]) -> None:
         """Place pods. An equal pod that comes when nothing has changed since is refused for the same reason."""
-        known: dict[tuple[int, int], tuple[int, Decision]] = {}
+        known: dict[tuple[int, int], tuple[int, ScheduleResult]] = {}
         for pod in pods:
             alike = pod.shape.id, pod.cls.id
             before = known.get(alike)
             if before is not None and before[0] == len(proof.placed):
                 refusal = before[1]
-                proof.refused.append(Decision(pod, refusal.outcome, status=refusal.status, _message=refusal.message))
+                proof.refused.append(
+                    ScheduleResult(pod, refusal.outcome, status=refusal.status, _message=refusal.message)
+                )
                 continue
             decision = proof.placing.place(pod)
             if decision.node is None:
@@ -251,7 +253,7 @@ class Adding:
             left, end = best[2].refused, best[2].placing
         return added
 
-    def _worth(self, placed: dict[str, str], left: list[Decision]) -> float:
+    def _worth(self, placed: dict[str, str], left: list[ScheduleResult]) -> float:
         """How much of all that is left was placed: the mean of its shares in number, CPU and memory."""
         pods = [each.pod for each in left]
         mine = [pod for pod in pods if pod.pod.key in placed]

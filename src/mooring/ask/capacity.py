@@ -19,7 +19,7 @@ from mooring.ask.copies import Copies, add_node_like, node_kinds
 from mooring.ask.placing import Placing, nodes_with_room
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.session import Configuration, PluginReference
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ class Filled:
     sets: int = 0
     nodes: Counter[str] = field(default_factory=Counter)
     preempted: list[str] = field(default_factory=list)
-    refusal: Decision | None = None
+    refusal: ScheduleResult | None = None
 
 
 def fill(
@@ -50,7 +50,7 @@ def fill(
     if limit is None:
         limit = int(placing.state.nodes().allowed_pods.sum()) + 1
     while filled.sets < limit:
-        begun: list[Decision] = []
+        begun: list[ScheduleResult] = []
         for copies, share in sets:
             for _ in range(share):
                 decision = placing.place(copies.next(), preempt=preempt)
@@ -219,7 +219,7 @@ def _sets(
     return [(Copies(found.pod, placing.state), share) for found, share in asked], notes
 
 
-def _origin(refusal: Decision, sets: list[tuple[Copies, int]]) -> str:
+def _origin(refusal: ScheduleResult, sets: list[tuple[Copies, int]]) -> str:
     """Which of the pods that were asked for the refused one is a copy of."""
     uid = refusal.pod.uid.rpartition(":")[0]
     return next(each.pod.key for each, _ in sets if each.pod.uid == uid)

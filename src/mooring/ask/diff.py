@@ -24,7 +24,7 @@ from mooring.api.times import parse_time
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.sides import FOLLOWS, DifferenceCause, Side, cause_of, goal, is_as_good, unbatched
 from mooring.core.cluster import Cluster
-from mooring.core.engine.decision import Decision as EngineDecision
+from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import as_new, draw_scores
 

@@ -11,7 +11,7 @@ from mooring.api.selectors import compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.workloads import PodDisruptionBudget, is_healthy
 from mooring.ask.scheduler import Scheduler
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.handle import Nominations
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
@@ -80,7 +80,7 @@ class Placing:
         profiles = self.built.profiles
         return profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
 
-    def place(self, pod: PodInfo, *, preempt: bool = False) -> Decision:
+    def place(self, pod: PodInfo, *, preempt: bool = False) -> ScheduleResult:
         """Decide about a new pod, and count it on its node if it has one.
 
         With ``preempt`` the victims of a preemption are removed, and the pod is tried again, as nominated to the node.
@@ -89,7 +89,7 @@ class Placing:
         profile = self.profile_of(pod.pod)
         held = run_pre_enqueue(profile.pre_enqueue, pod.pod)
         if not held.is_success:
-            return Decision(pod, Outcome.GATED, status=held, num_nodes=len(self.state.nodes()))
+            return ScheduleResult(pod, Outcome.GATED, status=held, num_nodes=len(self.state.nodes()))
         decision = self.built.engine.decide(pod, profile, detail=False)
         if preempt and decision.victims and decision.nominated_node:
             decision = self._preempt(pod, decision)
@@ -97,7 +97,7 @@ class Placing:
             self._count(decision)
         return decision
 
-    def _preempt(self, pod: PodInfo, decision: Decision) -> Decision:
+    def _preempt(self, pod: PodInfo, decision: ScheduleResult) -> ScheduleResult:
         node = decision.nominated_node or ""
         for victim in decision.victims:
             self.evict(victim)
@@ -109,7 +109,7 @@ class Placing:
         again.pod, again.victims = pod, decision.victims
         return again
 
-    def take_back(self, decision: Decision) -> None:
+    def take_back(self, decision: ScheduleResult) -> None:
         """Undo a placement that was made here. Victims do not come back."""
         assert decision.node is not None, "it was placed"
         self.profile_of(decision.pod.pod).run_unreserve(decision.state, decision.pod, decision.node)
@@ -120,7 +120,7 @@ class Placing:
         self.state.remove_pod(pod.uid)
         self.broken_budgets.update(count_disruption(self.state.objects, pod.pod))
 
-    def _count(self, decision: Decision) -> None:
+    def _count(self, decision: ScheduleResult) -> None:
         pod, node = decision.pod, decision.node
         assert node is not None
         self.nominations.withdraw(pod.uid)
@@ -134,7 +134,7 @@ class Placing:
         elif pod.shape.volumes:
             self._bind_volumes(decision, node)
 
-    def _bind_volumes(self, decision: Decision, node: str) -> None:
+    def _bind_volumes(self, decision: ScheduleResult, node: str) -> None:
         """Write down which volume each claim gets, as the volume controller would: a fork of this one sees it, too."""
         objects = self.state.objects
         for key, chosen in chosen_volumes(decision.state, node).items():

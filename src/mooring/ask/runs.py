@@ -15,7 +15,7 @@ import msgspec
 from mooring.api.core import Pod
 from mooring.ask.diff import Difference, PodMove, Sum, sum_of
 from mooring.ask.sides import FOLLOWS, DifferenceCause, cause_of, goal, is_as_good
-from mooring.core.engine.decision import Decision as EngineDecision
+from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.explain.decision import Decision
 from mooring.record.entries import Attempt, Configured, Evicted, Put
 from mooring.record.meter import measure_record

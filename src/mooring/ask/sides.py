@@ -10,7 +10,7 @@ import numpy as np
 from mooring.api.core import Pod
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.explain.why import as_new
 from mooring.core.framework.status import Status
 
@@ -28,10 +28,10 @@ class Side:
         self.evicted: dict[str, str] = {}  # victim -> for whom
         self.waits: dict[str, str] = {}  # why each pod has no node
 
-    def decide(self, pod: Pod) -> Decision:
+    def decide(self, pod: Pod) -> ScheduleResult:
         return self.scheduler.built.decide(pod, detail=False)
 
-    def settle(self, pod: Pod, decided: Decision, node: str | None) -> list[Pod]:
+    def settle(self, pod: Pod, decided: ScheduleResult, node: str | None) -> list[Pod]:
         """Let the pod run on its node, after the victims are gone; returns the pods that come anew in their place."""
         again: list[Pod] = []
         for victim in decided.victims:
@@ -60,12 +60,12 @@ def unbatched(scheduler: Scheduler) -> Scheduler:
     return scheduler
 
 
-def goal(decided: Decision) -> str | None:
+def goal(decided: ScheduleResult) -> str | None:
     """The node that a pod goes to, at once or after its victims are gone."""
     return decided.node or decided.nominated_node or None
 
 
-def is_as_good(decided: Decision, node: str | None) -> bool:
+def is_as_good(decided: ScheduleResult, node: str | None) -> bool:
     """Whether a node has the highest total, too: which of several such nodes is taken says nothing."""
     if node is None or decided.scores is None:
         return False
@@ -91,7 +91,7 @@ class DifferenceCause:
 FOLLOWS = DifferenceCause("other pods went elsewhere before it; in the same cluster it would not move", follows=True)
 
 
-def cause_of(before: Decision, after: Decision) -> DifferenceCause:
+def cause_of(before: ScheduleResult, after: ScheduleResult) -> DifferenceCause:
     """Compare two decisions about one pod in the same cluster, before it changes: decisions read its columns."""
     here, there = goal(before), goal(after)
     refusal = _refusal(after, here)
@@ -109,7 +109,7 @@ def cause_of(before: Decision, after: Decision) -> DifferenceCause:
     return _by_scores(before, after, here, there)
 
 
-def tipped(decision: Decision, other: str) -> DifferenceCause:
+def tipped(decision: ScheduleResult, other: str) -> DifferenceCause:
     """Why a decision prefers its node to another one: the plugin that refuses the other, or gives it the least."""
     here = goal(decision)
     refusal = _refusal(decision, other)
@@ -124,7 +124,7 @@ def tipped(decision: Decision, other: str) -> DifferenceCause:
     return DifferenceCause(f"{plugin} gives {here} {mine[plugin]} and {other} {others.get(plugin, 0)}", plugin)
 
 
-def total_of(decision: Decision, node: str) -> int | None:
+def total_of(decision: ScheduleResult, node: str) -> int | None:
     """The total of a node; None if it was not scored."""
     if decision.scores is None:
         return None
@@ -132,7 +132,7 @@ def total_of(decision: Decision, node: str) -> int | None:
     return int(decision.scores.totals[names.index(node)]) if node in names else None
 
 
-def _refusal(decision: Decision, node: str | None) -> Status | None:
+def _refusal(decision: ScheduleResult, node: str | None) -> Status | None:
     """Why a node was refused; None if it was not."""
     if node is None or decision.statuses is None:
         return None
@@ -142,7 +142,7 @@ def _refusal(decision: Decision, node: str | None) -> Status | None:
     return status if status.plugin else status.by(", ".join(sorted(decision.unschedulable_plugins)))
 
 
-def _by_scores(before: Decision, after: Decision, here: str, there: str) -> DifferenceCause:
+def _by_scores(before: ScheduleResult, after: ScheduleResult, here: str, there: str) -> DifferenceCause:
     """The plugin whose scores moved most in favour of the new node."""
     old_here, old_there, new_here, new_there = (
         _shares(decision, node) for decision in (before, after) for node in (here, there)
@@ -161,7 +161,7 @@ def _by_scores(before: Decision, after: Decision, here: str, there: str) -> Diff
     return DifferenceCause(f"{tipped} gives {now}; before, {was}", tipped)
 
 
-def _shares(decision: Decision, node: str) -> dict[str, int] | None:
+def _shares(decision: ScheduleResult, node: str) -> dict[str, int] | None:
     """What each plugin gives a node; None if it was not scored."""
     table = decision.scores
     if table is None:

@@ -16,25 +16,25 @@ from mooring.core.config.plugin_loading import load_installed, load_plugins
 from mooring.core.config.profile import IN_TREE_POINTS, Expanded, effective_args, expand_all, with_ignored_resources
 from mooring.core.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from mooring.core.engine.cycle import Engine
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
-from mooring.core.framework.extender import AskAll, Extender, ask_in_turn
+from mooring.core.framework.extender import AskAll, ExtenderClient, ask_in_turn
 from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominator, NoNominations
 from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.state.cluster import ClusterState
 
 
-def decide(engine: Engine, profile: Profile, pod: Pod, *, detail: bool = True) -> Decision:
+def decide(engine: Engine, profile: Profile, pod: Pod, *, detail: bool = True) -> ScheduleResult:
     """Decide about a pod that is new. One that a PreEnqueue plugin holds back is gated: it is not tried."""
     info = engine.cluster.info(pod)
     held = run_pre_enqueue(profile.pre_enqueue, pod)
     if held.is_success:
         return engine.decide(info, profile, detail=detail)
-    return Decision(info, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
+    return ScheduleResult(info, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Built:
             self.engine, profile, self.handle, by_placement=self.features["TopologyAwareWorkloadScheduling"]
         )
 
-    def decide(self, pod: Pod, *, detail: bool = True) -> Decision:
+    def decide(self, pod: Pod, *, detail: bool = True) -> ScheduleResult:
         """Decide about a pod that is new, with the profile that it asks for."""
         return decide(self.engine, self.profile_of(pod), pod, detail=detail)
 
@@ -81,7 +81,7 @@ def build(
     registry: Registry | None = None,
     features: Features = DEFAULT_FEATURES,
     prepare: Callable[[Handle], None] | None = None,
-    extenders: Sequence[Extender] = (),
+    extenders: Sequence[ExtenderClient] = (),
     ask_all: AskAll = ask_in_turn,
 ) -> Built:
     """Build every profile, or raise ConfigError with upstream's words for what is wrong.

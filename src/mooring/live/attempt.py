@@ -11,9 +11,9 @@ import msgspec
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.core.config.decode import format_duration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cycle_state import CycleState
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Code, Status
 from mooring.core.queue.queued_pod import QueuedPodInfo
@@ -122,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True):
     is_fit_error: bool = False
 
     @staticmethod
-    def of_decision(decision: Decision) -> Failure:
+    def of_decision(decision: ScheduleResult) -> Failure:
         return Failure(
             SCHEDULER_ERROR if decision.outcome is Outcome.ERROR else UNSCHEDULABLE,
             decision.message,
@@ -172,7 +172,7 @@ class PodPlacement(msgspec.Struct):
     started: float
     clock: Clock
     to_activate: dict[str, Pod]  # which pods its plugins want to be tried at once
-    extenders: Sequence[Extender] = ()
+    extenders: Sequence[ExtenderClient] = ()
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
     waiting: WaitingPod | None = None

@@ -19,7 +19,7 @@ from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.meta import Object
-from mooring.core.engine.decision import NO_NODES, Decision
+from mooring.core.engine.decision import NO_NODES, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.cluster_event import ClusterEvent
 from mooring.core.framework.cycle_state import CycleState
@@ -80,7 +80,7 @@ class Failures:
     # ---- no node -----------------------------------------------------------------------------------------------
 
     def refused(
-        self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float
+        self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float
     ) -> asyncio.Future[None] | None:
         """No node fits. If a future is returned, the attempt ends with it, and no other pod is tried before that."""
         if decision.victims and decision.nominated_node:
@@ -104,12 +104,14 @@ class Failures:
             )
             self._preemptions.start(preemption, decision.victims)
 
-    def give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+    def give_up(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
         """No node fits, and nobody is evicted for this pod alone."""
         self.fail(info, profile, Failure.of_decision(decision), started)
         self._after(profile, decision.state, decision.pod)
 
-    async def _evict_first(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+    async def _evict_first(
+        self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float
+    ) -> None:
         """End an attempt only after its victims are evicted."""
         try:
             problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
@@ -255,7 +257,7 @@ async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> 
         log.error(error, "What a failed attempt held could not be given back", plugin=plugin, pod=key)
 
 
-def _preemption(decision: Decision) -> RunningPreemption:
+def _preemption(decision: ScheduleResult) -> RunningPreemption:
     return RunningPreemption(
         decision.post_filter_plugin,
         decision.pod.pod,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mooring.core.framework.extender import (
-    Extender,
     ExtenderAnswer,
+    ExtenderClient,
     ExtenderError,
     ExtenderFilterResult,
     Prioritized,
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=ExtenderFilterResult | Prioritized | Mapping[str, Victims
 class Overheard:
     """Passes every question on. Answers go to each list of ``heard``; whoever added a list empties it."""
 
-    def __init__(self, extender: Extender, heard: list[list[ExtenderAnswer]]) -> None:
+    def __init__(self, extender: ExtenderClient, heard: list[list[ExtenderAnswer]]) -> None:
         self._extender, self._heard = extender, heard
         self.name, self.is_ignorable = extender.name, extender.is_ignorable
         self.is_filter, self.is_prioritizer = extender.is_filter, extender.is_prioritizer

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mooring.api.clock import Clock, SystemClock, UnstoppableClock
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.live.time_limits import TimeLimits
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import Transport
@@ -148,7 +148,7 @@ class Heartbeat:
 # can break; the scheduler is the same.
 
 
-def _build_extenders(*arguments: Any, **named: Any) -> Sequence[Extender]:
+def _build_extenders(*arguments: Any, **named: Any) -> Sequence[ExtenderClient]:
     """Few schedulers have extenders: their client is loaded when it is needed."""
     from mooring.net.extender.client import build_extenders
 
@@ -167,7 +167,7 @@ class Surroundings:
     make_transport: Callable[[ClientConfig], Transport] = Transport
     make_lifeline: Callable[[], Lifeline] = Lifeline
     make_limits: Callable[[], TimeLimits] = TimeLimits
-    make_extenders: Callable[..., Sequence[Extender]] = _build_extenders
+    make_extenders: Callable[..., Sequence[ExtenderClient]] = _build_extenders
     tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
 
     def reflector(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
@@ -250,7 +250,7 @@ class Meters(SchedulerObserver):
 
     # ---- what the scheduler tells ------------------------------------------------------------------------------
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self.algorithm(seconds)
 
     def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:

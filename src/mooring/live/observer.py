@@ -21,9 +21,9 @@ from mooring.api.meta import Object
 from mooring.api.times import format_micro_time
 from mooring.core.config.features import Features
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
-from mooring.core.framework.extender import Extender, ExtenderAnswer
+from mooring.core.framework.extender import ExtenderAnswer, ExtenderClient
 from mooring.core.framework.handle import WaitingPods
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Code
@@ -59,7 +59,7 @@ class Observed(Protocol):
     def waiting_pods(self) -> WaitingPods: ...
 
     @property
-    def extenders(self) -> Sequence[Extender]: ...
+    def extenders(self) -> Sequence[ExtenderClient]: ...
 
     @property
     def profiles(self) -> dict[str, Profile]: ...
@@ -87,7 +87,7 @@ class SchedulerObserver:
         """Asked before each decision: whether it should keep its scores by plugin, for ``decided``."""
         return False
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         """A decision was made. Nothing has followed from it yet."""
 
     def group_decided(
@@ -321,12 +321,12 @@ class LoggedDecisions(SchedulerObserver):
         self._is_sampled = self._log.is_sampled()
         return self._is_sampled
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         if self._is_sampled:
             self._log.record(log_entry(decision, profile, info.attempts, self._clock.now(), seconds))
 
 
-def log_entry(decision: Decision, profile: Profile, attempt: int, now: float, seconds: float) -> dict[str, Any]:
+def log_entry(decision: ScheduleResult, profile: Profile, attempt: int, now: float, seconds: float) -> dict[str, Any]:
     """The decision in plain data: bounded, whatever the size of the cluster."""
     pod = decision.pod.pod
     entry: dict[str, Any] = {
@@ -357,7 +357,7 @@ def log_entry(decision: Decision, profile: Profile, attempt: int, now: float, se
     return entry
 
 
-def _best_scores(decision: Decision) -> list[dict[str, Any]]:
+def _best_scores(decision: ScheduleResult) -> list[dict[str, Any]]:
     scores = decision.scores
     if scores is None:
         return []

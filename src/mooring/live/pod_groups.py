@@ -10,7 +10,7 @@ from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.pod_groups import PodGroup
 from mooring.api.times import format_time
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import INITIALLY_SCHEDULED, GroupDecision
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Status
@@ -27,7 +27,7 @@ log = get_logger("mooring.live")
 _v2 = log.v(2)
 DEFAULT_POLICY = "PreemptLowerPriority"
 
-Place = Callable[[QueuedPodInfo, Profile, Decision, float], None]
+Place = Callable[[QueuedPodInfo, Profile, ScheduleResult, float], None]
 
 
 class GroupWriter(Protocol):

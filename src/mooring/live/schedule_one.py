@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.core.config.decode import format_duration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, place_of
 from mooring.core.framework.pod_groups import PodGroupInfo
@@ -286,7 +286,7 @@ class SchedulingLoop:
             loop.call_soon_threadsafe(thread.leave)
 
         work = thread.run(self._decide, info, self.built, profile, detail, leave)
-        decision: Decision | GroupDecision | Exception
+        decision: ScheduleResult | GroupDecision | Exception
         try:
             decision = await self._turnstile.closed_during(work)
         except ThreadLeft:
@@ -349,7 +349,7 @@ class SchedulingLoop:
         profile: Profile,
         detail: bool,
         on_stuck: Callable[[], None] | None = None,
-    ) -> Decision | GroupDecision | Exception:
+    ) -> ScheduleResult | GroupDecision | Exception:
         try:
             if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # nobody would look at a limit
                 return built.engine.decide(info.pod_info, profile, detail=detail)
@@ -369,12 +369,12 @@ class SchedulingLoop:
             return error
 
     def _conclude(
-        self, info: QueuedEntity, profile: Profile, decision: Decision | GroupDecision | Exception, started: float
+        self, info: QueuedEntity, profile: Profile, decision: ScheduleResult | GroupDecision | Exception, started: float
     ) -> None:
         if not isinstance(info, QueuedPodInfo):
             assert isinstance(info, QueuedPodGroupInfo)
             self._conclude_group(info, profile, decision, started)
-        elif isinstance(decision, Decision):
+        elif isinstance(decision, ScheduleResult):
             took_s = self._clock.monotonic() - started
             for tell in self._observers.decided:
                 tell(info, profile, decision, took_s)
@@ -393,7 +393,7 @@ class SchedulingLoop:
         self,
         entity: QueuedPodGroupInfo,
         profile: Profile,
-        decision: Decision | GroupDecision | Exception,
+        decision: ScheduleResult | GroupDecision | Exception,
         started: float,
     ) -> None:
         assert self.groups is not None
@@ -418,7 +418,7 @@ class SchedulingLoop:
         waits = frozenset((ATTEMPT_TIMEOUT,)) if info.consecutive_errors_count else frozenset()
         return Failure(SCHEDULER_ERROR, message, waits)
 
-    def place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+    def place(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
         """Send a pod on its way: assume, reserve, permit, and a task that binds it."""
         node_name = decision.node or ""
         try:

@@ -14,7 +14,7 @@ from mooring.api.meta import Object
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.framework.cluster_event import ClusterEvent, EventResource
-from mooring.core.framework.extender import Extender, ExtenderAnswer
+from mooring.core.framework.extender import ExtenderAnswer, ExtenderClient
 from mooring.core.framework.handle import BindWriter, Handle
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.runtime import Profile
@@ -51,7 +51,7 @@ class Writer(BindWriter, PodWriter, GroupWriter, Protocol):
     """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more where they are used."""
 
 
-def _extenders_of(config: KubeSchedulerConfiguration) -> Sequence[Extender]:
+def _extenders_of(config: KubeSchedulerConfiguration) -> Sequence[ExtenderClient]:
     if not config.extenders:  # few have any: their client is loaded when it is needed
         return ()
     from mooring.net.extender.client import build_extenders
@@ -66,7 +66,7 @@ class SchedulerOptions:
     features: Features = DEFAULT_FEATURES
     registry: Registry | None = None
     pod_max_in_unschedulable_pods_s: float = 300.0
-    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = _extenders_of
+    extenders: Callable[[KubeSchedulerConfiguration], Sequence[ExtenderClient]] = _extenders_of
     observers: Sequence[SchedulerObserver] = ()  # beside the metrics
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
@@ -338,7 +338,7 @@ class Scheduler:
         return self._loop.built
 
     @property
-    def extenders(self) -> Sequence[Extender]:
+    def extenders(self) -> Sequence[ExtenderClient]:
         return self._loop.built.handle.extenders
 
     @property

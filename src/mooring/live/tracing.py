@@ -19,7 +19,7 @@ from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
 from mooring.api.text import without_password
 from mooring.api.version import __version__
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
 from mooring.core.framework.handle import CycleObserver
@@ -90,7 +90,7 @@ class Tracing(SchedulerObserver):
         self._current = _Attempt(self._now_ns()) if self._draw() < self._share else None
         return False
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         attempt = self._current
         if attempt is None:
             return

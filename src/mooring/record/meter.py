@@ -17,7 +17,7 @@ from mooring.api.errors import ParseError
 from mooring.api.meta import Object
 from mooring.api.selectors import Selector, compile_selector
 from mooring.api.workloads import PodDisruptionBudget
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.live.observer import Observed, SchedulerObserver
@@ -421,7 +421,7 @@ class MeasuringObserver(SchedulerObserver):
     def delete(self, obj: Object) -> None:
         self._meter.deleted(self._now(), type(obj).__name__, "" if type(obj) is Pod else obj.key, obj.metadata.uid)
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         if decision.outcome is Outcome.SCHEDULED:
             self._meter.scheduled()
             return

@@ -23,7 +23,7 @@ from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.batching import Batching
 from mooring.core.engine.decision import CycleAttempt as EngineAttempt
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.explain.why import Explanation, explain
 from mooring.core.framework.cluster_event import ClusterEvent
@@ -317,7 +317,7 @@ class Moment:
 
     # ---- deciding again ------------------------------------------------------------------------------------------
 
-    def decide(self) -> Decision:
+    def decide(self) -> ScheduleResult:
         """Decide about the attempt's pod again: from the same state, with the same configuration."""
         return self._decided()[0]
 
@@ -326,7 +326,7 @@ class Moment:
         decided, built, profile = self._decided()
         return explain(built, decided, profile)
 
-    def _decided(self) -> tuple[Decision, Built, Profile]:
+    def _decided(self) -> tuple[ScheduleResult, Built, Profile]:
         built, pod = self._built()
         profile, number = built.profile_of(pod), self.attempt.number if self.attempt else 0
         if self._group is not None:
@@ -335,7 +335,7 @@ class Moment:
                 return before._decided_in_group(group, number - group.first)
         return built.engine.decide(built.engine.cluster.info(pod), profile), built, profile
 
-    def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[Decision, Built, Profile]:
+    def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[ScheduleResult, Built, Profile]:
         """Decide about a whole group again; returns what was decided about one of its pods."""
         group = self.state.objects.get(PodGroup, entry.group)
         by_uid = {pod.uid: pod for pod in self.pods.values()}
@@ -348,7 +348,7 @@ class Moment:
         profile = built.profile_of(pods[place].pod)
         return built.groups(profile).decide(PodGroupInfo(group, pods)).decisions[place], built, profile
 
-    def difference(self, decision: Decision | Explanation) -> str:
+    def difference(self, decision: ScheduleResult | Explanation) -> str:
         """How a decision differs from the recorded one, in a few words; empty if it does not."""
         attempt = self.attempt
         assert attempt is not None, "an attempt is open"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mooring.api.core import Pod
 from mooring.api.resource import DeviceClass
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.extender import (
     AnsweredNode,
     ExtenderAnswer,
@@ -95,7 +95,7 @@ class Reservations:
     def __init__(self, built: Built, nominations: Nominations) -> None:
         self.built = built
         self._nominations = nominations
-        self._held: dict[str, tuple[Profile, Decision, PodInfo]] = {}
+        self._held: dict[str, tuple[Profile, ScheduleResult, PodInfo]] = {}
 
     @property
     def uids(self) -> Iterable[str]:
@@ -110,7 +110,7 @@ class Reservations:
         for info, node in nominated:
             self._nominations.nominate(info, node)
 
-    def hold(self, profile: Profile, decision: Decision, assumed: PodInfo) -> None:
+    def hold(self, profile: Profile, decision: ScheduleResult, assumed: PodInfo) -> None:
         """Promise what a decision needs on the node on which the pod is assumed."""
         profile.run_reserve(decision.state, assumed, assumed.pod.spec.node_name)
         self._held[assumed.uid] = profile, decision, assumed

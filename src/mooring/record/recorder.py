@@ -16,7 +16,7 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.version import __version__
 from mooring.core.config.wire import to_wire
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.extender import ExtenderAnswer
 from mooring.core.framework.runtime import Profile
@@ -255,7 +255,7 @@ class Recorder(SchedulerObserver):
             self._heard.clear()
         return False
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
         self.attempts += 1

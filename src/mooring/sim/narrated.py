@@ -11,7 +11,7 @@ from mooring.api.codec import decode, struct_of
 from mooring.api.meta import Object
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.live.events import InvolvedObject
@@ -30,7 +30,7 @@ class Narration(SchedulerObserver):
     def wants_detail(self) -> bool:
         return self._narrator.wants_decisions
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self._narrator.decided(decision, info.attempts)
 
     def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from mooring.api.meta import Object
 from mooring.api.selectors import UNSCHEDULABLE
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.text import printable
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.core.framework.extender import EXTENDER_PLUGIN
 from mooring.core.framework.status import Status
@@ -96,7 +96,7 @@ def plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
     return label
 
 
-def refusal_rows(decision: Decision) -> list[str]:
+def refusal_rows(decision: ScheduleResult) -> list[str]:
     """Rows of a table: how many nodes each filter refused, and why; the most frequent first."""
     if decision.statuses is None:
         return []
@@ -114,7 +114,7 @@ def _refused_by(status: Status) -> str:
     return status.plugin or ("PreFilter" if "didn't satisfy plugin(s)" in status.message else EXTENDER_PLUGIN)
 
 
-def score_rows(decision: Decision, *, is_verbose: bool) -> list[str]:
+def score_rows(decision: ScheduleResult, *, is_verbose: bool) -> list[str]:
     """The best nodes with the scores that tell them apart."""
     scores = decision.scores
     if scores is None or not scores.by_plugin:
@@ -355,7 +355,7 @@ class Narrator:
         """Whether decisions are told; asking for their scores costs something."""
         return self._level >= NORMAL
 
-    def decided(self, decision: Decision, attempt: int) -> None:
+    def decided(self, decision: ScheduleResult, attempt: int) -> None:
         name = name_of(decision.pod.pod)
         again = f", attempt {attempt}" if attempt > 1 else ""
         fields: dict[str, Any] = {"pod": decision.pod.pod.key, "attempt": attempt, "outcome": decision.outcome.value}

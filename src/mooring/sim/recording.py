@@ -15,7 +15,7 @@ from mooring.api.times import parse_time
 from mooring.api.version import release_of
 from mooring.api.well_known import REGION, ZONE
 from mooring.core.config.features import Features, nearest_version
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.devices.allocator import binding_problem, chosen_devices
 from mooring.core.plugins.volume_binding import chosen_volumes
@@ -66,7 +66,7 @@ def describe_gated(pod: Pod) -> dict[str, Any]:
     }
 
 
-def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
+def describe(decision: ScheduleResult, profile: Profile) -> dict[str, Any]:
     """A decision in the format that recordings are compared in."""
     refusal: dict[str, Any] = {"outcome": Outcome.UNSCHEDULABLE.value, "node": None, "scores": {}, "totals": {}}
     if decision.outcome is Outcome.SCHEDULED:
@@ -84,14 +84,14 @@ def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
     }
 
 
-def nomination_after(decision: Decision) -> str:
+def nomination_after(decision: ScheduleResult) -> str:
     """The node that the pod is nominated to after a refusal: the decision's, or else the one before."""
     if decision.nominated_node is not None:
         return decision.nominated_node
     return decision.pod.pod.status.nominated_node_name
 
 
-def _describe_placement(decision: Decision, profile: Profile) -> dict[str, Any]:
+def _describe_placement(decision: ScheduleResult, profile: Profile) -> dict[str, Any]:
     node = decision.node or ""
     result: dict[str, Any] = {
         "outcome": Outcome.SCHEDULED.value,

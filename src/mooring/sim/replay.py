@@ -18,7 +18,7 @@ from mooring.api.errors import InputError
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Nominations
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
@@ -200,7 +200,7 @@ class QueueReplay:
         else:
             self._refuse(item, decision)
 
-    def _refuse(self, item: QueuedPodInfo, decision: Decision) -> None:
+    def _refuse(self, item: QueuedPodInfo, decision: ScheduleResult) -> None:
         pod = self.pods[item.pod_info.pod.key]
         self.queue.add_unschedulable_if_not_present(
             item,
@@ -291,7 +291,7 @@ class Replay:
         return result
 
     def _second_attempt(
-        self, step: Mapping[str, Any], pod: Pod, decision: Decision, profile: Profile
+        self, step: Mapping[str, Any], pod: Pod, decision: ScheduleResult, profile: Profile
     ) -> dict[str, Any]:
         """Decide again about a preemptor: its victims are gone, and it is nominated to its node."""
         self._evict(step, decision.victims)

@@ -13,7 +13,7 @@ import numpy as np
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.meta import Object
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.gpus.columns import GpuColumns, safe_request_of
 from mooring.core.plugins.gpus.fragmentation import Fragmentation, PodKind, typical_pods
@@ -125,7 +125,7 @@ class Witness(SchedulerObserver):
     def placed(self) -> int:
         return len(self._waits)
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self.attempts += 1
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
@@ -187,7 +187,7 @@ class GpuAllocation(SchedulerObserver):
     def configured(self, scheduler: Observed) -> None:
         self._cluster = scheduler.cluster
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         pod = info.pod_info
         request = safe_request_of(pod)
         wanted = request.total if request.count else 0

@@ -17,7 +17,7 @@ from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.controlplane.types.kind import Object
 from mooring.core.config.features import DEFAULT_VERSION, Features, check_supported, parse_feature_gates, parse_version
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.sim.backend import Backend, Ref, kind_named
 from mooring.sim.objects import documents, node, pod, taint
 from mooring.sim.workload import Arrival, Setting, WantedPod, Workload
@@ -72,7 +72,7 @@ class Scenario:
     config: Mapping[str, Any] | None = None
     plugins: tuple[type, ...] = ()
     plugin_files: tuple[str, ...] = ()
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderClient, ...] = ()
     source: str = ""
     kubernetes_version: str = str(DEFAULT_VERSION)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from mooring.core.config.decode import format_duration
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.config.wire import to_wire
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.live.observer import SchedulerObserver
@@ -50,7 +50,7 @@ class SimulationProgress(SchedulerObserver):
     def follow(self, world: SimulatedWorld) -> None:
         self._world = world
 
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self._attempts += 1
         if self._attempts % EVERY == 0 and self._world is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + PAUSE_S

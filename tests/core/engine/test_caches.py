@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Node, Pod
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.testing import Scheduler, bound, make_node, make_object, make_pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -115,7 +115,7 @@ def pod(serial: int, template: int) -> Pod:
     return make_pod(f"p{serial}", **TEMPLATES[template])
 
 
-def summary(decision: Decision) -> dict[str, Any]:
+def summary(decision: ScheduleResult) -> dict[str, Any]:
     """Everything a decision says."""
     return {
         "outcome": decision.outcome,
@@ -140,7 +140,7 @@ class TwoSchedulers:
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         self.both = [Scheduler(config=config), Scheduler(config=config, uses_cache=False)]
         self.running: list[Pod] = []
-        self.kept: list[Decision] = []  # keeps templates alive, as pods that run do
+        self.kept: list[ScheduleResult] = []  # keeps templates alive, as pods that run do
         self.serial = 0
         for scheduler in self.both:
             scheduler.put(make_object("Service", "web", "default", spec={"selector": {"app": "web"}}))

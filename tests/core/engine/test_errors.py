@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.registry import Reads, Traits
 from mooring.core.framework.status import SUCCESS, Code, PostFilterResult, Status, Verdict
 from mooring.testing import Scheduler, make_node, make_pod
@@ -83,7 +83,7 @@ def plain(name: str = "other", **more: Any) -> Any:
 READS = pytest.mark.parametrize("reads", list(Reads), ids=lambda reads: f"reads {reads.name}")
 
 
-def told(decision: Decision) -> str:
+def told(decision: ScheduleResult) -> str:
     """The message without the place where a plugin raised something."""
     return re.sub(r" \(test_errors\.py:\d+\)$", "", decision.message)
 
@@ -223,7 +223,7 @@ def test_scores_must_be_in_range(value: int, reads: Reads) -> None:
         )
 
 
-def refusing(*answers: tuple[str, PostFilterResult]) -> Decision:
+def refusing(*answers: tuple[str, PostFilterResult]) -> ScheduleResult:
     """Ask several PostFilter plugins about a pod that fits nowhere."""
     plugins = [
         type(name, (), {"name": name, "__init__": lambda self, args, handle: None,

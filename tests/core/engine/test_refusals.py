@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.testing import Scheduler, bound, make_node, make_pod
 
 
@@ -19,7 +19,7 @@ def full() -> Scheduler:
     return scheduler
 
 
-def tried(scheduler: Scheduler, name: str, *, priority: int = 0) -> Decision:
+def tried(scheduler: Scheduler, name: str, *, priority: int = 0) -> ScheduleResult:
     return scheduler.decide(make_pod(name, cpu="600m", priority=priority))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.test_batching import LIST
+from tests.core.engine.test_batching import LIST
 
 from mooring.core.engine.batching import Ranking
 from mooring.testing import Scheduler, make_node, make_pod

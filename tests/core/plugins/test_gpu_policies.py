@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.gpus.test_fragmentation import by_definition
+from tests.core.plugins.gpus.test_fragmentation import by_definition
 
 from mooring.api.errors import ConfigError
 from mooring.core.framework.cycle_state import CycleState

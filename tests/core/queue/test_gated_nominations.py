@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.queue.conftest import Gate, make_info
+from tests.core.queue.conftest import Gate, make_info
 
 from mooring.api.clock import VirtualClock
 from mooring.core.queue.nominator import QueueNominator

@@ -19,7 +19,7 @@ from mooring.api.clock import VirtualClock
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Nominations
 from mooring.core.session import build
 from mooring.core.state.cluster import ClusterState
@@ -89,7 +89,7 @@ class Player:
             self.cluster.put(bound(self.cluster, pod, step["afterwards"].removeprefix("bound:")))
         return result
 
-    def _attempt(self, pod: Pod) -> tuple[Decision, dict[str, Any]]:
+    def _attempt(self, pod: Pod) -> tuple[ScheduleResult, dict[str, Any]]:
         profile = self.built.profiles[pod.spec.scheduler_name]
         decision = self.built.engine.decide(self.cluster.info(pod), profile)
         result = describe(decision, profile)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.extender import (
     AnsweredNode,
     ExtenderError,
@@ -103,7 +103,7 @@ def decide(
     config: dict[str, Any] | None = None,
     pick: Callable[[int], int] = lambda n: 0,
     cluster: ClusterState | None = None,
-) -> Decision:
+) -> ScheduleResult:
     cluster = cluster or ClusterState()
     for each in nodes or (node("a"), node("b"), node("c")):
         cluster.put(each)

@@ -24,7 +24,7 @@ from mooring.api.pod_templates import is_workload, made_by
 from mooring.api.workloads import PriorityClass
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.interfaces import PreFilterResult
 from mooring.core.session import Configuration, PluginReference
@@ -340,7 +340,7 @@ class LintContext:
             known[plugin] = _passing(self.scheduler, plugin, pod)
         return known[plugin]
 
-    def decide(self, pod: Pod) -> Decision:
+    def decide(self, pod: Pod) -> ScheduleResult:
         """What the scheduler says of the pod where no other pod is in its way.
 
         What may come later is left out: other pods that it wants to be with, claims that are not bound, gates.

@@ -12,7 +12,7 @@ from mooring.ask.shadow.scene import Scene
 from mooring.ask.sides import is_as_good, tipped, total_of
 from mooring.core.config.features import Features
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.runtime import Profile
@@ -122,7 +122,7 @@ def _outcome(node: str, message: str, nominated: str) -> dict[str, str | None]:
     return {"node": node or None, "message": message, "nominatedNode": nominated or None}
 
 
-def agreement_of(decision: Decision, happened: Happened) -> Agreement:
+def agreement_of(decision: ScheduleResult, happened: Happened) -> Agreement:
     """Compare a decision with what happened."""
     if happened.node:
         if decision.node == happened.node:
@@ -136,7 +136,7 @@ def agreement_of(decision: Decision, happened: Happened) -> Agreement:
     return Agreement.SAME_WORDS if is_alike else Agreement.OTHER_WORDS
 
 
-def nomination(decision: Decision) -> str:
+def nomination(decision: ScheduleResult) -> str:
     """The node that the pod is nominated to after the decision."""
     if decision.nominated_node is None:
         return decision.pod.pod.status.nominated_node_name
@@ -144,7 +144,7 @@ def nomination(decision: Decision) -> str:
 
 
 def verdict_of(
-    decision: Decision,
+    decision: ScheduleResult,
     agreement: Agreement,
     happened: Happened,
     moment: DecidedAt = DecidedAt.EXACT,
@@ -236,10 +236,10 @@ class Judge:
         """Whether an extender has a say about this pod; here none is called."""
         return any(is_concerned(managed, pod) for managed in self._managed)
 
-    def decide(self, pod: Pod, *, detail: bool = False) -> Decision:
+    def decide(self, pod: Pod, *, detail: bool = False) -> ScheduleResult:
         return decide(self._built.engine, self._profile(pod), pod, detail=detail)
 
-    def compare(self, happened: Happened, *, detail: bool = False) -> tuple[Decision, Agreement]:
+    def compare(self, happened: Happened, *, detail: bool = False) -> tuple[ScheduleResult, Agreement]:
         """Decide about a pod, and say how that agrees with what happened."""
         decision = self.decide(happened.pod, detail=detail)
         agreement = agreement_of(decision, happened)
@@ -248,10 +248,10 @@ class Judge:
             return decision, Agreement.EQUAL_ROOM
         return decision, agreement
 
-    def _could_make_room(self, happened: Happened, decision: Decision) -> bool:
+    def _could_make_room(self, happened: Happened, decision: ScheduleResult) -> bool:
         return self._makes_room_there(happened, decision) or self._makes_room_in_another_order(happened, decision)
 
-    def _makes_room_in_another_order(self, happened: Happened, decision: Decision) -> bool:
+    def _makes_room_in_another_order(self, happened: Happened, decision: ScheduleResult) -> bool:
         """Whether preemption takes the other node if equally important pods had come to the nodes in another order.
 
         Of those it spares the ones that came first. That is the order in which the scheduler decided; what can be seen
@@ -268,7 +268,7 @@ class Judge:
                 return True
         return False
 
-    def _makes_room_there(self, happened: Happened, decision: Decision) -> bool:
+    def _makes_room_there(self, happened: Happened, decision: ScheduleResult) -> bool:
         """Whether preemption takes the other node if it begins to look elsewhere: then both are equally good."""
         tries = min(MAX_SAMPLES, decision.num_nodes)
         try:
@@ -291,7 +291,7 @@ class Judge:
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
-    def a_sample_gives(self, scene: Scene, pod: Pod, decision: Decision, node: str) -> bool:
+    def a_sample_gives(self, scene: Scene, pod: Pod, decision: ScheduleResult, node: str) -> bool:
         """Whether kube-scheduler, which stops looking when it has found enough nodes, could have taken this node.
 
         Where it began to look cannot be seen from outside. So several beginnings are tried.
@@ -312,7 +312,7 @@ class Judge:
                 return True
         return False
 
-    def samples(self, pod: Pod, decision: Decision) -> bool:
+    def samples(self, pod: Pod, decision: ScheduleResult) -> bool:
         """Whether kube-scheduler would not have looked at every node for this decision."""
         name = self._profile(pod).scheduler_name
         return decision.num_nodes >= 100 and self._wanted(name, decision.num_nodes) < decision.feasible_nodes

@@ -27,7 +27,7 @@ from itertools import product
 from mooring.api.core import Pod
 from mooring.ask.shadow.judge import AGREE, Agreement, DecidedAt, Happened, Judge
 from mooring.ask.shadow.scene import Scene, SceneChange
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 
 ALL = 1 << 30
 SINCE = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # of its own doings since a moment
@@ -96,7 +96,7 @@ class _Place:
         if isinstance(change.old, Pod) and not change.old.spec.node_name:
             self.happened = replace(self.happened, pod=change.old)
 
-    def compare(self) -> tuple[Decision, Agreement]:
+    def compare(self) -> tuple[ScheduleResult, Agreement]:
         return self._judge.compare(self.happened)
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Self
 from mooring.bench.virtual.api_server import TOKEN
 from mooring.bench.virtual.network import Network, VirtualTransport
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.live.lifeline import Surroundings
 from mooring.live.live_scheduler import LiveScheduler
 from mooring.live.process import SchedulerProcess
@@ -65,7 +65,7 @@ class Replica:
         seed: int,
         problems: list[str],
         *,
-        make_far_end: Callable[[HttpExtender, Machine], Extender] = lambda extender, machine: extender,
+        make_far_end: Callable[[HttpExtender, Machine], ExtenderClient] = lambda extender, machine: extender,
         make_process: MakeProcess = a_process,
         page_size: int = 0,
     ) -> None:

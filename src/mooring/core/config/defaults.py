@@ -16,9 +16,9 @@ from mooring.core.config.types import (
     LeaderElectionConfiguration,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    Plugin,
     PluginArgs,
     PluginConfig,
+    PluginRef,
     Plugins,
     PluginSet,
     PodTopologySpreadArgs,
@@ -30,38 +30,38 @@ from mooring.core.config.types import (
 )
 
 
-def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
+def default_plugins(features: Features = DEFAULT_FEATURES) -> list[PluginRef]:
     """Return the default multiPoint list, in order; weight 0 means that none is given."""
     plugins = [
-        Plugin("SchedulingGates"),
-        Plugin("PrioritySort"),
-        *(Plugin(name) for name in _first_filters(features)),
-        Plugin("TaintToleration", 3),
-        Plugin("NodeAffinity", 2),
-        Plugin("NodePorts"),
-        Plugin("NodeResourcesFit", 1),
-        Plugin("VolumeRestrictions"),
-        Plugin("NodeVolumeLimits"),
-        Plugin("VolumeBinding"),
-        Plugin("VolumeZone"),
-        Plugin("PodTopologySpread", 2),
-        Plugin("InterPodAffinity", 2),
+        PluginRef("SchedulingGates"),
+        PluginRef("PrioritySort"),
+        *(PluginRef(name) for name in _first_filters(features)),
+        PluginRef("TaintToleration", 3),
+        PluginRef("NodeAffinity", 2),
+        PluginRef("NodePorts"),
+        PluginRef("NodeResourcesFit", 1),
+        PluginRef("VolumeRestrictions"),
+        PluginRef("NodeVolumeLimits"),
+        PluginRef("VolumeBinding"),
+        PluginRef("VolumeZone"),
+        PluginRef("PodTopologySpread", 2),
+        PluginRef("InterPodAffinity", 2),
     ]
     if features["DynamicResourceAllocation"]:
         # Before DefaultPreemption: giving back an idle claim is kinder than evicting a pod.
-        plugins.append(Plugin("DynamicResources", 2))
+        plugins.append(PluginRef("DynamicResources", 2))
     plugins += [
-        Plugin("DefaultPreemption"),
-        Plugin("NodeResourcesBalancedAllocation", 1),
-        Plugin("ImageLocality", 1),
-        Plugin("DefaultBinder"),
+        PluginRef("DefaultPreemption"),
+        PluginRef("NodeResourcesBalancedAllocation", 1),
+        PluginRef("ImageLocality", 1),
+        PluginRef("DefaultBinder"),
     ]
     if features["NodeDeclaredFeatures"]:
-        plugins.append(Plugin("NodeDeclaredFeatures"))
+        plugins.append(PluginRef("NodeDeclaredFeatures"))
     if features["GangScheduling"]:
-        plugins.append(Plugin("GangScheduling"))
+        plugins.append(PluginRef("GangScheduling"))
     if features["TopologyAwareWorkloadScheduling"]:
-        plugins += [Plugin("TopologyPlacementGenerator"), Plugin("PodGroupPodsCount", 1)]
+        plugins += [PluginRef("TopologyPlacementGenerator"), PluginRef("PodGroupPodsCount", 1)]
     return plugins
 
 
@@ -121,12 +121,12 @@ def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeScheduler
     return replace(profile, plugins=plugins, plugin_config=configured)
 
 
-def _merge_plugins(defaults: list[Plugin], custom: Plugins) -> Plugins:
+def _merge_plugins(defaults: list[PluginRef], custom: Plugins) -> Plugins:
     """Only multiPoint has defaults; every other set is as it was written."""
     return replace(custom, multi_point=_merge_set(defaults, custom.multi_point))
 
 
-def _merge_set(defaults: list[Plugin], custom: PluginSet) -> PluginSet:
+def _merge_set(defaults: list[PluginRef], custom: PluginSet) -> PluginSet:
     """Re-listing a default keeps its position and takes the new weight; what is new comes after."""
     disabled = {plugin.name for plugin in custom.disabled}
     last_at = {plugin.name: i for i, plugin in enumerate(custom.enabled)}
@@ -140,7 +140,7 @@ def _merge_set(defaults: list[Plugin], custom: PluginSet) -> PluginSet:
             plugin = custom.enabled[last_at[plugin.name]]
         enabled.append(plugin)
     enabled += [plugin for i, plugin in enumerate(custom.enabled) if i not in replaced]
-    return PluginSet(enabled=enabled, disabled=[Plugin(plugin.name) for plugin in custom.disabled])
+    return PluginSet(enabled=enabled, disabled=[PluginRef(plugin.name) for plugin in custom.disabled])
 
 
 def _strategy(strategy: ScoringStrategy) -> ScoringStrategy:

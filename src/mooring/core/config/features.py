@@ -1,4 +1,9 @@
-"""Feature gates: which are on for one version of Kubernetes, and what ``--feature-gates`` may say."""
+"""The versions of Kubernetes whose scheduler mooring can be, everything in which they differ, and the feature gates.
+
+A version is a value. :class:`Features` is made for one and says, by name, whether a feature gate is on and whether a
+change is in that upstream made without a gate. Nothing else asks which version it is. To add a version, add an entry
+here (its gates and its changes) and a recorded corpus under ``tests/parity``.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,6 @@ import msgspec
 from mooring.api.errors import UsageError
 from mooring.api.text import nearest
 from mooring.api.version import UNKNOWN, Release, release_of
-
-# --------------------------------------------------------------------------------------------------------------------
-# The versions of Kubernetes whose scheduler mooring can be, and everything in which they differ.
-#
-# A version is a value. :class:`~mooring.core.config.features.Features` is made for one and answers, by name, whether a
-# feature gate is on and whether a change that upstream made without a gate is in. Nothing else asks which version it is.
-# A new version is an entry here: its gates, its changes, and a recorded corpus under ``tests/parity``.
 
 
 class Stage(Enum):

@@ -30,7 +30,7 @@ class ConfigStruct(msgspec.Struct, rename="camel", frozen=True):
     """A part of the configuration: an immutable value, camelCase on the wire."""
 
 
-class Plugin(ConfigStruct, frozen=True):
+class PluginRef(ConfigStruct, frozen=True):
     """A plugin's place in a set; weight 0 stands for "not said" and counts as 1 where it scores."""
 
     name: str = ""
@@ -38,8 +38,8 @@ class Plugin(ConfigStruct, frozen=True):
 
 
 class PluginSet(ConfigStruct, frozen=True):
-    enabled: list[Plugin] = []
-    disabled: list[Plugin] = []
+    enabled: list[PluginRef] = []
+    disabled: list[PluginRef] = []
 
 
 class Plugins(ConfigStruct, frozen=True):
@@ -218,7 +218,7 @@ class ExtenderTLSConfig(ConfigStruct, frozen=True):
     ca_data: bytes = b""
 
 
-class Extender(ConfigStruct, frozen=True):
+class ExtenderConfig(ConfigStruct, frozen=True):
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -271,5 +271,5 @@ class KubeSchedulerConfiguration(ConfigStruct, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[KubeSchedulerProfile] = []
-    extenders: list[Extender] = []
+    extenders: list[ExtenderConfig] = []
     delay_cache_until_active: bool = False

@@ -15,7 +15,7 @@ from mooring.core.config.types import (
     EXTENSION_POINTS,
     KIND,
     DynamicResourcesArgs,
-    Extender,
+    ExtenderConfig,
     ExtenderManagedResource,
     ExtenderTLSConfig,
     KubeSchedulerConfiguration,
@@ -52,7 +52,7 @@ _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
     ResourceSpec: frozenset(("weight",)),
     PodTopologySpreadArgs: frozenset(("default_constraints", "defaulting_type")),
     VolumeBindingArgs: frozenset(("shape",)),
-    Extender: frozenset(Extender.__struct_fields__) - {"url_prefix", "http_timeout"},
+    ExtenderConfig: frozenset(ExtenderConfig.__struct_fields__) - {"url_prefix", "http_timeout"},
     ExtenderTLSConfig: frozenset(ExtenderTLSConfig.__struct_fields__),
     ExtenderManagedResource: frozenset(("ignored_by_scheduler",)),
 }
@@ -60,7 +60,7 @@ _POINTER = frozenset(("percentage_of_nodes_to_score", "binding_timeout"))  # abs
 _DURATIONS: dict[type[msgspec.Struct], frozenset[str]] = {
     LeaderElectionConfiguration: frozenset(("lease_duration", "renew_deadline", "retry_period")),
     DynamicResourcesArgs: frozenset(("filter_timeout", "binding_timeout")),
-    Extender: frozenset(("http_timeout",)),
+    ExtenderConfig: frozenset(("http_timeout",)),
 }
 
 
@@ -97,7 +97,7 @@ def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:
             written[field.encode_name] = format_duration(item)
         elif field.name == "key_data" and redact:
             written[field.encode_name] = _REDACTED
-        elif isinstance(value, Extender) and field.name == "url_prefix" and redact:
+        elif isinstance(value, ExtenderConfig) and field.name == "url_prefix" and redact:
             written[field.encode_name] = value.shown_url
         else:
             written[field.encode_name] = _value(item, redact)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.core.engine.batching import Batching, Ranking
-from mooring.core.engine.decision import NO_NODES, CycleAttempt, Decision, Laps, Outcome
+from mooring.core.engine.decision import NO_NODES, CycleAttempt, Laps, Outcome, ScheduleResult
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.nominated import NominatedJudge, NominatedPods
 from mooring.core.engine.search import Search, SearchResult, choose
@@ -46,7 +46,9 @@ class Engine:
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
         self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
 
-    def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True, budget: Budget = UNLIMITED) -> Decision:
+    def decide(
+        self, pod: PodInfo, profile: Profile, *, detail: bool = True, budget: Budget = UNLIMITED
+    ) -> ScheduleResult:
         """Find a node for the pod, or say why there is none. Changes nothing in the cluster.
 
         Without ``detail`` the decision is the same, but keeps no scores by plugin. Once ``budget`` is spent, the
@@ -65,7 +67,7 @@ class Engine:
         within: NDArray[np.int64] | None = None,
         makes_room: bool = True,
         group_cycle: object | None = None,
-    ) -> Decision:
+    ) -> ScheduleResult:
         """The same as a part of a larger attempt: at a pod group.
 
         Only the rows ``within`` are searched, though plugins see all nodes. Where no node fits, PostFilter is asked
@@ -75,7 +77,7 @@ class Engine:
         attempt.within, attempt.makes_room = within, makes_room
         attempt.state.group_cycle = group_cycle
         num_nodes = len(attempt.nodes) if within is None else len(within)
-        decision = Decision(pod, Outcome.SCHEDULED, state=attempt.state, num_nodes=num_nodes)
+        decision = ScheduleResult(pod, Outcome.SCHEDULED, state=attempt.state, num_nodes=num_nodes)
         try:
             self._try(attempt, decision)
         except CycleError as error:
@@ -106,7 +108,7 @@ class Engine:
         laps = self._no_laps if profile.observer is None else Laps(profile.observer, self.clock)
         return CycleAttempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
 
-    def _try(self, attempt: CycleAttempt, decision: Decision) -> None:
+    def _try(self, attempt: CycleAttempt, decision: ScheduleResult) -> None:
         pod, nodes = attempt.pod, attempt.nodes
         if not decision.num_nodes:
             decision.outcome = Outcome.UNSCHEDULABLE
@@ -150,7 +152,7 @@ class Engine:
 
     # ---- refusal -----------------------------------------------------------------------------------------------
 
-    def _refuse(self, attempt: CycleAttempt, decision: Decision, result: SearchResult) -> None:
+    def _refuse(self, attempt: CycleAttempt, decision: ScheduleResult, result: SearchResult) -> None:
         decision.outcome = Outcome.UNSCHEDULABLE
         decision.is_fit_error = True
         refused, decision.pending_plugins = result.statuses.rejectors()
@@ -171,7 +173,7 @@ class Engine:
         decision.pdb_violations = answer.pdb_violations
 
 
-def _describe(decision: Decision, result: SearchResult) -> None:
+def _describe(decision: ScheduleResult, result: SearchResult) -> None:
     """Take over what the search found out."""
     decision.statuses = result.statuses
     decision.pre_filter_message = result.pre_filter_message

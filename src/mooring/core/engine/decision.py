@@ -56,7 +56,7 @@ class ScoreTable(msgspec.Struct):
         return dict(zip(self.names, self.totals.tolist(), strict=True))
 
 
-class Decision(msgspec.Struct):
+class ScheduleResult(msgspec.Struct):
     """The outcome of one attempt and how it came about."""
 
     pod: PodInfo

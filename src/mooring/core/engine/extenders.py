@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.core.framework.cycle_state import CycleError
-from mooring.core.framework.extender import SCORE_SCALE, AskAll, Extender, ExtenderError, ask_in_turn
+from mooring.core.framework.extender import SCORE_SCALE, AskAll, ExtenderClient, ExtenderError, ask_in_turn
 from mooring.core.framework.status import Code, NodeStatuses, Status
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
@@ -34,7 +34,7 @@ class Extenders:
 
     def __init__(
         self,
-        extenders: Sequence[Extender],
+        extenders: Sequence[ExtenderClient],
         *,
         pick: Callable[[int], int] = lambda n: 0,
         ask_all: AskAll = ask_in_turn,

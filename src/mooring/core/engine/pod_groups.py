@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.cycle import Engine
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.victims import Budgets, Unit, by_importance, goes_for_preemption, units_among
 from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleError, guarded
 from mooring.core.framework.handle import Handle
@@ -47,7 +47,7 @@ class GroupDecision:
 
     info: PodGroupInfo
     status: Status
-    decisions: list[Decision]  # one per pod, in the order in which they are tried
+    decisions: list[ScheduleResult]  # one per pod, in the order in which they are tried
     found: Mapping[str, str] = field(default_factory=dict)  # uid -> node, also where the group failed
     attempt_status: Status = SUCCESS  # the status before room was looked for: it says how the group is tried again
     victims: tuple[PodInfo, ...] = ()
@@ -110,7 +110,7 @@ class GroupRun:
     """One pass over a group's pods: what was decided about those that were tried, and what came of it."""
 
     status: Status
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[ScheduleResult] = field(default_factory=list)
     any_scheduled: bool = False
 
     @property
@@ -276,7 +276,7 @@ class GroupCycle:
                 return status.by(plugin.name)
         return waits
 
-    def _assume(self, decision: Decision, undo: list[Callable[[], object]]) -> Decision:
+    def _assume(self, decision: ScheduleResult, undo: list[Callable[[], object]]) -> ScheduleResult:
         """Count the pod on its node for those that come after it; a plugin may have reserved the last of something."""
         cluster, profile = self._engine.cluster, self._profile
         pod, node = decision.pod, decision.node or ""
@@ -350,24 +350,24 @@ class GroupCycle:
             reasons += answer.status.reasons
         return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons)))
 
-    def _not_tried(self, info: PodGroupInfo, run: GroupRun) -> list[Decision]:
+    def _not_tried(self, info: PodGroupInfo, run: GroupRun) -> list[ScheduleResult]:
         """Pods that nobody has looked at, because it was clear before: the group's status is theirs."""
         num_nodes = len(self._engine.cluster.nodes())
         outcome = Outcome.ERROR if run.status.code is Code.ERROR else Outcome.UNSCHEDULABLE
         return [_without_attempt(pod, outcome, run.status, num_nodes) for pod in info.pods[len(run.decisions) :]]
 
 
-def _without_attempt(pod: PodInfo, outcome: Outcome, status: Status, num_nodes: int) -> Decision:
-    return Decision(pod, outcome, status=status, num_nodes=num_nodes)
+def _without_attempt(pod: PodInfo, outcome: Outcome, status: Status, num_nodes: int) -> ScheduleResult:
+    return ScheduleResult(pod, outcome, status=status, num_nodes=num_nodes)
 
 
-def _failed(decision: Decision, outcome: Outcome, status: Status) -> Decision:
+def _failed(decision: ScheduleResult, outcome: Outcome, status: Status) -> ScheduleResult:
     return structs.replace(decision, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
 
 
 def _final(
-    decision: Decision, before: Status, status: Status, answer: PodGroupPostFilterResult, makes_room: bool
-) -> Decision:
+    decision: ScheduleResult, before: Status, status: Status, answer: PodGroupPostFilterResult, makes_room: bool
+) -> ScheduleResult:
     """What becomes of one pod, now that it is clear what becomes of its group."""
     if status.code is Code.ERROR:
         if decision.outcome is Outcome.ERROR:

@@ -19,8 +19,8 @@ from mooring.api.errors import ParseError
 from mooring.api.selectors import compile_selector
 from mooring.api.text import count_of
 from mooring.api.workloads import PodDisruptionBudget
-from mooring.core.engine.decision import Decision as EngineDecision
 from mooring.core.engine.decision import Outcome
+from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.state.cluster import ClusterState
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from mooring.api.core import Pod
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.text import count_of, expression_text
 from mooring.core.engine.cycle import Engine
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.interfaces import Change, Remedy
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status
@@ -115,7 +115,7 @@ class Exhausted(Exception):
 class Hypothesis:
     """What the engine would decide, and the cluster and the profile as they would be then."""
 
-    decision: Decision
+    decision: ScheduleResult
     cluster: ClusterState
     profile: Profile
 
@@ -249,7 +249,7 @@ def _priority(level: int, is_never: bool) -> Change:
     return Change(text, "priority", COST, edit=edit)
 
 
-def _suggestion(change: Change, decision: Decision) -> Suggestion:
+def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
     victims = [victim.pod.key for victim in decision.victims]
     more = len(victims) - MAX_VICTIMS_NAMED
     shown = ", ".join(victims[:MAX_VICTIMS_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -262,14 +262,14 @@ def _suggestion(change: Change, decision: Decision) -> Suggestion:
 # Which plugins refused a pod.
 
 
-def refusers(decision: Decision) -> list[str]:
+def refusers(decision: ScheduleResult) -> list[str]:
     """The plugins that refused the pod somewhere."""
     groups = decision.statuses.groups() if decision.statuses is not None else ()
     named = (plugin for status, _ in groups for plugin in signers(status, decision))
     return list(dict.fromkeys((*named, *sorted(decision.unschedulable_plugins))))
 
 
-def signers(status: Status, decision: Decision) -> Sequence[str]:
+def signers(status: Status, decision: ScheduleResult) -> Sequence[str]:
     """Who gave the status. It is unsigned where several plugins left no node together."""
     return (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins)
 
@@ -285,7 +285,7 @@ ONLY_ONE_COST = 30.0
 class RemedySearch:
     """Looks for suggestions about one refused decision."""
 
-    def __init__(self, what_if: WhatIf, decision: Decision) -> None:
+    def __init__(self, what_if: WhatIf, decision: ScheduleResult) -> None:
         self._what_if = what_if
         self._decision = decision
         self._found: list[Suggestion] = []
@@ -415,12 +415,12 @@ def _rows(names: Sequence[str], answer: Hypothesis) -> NDArray[np.int64]:
     return np.array([nodes[name].row for name in names], np.int64)
 
 
-def _representatives(base: Decision, nodes: NodeRows, helped: set[str]) -> list[str]:
+def _representatives(base: ScheduleResult, nodes: NodeRows, helped: set[str]) -> list[str]:
     """Nodes of plugins that nothing has helped with yet: from each group of refusals those that look closest."""
     return [nodes.infos[row].name for row in islice(dict.fromkeys(_by_turns(base, nodes, helped)), MAX_REPAIRS)]
 
 
-def _by_turns(base: Decision, nodes: NodeRows, helped: set[str]) -> Iterator[int]:
+def _by_turns(base: ScheduleResult, nodes: NodeRows, helped: set[str]) -> Iterator[int]:
     assert base.statuses is not None
     groups = []
     for status, rows in base.statuses.groups():
@@ -435,7 +435,7 @@ def _by_turns(base: Decision, nodes: NodeRows, helped: set[str]) -> Iterator[int
 # What else is worth knowing: the facts behind refusals, and the pod's claims and volumes.
 
 
-def facts(decision: Decision, profile: Profile, cluster: ClusterState) -> list[str]:
+def facts(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> list[str]:
     """What plugins say that the cluster has where the pod asks for something else, most refused nodes first."""
     if not decision.num_nodes:
         return ["the cluster has no Node objects"]

@@ -18,8 +18,8 @@ from rich.text import Text
 from mooring.api.core import Pod
 from mooring.api.pod_groups import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from mooring.api.text import print_table
-from mooring.core.engine.decision import Decision as EngineDecision
 from mooring.core.engine.decision import Outcome
+from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.explain.decision import Decision, NodeShare, RefusalRow
 from mooring.core.explain.remedies import RemedySearch, Suggestion, WhatIf, facts, volume_notes

@@ -60,7 +60,7 @@ class VictimsOnNode(msgspec.Struct, frozen=True):
     pdb_violations: int
 
 
-class Extender(Protocol):
+class ExtenderClient(Protocol):
     """One configured extender. Every method that asks it something may raise :class:`ExtenderError`."""
 
     @property
@@ -104,12 +104,12 @@ class ExtenderAnswer(msgspec.Struct, frozen=True):
     result: ExtenderFilterResult | Prioritized | Mapping[str, VictimsOnNode] | ExtenderError
 
 
-AskAll = Callable[[Sequence[Extender], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
+AskAll = Callable[[Sequence[ExtenderClient], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
 """Ask several extenders for scores; whoever brings sockets may do so at the same time."""
 
 
 def ask_in_turn(
-    extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
+    extenders: Sequence[ExtenderClient], pod: PodInfo, nodes: Sequence[NodeInfo]
 ) -> list[Prioritized | ExtenderError]:
     """Ask for scores, one extender after another."""
     answers: list[Prioritized | ExtenderError] = []

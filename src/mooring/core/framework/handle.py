@@ -16,7 +16,7 @@ from mooring.api.meta import Object
 from mooring.api.resource import DeviceClass
 from mooring.core.framework.cluster_event import ClusterEvent
 from mooring.core.framework.cycle_state import CycleState, NobodyCounts, PluginMeters, PluginTimer
-from mooring.core.framework.extender import Extender
+from mooring.core.framework.extender import ExtenderClient
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
 from mooring.core.framework.status import NodeStatuses, PostFilterResult
 from mooring.core.state.cluster import ClusterState
@@ -173,7 +173,7 @@ class CandidateLimits(msgspec.Struct, frozen=True):
     min_absolute: int
 
 
-class Preemption(Protocol):
+class PreemptionEvaluator(Protocol):
     """Looks for a node where evicting pods makes room. Each profile has its own, with its own filters."""
 
     def preempt(
@@ -223,13 +223,13 @@ class Handle:
     writer: BindWriter | None = None
     devices: Devices = field(default_factory=NoDevices)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
-    preemption: Preemption | None = None  # of the profile that the plugin belongs to
+    preemption: PreemptionEvaluator | None = None  # of the profile that the plugin belongs to
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
     free: Callable[[ClusterEvent, Object, Object], None] = _nobody_waits
     """For ``unreserve``: tell pods that wait what of an object is free again, because no watch will."""
-    extenders: Sequence[Extender] = ()
+    extenders: Sequence[ExtenderClient] = ()
     meters: Callable[[str], PluginMeters] = _nobody_counts  # by the scheduler name that a pod asks for
     pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number
     points: Mapping[str, Collection[str]] | None = None  # the profile's plugins by extension point; None: no profile

@@ -21,10 +21,10 @@ from mooring.api.codec import decode
 from mooring.api.core import Container, Node, Pod
 from mooring.api.errors import ConfigError, InputError
 from mooring.api.text import without_password
-from mooring.core.config.types import Extender as ExtenderConfig
+from mooring.core.config.types import ExtenderConfig
 from mooring.core.framework.extender import (
     AnsweredNode,
-    Extender,
+    ExtenderClient,
     ExtenderError,
     ExtenderFilterResult,
     Prioritized,
@@ -444,7 +444,7 @@ class AskTogether:
         self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="extender")
 
     def __call__(
-        self, extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
+        self, extenders: Sequence[ExtenderClient], pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> list[Prioritized | ExtenderError]:
         if sum(extender.is_prioritizer for extender in extenders) < 2:
             return ask_in_turn(extenders, pod, nodes)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mooring.api.core import Pod
 from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.dry_run import DryRun
 from mooring.core.session import Built, build
 from mooring.core.state.cluster import ClusterState
@@ -27,11 +27,11 @@ def built_on(cluster: ClusterState) -> Built:
     return build(config_from_dict(None, features), cluster, features=features)
 
 
-def decide(built: Built, cluster: ClusterState, pod: Pod) -> Decision:
+def decide(built: Built, cluster: ClusterState, pod: Pod) -> ScheduleResult:
     return built.engine.decide(cluster.info(pod), built.profiles["default-scheduler"])
 
 
-def told(decision: Decision) -> tuple[Any, ...]:
+def told(decision: ScheduleResult) -> tuple[Any, ...]:
     victims = [victim.pod.name for victim in decision.victims]
     return decision.node, decision.nominated_node, victims, decision.pdb_violations, decision.post_filter_message
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core import Pod
 from mooring.api.times import format_time
-from mooring.core.engine.decision import Decision
+from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.dry_run import DryRun
 from mooring.core.plugins.default_preemption import DefaultPreemption
 from mooring.testing import NOON, Scheduler, bound, make_node, make_object, make_pod
@@ -77,7 +77,7 @@ class TwoSchedulers:
     def __init__(self) -> None:
         self.both = [Scheduler(config=CONFIG), Scheduler(config=CONFIG, uses_cache=False)]
         self.running: dict[str, tuple[Pod, dict[str, Any]]] = {}
-        self.kept: list[Decision] = []  # keeps templates alive, as pods that wait do
+        self.kept: list[ScheduleResult] = []  # keeps templates alive, as pods that wait do
         self.serial = 0
         self.turn = 0
         for scheduler in self.both:
@@ -171,7 +171,7 @@ class TwoSchedulers:
                 scheduler.nominate(waiting, cached.nominated_node)
 
 
-def summary(decision: Decision) -> dict[str, Any]:
+def summary(decision: ScheduleResult) -> dict[str, Any]:
     assert decision.statuses is not None
     return {
         "outcome": decision.outcome,
@@ -285,7 +285,7 @@ class TestSearchesInVain:
         high = [make_pod(f"high{i}", node=f"n{i}", cpu="3", priority=100) for i in range(3)]
         return Scheduler(*nodes, *high, *(make_pod(f"low{i}", node=f"n{i}", cpu="1") for i in range(3)))
 
-    def wanting(self, scheduler: Scheduler, name: str) -> Decision:
+    def wanting(self, scheduler: Scheduler, name: str) -> ScheduleResult:
         return scheduler.decide(make_pod(name, cpu="2", priority=10))
 
     @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ class TestEquallyFullNodes:
     def promise(self, scheduler: Scheduler, node: str, cpu: str) -> None:
         scheduler.nominate(make_pod(f"waits-for-{node}", cpu=cpu, priority=10), node)
 
-    def decide(self, scheduler: Scheduler, times: int = 3) -> Decision:
+    def decide(self, scheduler: Scheduler, times: int = 3) -> ScheduleResult:
         self.kept = [scheduler.decide(make_pod(f"w{i}", cpu="2", priority=10)) for i in range(times)]
         return self.kept[-1]
 

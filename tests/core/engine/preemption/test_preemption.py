@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mooring.api.times import format_time
 from mooring.core.config.types import DefaultPreemptionArgs
 from mooring.core.engine import dry_run
-from mooring.core.engine.decision import Decision, Outcome
+from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.victims import Candidate, least_harm
 from mooring.core.framework.status import Code
 from mooring.core.plugins.default_preemption import DefaultPreemption
@@ -40,7 +40,7 @@ def budget(allowed: int, selector: Any = None, **status: Any) -> Any:
     )
 
 
-def victims(decision: Decision) -> list[str]:
+def victims(decision: ScheduleResult) -> list[str]:
     return [victim.pod.name for victim in decision.victims]
 
 

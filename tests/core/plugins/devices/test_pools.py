@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from mooring.api.meta import ObjectMeta
 from mooring.api.resource import (
-    Counter,
     CounterSet,
     Device,
     DeviceAttribute,
+    DeviceCounter,
     DeviceCounterConsumption,
     ResourcePool,
     ResourceSlice,
@@ -97,11 +97,11 @@ def test_which_devices_a_node_reaches(slices: list[ResourceSlice], want: list[st
 
 
 def draws(name: str, counter_set: str = "cs", counter: str = "slots") -> Device:
-    consumption = DeviceCounterConsumption(counter_set, {counter: Counter("1")})
+    consumption = DeviceCounterConsumption(counter_set, {counter: DeviceCounter("1")})
     return Device(name=name, consumes_counters=[consumption])
 
 
-SLOTS = [CounterSet("cs", {"slots": Counter("2")})]
+SLOTS = [CounterSet("cs", {"slots": DeviceCounter("2")})]
 
 
 @pytest.mark.parametrize(

@@ -236,9 +236,9 @@ def quantised(less: float) -> int:
 # --------------------------------------------------------------------------------------------------------------------
 # Go's ``math/rand`` generator, as Go 1 fixed it: the same seed gives the same numbers as in a Go program.
 #
-# The generator adds two of its last 607 outputs: x[n] = x[n - 607] + x[n - 273], modulo 2^64. Go mixes seeds with a table
-# of 607 constants, which is the state of the same generator after 7.8e12 steps. ``go_random.table`` has them, and a test
-# computes them.
+# The generator adds two of its last 607 outputs: x[n] = x[n - 607] + x[n - 273], modulo 2^64. Go mixes seeds with a
+# table of 607 constants, which is the state of the same generator after 7.8e12 steps. ``go_random.table`` has them, and
+# a test computes them.
 
 LENGTH, TAP = 607, 273
 PRIME = 2**31 - 1
