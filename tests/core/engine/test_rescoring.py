@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.engine.test_batching import LIST
 
 from mooring.core.engine.batching import Ranking
 from mooring.testing import Scheduler, make_node, make_pod
+from tests.core.engine.test_batching import LIST
 
 
 def scheduler(version: str, **more: Any) -> Scheduler:

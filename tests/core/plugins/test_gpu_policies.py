@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.plugins.gpus.test_fragmentation import by_definition
 
 from mooring.api.errors import ConfigError
 from mooring.core.framework.cycle_state import CycleState
@@ -25,6 +24,7 @@ from mooring.core.plugins.gpus.requests import CHOICE, COUNT, INDEX, MILLI, MODE
 from mooring.core.plugins.gpus.scoring import first_wins
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import bound, make_cluster, make_handle, make_node, make_pod, scores
+from tests.core.plugins.gpus.test_fragmentation import by_definition
 
 SIZES = (160, 470, 810, 1000)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.queue.conftest import Gate, make_info
 
 from mooring.api.clock import VirtualClock
 from mooring.core.queue.nominator import QueueNominator
 from mooring.core.queue.profile import QueueProfile
 from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
+from tests.core.queue.conftest import Gate, make_info
 
 
 @pytest.mark.parametrize(

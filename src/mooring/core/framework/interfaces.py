@@ -6,7 +6,7 @@ registration compares every class with it.
 
 Filter and score look at *rows*: they are given some or all nodes at once and answer with a column. They must not keep
 what they are given, and must answer the same for the same input: the engine keeps answers as long as the plugin's
-:class:`~mooring.core.framework.resolved.Traits` say that they hold. Authors who would rather look at one node at a time
+:class:`~mooring.core.framework.registry.Traits` say that they hold. Authors who would rather look at one node at a time
 derive from the classes in :mod:`mooring.sdk`.
 
 The life of a pod, and what a status leads to::
