@@ -24,10 +24,8 @@ from mooring.core.engine import victims as dry_run_columns
 from mooring.core.framework import runtime
 from mooring.core.plugins import image_locality, pod_topology_spread
 from mooring.core.plugins.devices import cel, pools
-from mooring.core.queue import sub_queues as heap
-from mooring.core.queue import sub_queues as unschedulable
+from mooring.core.queue import sub_queues
 from mooring.core.state import node_table, pod_index, pod_info
-from mooring.core.state import pod_index as term_index
 from mooring.core.state import sharing as change_log
 from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
@@ -44,13 +42,11 @@ CACHES = {
     cel: {"_MAX_CACHED_VERDICTS": SMALL, "_MAX_CACHED_DEVICES": SMALL, "_MAX_CACHED_EXPRESSIONS": SMALL},
     pools: {"MAX_REACHES": SMALL, "MAX_CONTENTS": SMALL},
     change_log: {"MAX_ENTRIES": SMALL},
-    heap: {"_SLACK": SMALL},
-    unschedulable: {"_SLACK": SMALL},
+    sub_queues: {"_SLACK": SMALL},
     node_table: {"SLACK": SMALL},
-    pod_index: {"MAX_COLUMNS": SMALL},
+    pod_index: {"MAX_COLUMNS": SMALL, "MAX_REMEMBERED": SMALL},
     pod_info: {"MAX_PLACEMENTS": SMALL},
     runtime: {"MAX_SETTLED": SMALL},
-    term_index: {"MAX_REMEMBERED": SMALL},
 }
 NOT_COUNTED = (int, float, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
 

@@ -15,7 +15,7 @@ import pytest
 
 from mooring.cli.entry import main
 from mooring.cli.options import kubeconfig_place
-from mooring.cli.output import Termination, interrupt
+from mooring.cli.streams import Termination, interrupt
 
 
 @pytest.fixture(autouse=True)

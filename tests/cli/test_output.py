@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from mooring.api.errors import InputError
-from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input, say, to_json
+from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input, to_json
+from mooring.cli.streams import say
 
 
 class Colour(enum.Enum):

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from mooring.cli import main as frame
-from mooring.cli.output import Output, OutputLost, open_missing_streams, watched_output
+from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

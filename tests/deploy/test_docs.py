@@ -66,7 +66,7 @@ class TestSite:
         assert "md-footer__link--next" in page and "md-footer__link--prev" in page
         assert "https://git.example/mooring" in page
         plugins = (site / "reference" / "plugins.html").read_text()
-        assert "https://git.example/mooring/tree/HEAD/src/mooring/plugins" in plugins
+        assert "https://git.example/mooring/tree/HEAD/src/mooring/core/plugins" in plugins
 
     def test_loads_nothing_from_elsewhere(self, site):
         for page in site.rglob("*.html"):

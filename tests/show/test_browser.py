@@ -33,7 +33,7 @@ from mooring.record.writer import RecordWriter
 from mooring.show.answers import ClusterEditing
 from mooring.show.exports import one_file, page_files
 from mooring.show.figures import ReportedRun
-from mooring.show.notebook import NotebookPage
+from mooring.show.notebook import Page
 from mooring.show.report import write_report
 from mooring.show.shown import Shown, played, source_for
 from mooring.show.source import RecordFile
@@ -447,7 +447,7 @@ async def test_an_address_that_changes_while_the_last_one_is_being_written_count
 
 
 async def test_a_notebook_shows_the_page_in_a_frame(browser, tmp_path, built_page):
-    cell = NotebookPage("preemption")
+    cell = Page("preemption")
     assert repr(cell) == "<Page: The cluster is full when something important comes>"
     path = tmp_path / "notebook.html"
     path.write_text(f"<!doctype html><meta charset=utf-8><div class=top>{cell._repr_html_()}</div>", encoding="utf-8")

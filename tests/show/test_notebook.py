@@ -13,7 +13,7 @@ import pytest
 import mooring
 from mooring.api.errors import UsageError
 from mooring.show import notebook
-from mooring.show.notebook import NotebookPage, record_of, widget
+from mooring.show.notebook import Page, record_of, widget
 from mooring.testing import make_node, make_pod
 
 from .browsing import PATIENT_MS, sees
@@ -129,4 +129,4 @@ async def test_the_widgets_script_draws_map_and_why(launched, built_page):
     await sees(page, ".whyPanel header", "scheduled")
     await page.close()
     assert wrong == []
-    assert repr(NotebookPage(cluster())) == "<Page: cluster>"
+    assert repr(Page(cluster())) == "<Page: cluster>"

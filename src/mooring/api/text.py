@@ -1,135 +1,16 @@
-"""Tables of plain text: aligned columns without lines, as kubectl prints them."""
+"""Small texts for people: nearest names, counts, selectors and taints in words, what must not be shown."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from mooring.api.core import Taint
+    from mooring.api.meta import LabelSelector
 
-from mooring.api.core import Taint
-from mooring.api.meta import LabelSelector
-
-
-def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print aligned columns without lines, as kubectl does; numbers are the caller's to format.
-
-    Where a terminal is too narrow, columns move together and long texts are folded. A text in the last column that
-    would get too little room comes below its row.
-    """
-    rows = list(rows)
-    lines = _lines(columns, rows, to.width)
-    if lines is not None:
-        print_plain(to, lines)
-        return
-    if to.is_terminal:
-        widths = [max((cell_len(str(cell)) for cell in cells), default=0) for cells in zip(columns, *rows, strict=True)]
-        if sum(widths) + NARROW_GAP * (len(widths) - 1) > to.width:
-            _print_narrow(to, columns, rows, widths)
-            return
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(Text(column), overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # brackets are no markup here
-    if to.is_terminal and _natural_width(to, table) > to.width:
-        table.padding = (0, NARROW_GAP, 0, 0)
-    print_aligned(to, table)
-
-
-GAP, NARROW_GAP = 3, 2
-LEAST_TEXT = 30  # columns for a text beside its row
-COMFORTABLE, LEAST = 13, 6  # columns that a column keeps as long as others can be folded, and in any case
-_NOT_PLAIN = re.compile(r"[^ -~]")  # what takes no column, or two of them
-
-
-def _print_narrow(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], widths: list[int]) -> None:
-    """Print a table that has no room: its widest columns are folded, and perhaps the last one comes below each row."""
-    room = to.width - sum(widths[:-1]) - NARROW_GAP * (len(widths) - 1)  # for the last column
-    is_below = len(widths) > 1 and room < LEAST_TEXT < widths[-1]
-    beside = widths[:-1] if is_below else widths
-    _fit(beside, to.width)
-    for number, row in enumerate([columns, *rows]):
-        texts = [Text(cell, style="" if number else "bold") if isinstance(cell, str) else cell for cell in row]
-        folded = [list(text.wrap(to, width)) for text, width in zip(texts, beside, strict=False)]
-        for i in range(max(map(len, folded))):
-            line = Text()
-            for lines, width in zip(folded, beside, strict=True):
-                piece = lines[i] if i < len(lines) else Text()
-                piece.rstrip()
-                line.append_text(piece).append(" " * (width - piece.cell_len + NARROW_GAP))
-            _print_line(to, line)
-        if is_below and texts[-1]:
-            for piece in texts[-1].wrap(to, max(LEAST, to.width - NARROW_GAP)):
-                _print_line(to, Text(" " * NARROW_GAP).append_text(piece))
-
-
-def _print_line(to: Console, line: Text) -> None:
-    line.rstrip()
-    to.print(line, soft_wrap=True)
-
-
-def _fit(widths: list[int], width: int) -> None:
-    """Make columns narrower until all have room. The first one, which names things, is folded after the others."""
-    first, others = range(1), range(1, len(widths))
-    for which, least in ((others, COMFORTABLE), (first, 2 * COMFORTABLE), (others, LEAST), (first, LEAST)):
-        while sum(widths) + NARROW_GAP * (len(widths) - 1) > width:
-            widest = max(which, key=widths.__getitem__, default=0)
-            if widths[widest] <= least:
-                break
-            widths[widest] -= 1
-
-
-def _lines(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int) -> list[str] | None:
-    """The lines of a table of plain text that has room; None for others. Rich takes 0.5 ms for each line."""
-    whole = [list(columns), *([cell for cell in row if isinstance(cell, str)] for row in rows)]
-    if any(len(row) != len(columns) for row in whole) or any(_NOT_PLAIN.search(cell) for row in whole for cell in row):
-        return None
-    widths = [max(map(len, cells)) + GAP for cells in zip(*whole, strict=True)]
-    if sum(widths) > width:
-        return None
-    return ["".join(cell.ljust(each) for cell, each in zip(row, widths, strict=True)).rstrip() for row in whole]
-
-
-def print_plain(to: Console, lines: Sequence[str]) -> None:
-    """Print lines that fit, the first of which is a heading."""
-    if to.is_terminal:
-        to.print(Text(lines[0], style="bold"))
-        to.print(Text("\n".join(lines[1:])), highlight=False, end="\n" if lines[1:] else "")
-    else:
-        to.file.write("".join(line + "\n" for line in lines))
-
-
-def _natural_width(to: Console, table: Table) -> int:
-    """The columns that the table takes where there is room for everything."""
-    return Measurement.get(to, to.options.update(width=100_000), table).maximum
-
-
-def print_aligned(to: Console, table: Table) -> None:
-    """Print a table; without a terminal no line ends in spaces."""
-    if to.is_terminal:
-        to.print(table)
-        return
-    with to.capture() as capture:
-        to.print(table)
-    to.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
-
-
-def printed(draw: Callable[[Console], None]) -> str:
-    """What is drawn, as text without colours; nothing is cut or wrapped."""
-    page = StringIO()
-    draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True, emoji=False))
-    return page.getvalue().rstrip()
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Text that a terminal shows and does not obey.
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.errors import InputError, warn
-from mooring.api.text import count_of, print_table, printed
+from mooring.api.tables import print_table, printed
+from mooring.api.text import count_of
 from mooring.ask.asked_pod import Askable, find_pod
 from mooring.ask.copies import Copies, add_node_like, node_kinds
 from mooring.ask.placing import Placing, nodes_with_room

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.errors import InputError, ParseError
-from mooring.api.text import count_of, print_table
+from mooring.api.tables import print_table
+from mooring.api.text import count_of
 from mooring.api.times import parse_time
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.sides import FOLLOWS, DifferenceCause, Side, cause_of, goal, is_as_good, unbatched

@@ -21,7 +21,8 @@ from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError, ParseError
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from mooring.api.text import hint, print_table, printed
+from mooring.api.tables import print_table, printed
+from mooring.api.text import hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
 from mooring.ask.placing import Placing

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.text import count_of, print_table, printed
+from mooring.api.tables import print_table, printed
+from mooring.api.text import count_of
 from mooring.ask.adding import Adding, Plan
 from mooring.ask.placing import Placing
 from mooring.ask.removing import Progress, Removal, Removing

@@ -12,7 +12,8 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from mooring.cli.output import Numbers, console, emit, output_option, print_table, say
+from mooring.cli.output import Numbers, console, emit, output_option, print_table
+from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.bench.soak import Report

@@ -19,7 +19,8 @@ from mooring.cli.options import (
     plugin_option,
     version_option,
 )
-from mooring.cli.output import emit, output_option, say
+from mooring.cli.output import emit, output_option
+from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.core.cluster import Cluster

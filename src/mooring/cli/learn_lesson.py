@@ -16,7 +16,8 @@ from rich.text import Text
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.cli.help import examples
 from mooring.cli.learn import LANG, next_step, print_diff, words_for
-from mooring.cli.output import Numbers, OutputLost, console
+from mooring.cli.output import Numbers, console
+from mooring.cli.streams import OutputLost
 from mooring.learn.checking import COPY, check_file, describe, require_file
 from mooring.learn.classroom import Words
 from mooring.learn.course import Chapter, Lesson, Scenario, Tell, lesson

@@ -20,7 +20,7 @@ from mooring.api.errors import MooringError, UsageError
 from mooring.api.text import hint, printable
 from mooring.api.version import __version__
 from mooring.cli.help import examples
-from mooring.cli.output import Output, OutputLost, Termination, open_missing_streams, watched_output
+from mooring.cli.streams import Output, OutputLost, Termination, open_missing_streams, watched_output
 from mooring.live.logs import PlainFormatter
 
 OK, NO, BAD_USAGE = 0, 1, 2

@@ -16,7 +16,7 @@ import click
 
 from mooring.api.errors import PluginError, UsageError
 from mooring.api.version import UNKNOWN, Release
-from mooring.cli.output import say
+from mooring.cli.streams import say
 from mooring.record.reader import file_and_time, names_a_record, record_time
 
 if TYPE_CHECKING:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
-import errno
 import json
 import math
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 import msgspec
@@ -28,8 +24,10 @@ from rich.text import Text
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
-from mooring.api.text import print_aligned, printable
-from mooring.api.text import print_table as print_table
+from mooring.api.tables import print_aligned
+from mooring.api.tables import print_table as print_table
+from mooring.api.text import printable
+from mooring.cli.streams import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -153,145 +151,6 @@ class Numbers(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Ending a command early: Ctrl-C, SIGTERM and a reader who has gone end it alike, and everything is cleaned up.
-
-
-def interrupt() -> None:
-    """Do what Ctrl-C does: cancel the main task of a running event loop, or raise KeyboardInterrupt."""
-    if signal.SIGINT in signal.sigpending():  # others have sent it in vain; with ours it would come twice
-        signal.sigwait({signal.SIGINT})
-    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    try:
-        signal.raise_signal(signal.SIGINT)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class Termination:
-    """Takes SIGTERM as Ctrl-C, so that what was started is stopped and temporary files are removed."""
-
-    def __init__(self) -> None:
-        self.has_come = False
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in: nohup mooring … &
-            # Event loops cancel their main task only where Ctrl-C has its usual handler. Blocked, it stays without
-            # effect when others send it.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, self._on_signal)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.has_come = True
-        interrupt()
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Standard output that says clearly when nothing more can be written to it, and what is said beside it.
-
-T = TypeVar("T")
-
-
-def say(text: str) -> None:
-    """Say something on standard error, beside the result."""
-    click.echo(printable(text), err=True)
-
-
-class OutputLost(SystemExit):
-    """Nothing more can be printed. A SystemExit: it passes every ``except Exception`` on its way out."""
-
-    def __init__(self, error: OSError) -> None:
-        self.error = error
-        super().__init__(str(error))
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether the reader left, as ``head`` does. That is no failure, and nothing is said about it."""
-        return self.error.errno == errno.EPIPE
-
-
-class Output:
-    """A text stream. The first write that fails ends the command, later writes do nothing."""
-
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
-        self._lost: OSError | None = None
-
-    def write(self, text: str) -> int:
-        return self._try(lambda stream: stream.write(text), len(text))
-
-    def flush(self) -> None:
-        if self._stream is not None:
-            self._try(lambda stream: stream.flush(), None)
-
-    def isatty(self) -> bool:
-        return self._stream is not None and self._stream.isatty()
-
-    @property
-    def encoding(self) -> str:
-        return "utf-8" if self._stream is None else self._stream.encoding
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def check(self) -> None:
-        """Raise OutputLost if a write has failed."""
-        if self._lost is not None:
-            raise OutputLost(self._lost) from None
-
-    def _try(self, do: Callable[[TextIO], T], otherwise: T) -> T:
-        if self._lost is not None:
-            return otherwise
-        try:
-            if self._stream is None:  # it was closed before the program began: mooring … >&-
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            return do(self._stream)
-        except OSError as error:
-            self._lost = error
-        self._discard()
-        if not _is_in_a_loop():
-            self.check()
-        # A task that raises would be logged as broken. Its loop is interrupted instead, and ``check`` says why.
-        interrupt()
-        return otherwise
-
-    def _discard(self) -> None:
-        """Send buffered output to /dev/null; otherwise Python reports the failed write again at exit."""
-        with contextlib.suppress(OSError, AttributeError, ValueError):
-            assert self._stream is not None
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-
-
-def _is_in_a_loop() -> bool:
-    import asyncio  # only here: the help is quicker without it
-
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        return True
-    return False
-
-
-@contextlib.contextmanager
-def watched_output() -> Iterator[None]:
-    """Watch standard output while a command runs; raise OutputLost at its end if not all of it could be written."""
-    before = sys.stdout
-    output = Output(before)
-    sys.stdout = output
-    try:
-        yield
-        output.flush()
-    finally:
-        sys.stdout = before
-        output.check()
-
-
-def open_missing_streams() -> None:
-    """Give a process that was started without standard input or error (``<&-``, ``2>&-``) empty ones."""
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 # --------------------------------------------------------------------------------------------------------------------

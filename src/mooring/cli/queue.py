@@ -29,7 +29,8 @@ from mooring.cli.options import (
     version_option,
     warnings_on_stderr,
 )
-from mooring.cli.output import emit, output_option, print_facts, print_table, say
+from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.cli.streams import say
 from mooring.controlplane.serving.discovery import GIT_VERSION
 from mooring.net.connect import TlsSettings
 from mooring.net.credentials import StaticCredentials, bearer

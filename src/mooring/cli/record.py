@@ -11,7 +11,7 @@ import click
 from mooring.api.errors import ParseError, UsageError
 from mooring.cli.help import examples
 from mooring.cli.options import features_for, load_configuration
-from mooring.cli.output import say
+from mooring.cli.streams import say
 from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from mooring.api.text import nearest
 from mooring.api.times import format_micro_time, human_duration
 from mooring.cli.help import examples
 from mooring.cli.options import plugin_option
-from mooring.cli.output import emit, output_option, print_facts, print_table, say
+from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.cli.streams import say
 from mooring.core.state.requests import written
 from mooring.record.reader import record_time
 

@@ -10,7 +10,7 @@ import click
 
 from mooring.api.errors import UsageError
 from mooring.cli.help import examples
-from mooring.cli.output import say
+from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.show.figures import ReportedRun

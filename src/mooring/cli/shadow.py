@@ -15,7 +15,8 @@ import click
 
 from mooring.api.errors import ParseError, UsageError
 from mooring.cli.options import features_for, load_configuration, load_registry, plugin_option, version_option
-from mooring.cli.output import console, emit, output_option, say
+from mooring.cli.output import console, emit, output_option
+from mooring.cli.streams import say
 from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import click
 
 from mooring.api.errors import UsageError
 from mooring.cli.help import Group, examples
-from mooring.cli.output import console, emit, output_option, print_facts, say
+from mooring.cli.output import console, emit, output_option, print_facts
+from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.ask.sweep.specification import Sweep

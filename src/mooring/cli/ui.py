@@ -19,9 +19,10 @@ from mooring.api.clock import SystemClock
 from mooring.api.errors import ApiError, MooringError, UsageError
 from mooring.cli.help import examples
 from mooring.cli.options import address_options, features_for, load_configuration
-from mooring.cli.output import keep_inputs, say
+from mooring.cli.output import keep_inputs
 from mooring.cli.queue import Address, client_config
 from mooring.cli.story_options import print_line
+from mooring.cli.streams import say
 from mooring.live.informers import Listener, connect
 from mooring.net.errors import Forbidden, NotFound
 from mooring.net.informer import InformerSet

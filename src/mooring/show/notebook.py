@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_DECIDED = 200  # pending pods of a cluster about which a decision is shown
 
 
-class NotebookPage:
+class Page:
     """A record (or two), or a story, which is played first. As the last line of a cell it shows itself."""
 
     def __init__(

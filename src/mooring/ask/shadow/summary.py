@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from mooring.api.text import count_of, print_table
+from mooring.api.tables import print_table
+from mooring.api.text import count_of
 from mooring.ask.shadow.judge import AGREE, SAMPLING, Agreement, DecidedAt, ShadowVerdict
 
 MAX_KEPT = 100  # differences of each kind, and agreements that needed the window

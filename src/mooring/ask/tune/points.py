@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.errors import UsageError
-from mooring.api.text import count_of, print_table
+from mooring.api.tables import print_table
+from mooring.api.text import count_of
 
 DEFAULT, YOURS = "default", "yours"
 

@@ -160,17 +160,21 @@ def _short(path: str) -> str:
 
 _CACHE_CALLS = frozenset(("assume", "forget", "set_pod", "remove_pod", "set_node", "remove_node", "info", "put"))
 _PARTS = (
-    ("mooring/engine/", "decide"),
+    ("mooring/core/engine/", "decide"),
     ("mooring/net/watch.py", "watch, decode, informers"),
     ("mooring/net/informer.py", "watch, decode, informers"),
-    ("mooring/client/", "requests"),
-    ("mooring/queue/", "queue"),
+    ("mooring/net/", "requests"),
+    ("mooring/core/queue/", "queue"),
     ("mooring/live/event_handlers.py", "event handlers"),
     ("mooring/live/binding.py", "binding cycle"),
     ("mooring/live/writer.py", "binding cycle"),
     ("mooring/live/plugin_calls.py", "binding cycle"),
-    ("mooring/observe/", "events and metrics"),
-    ("mooring/scheduler/", "scheduler loop"),
+    ("mooring/live/events.py", "events and metrics"),
+    ("mooring/live/observer.py", "events and metrics"),
+    ("mooring/live/metrics.py", "events and metrics"),
+    ("mooring/live/more_metrics.py", "events and metrics"),
+    ("mooring/live/meters.py", "events and metrics"),
+    ("mooring/live/", "scheduler loop"),
     ("mooring/bench/", "benchmark"),
 )
 _SERVER = ("mooring/controlplane/", "mooring/sim/backend.py")

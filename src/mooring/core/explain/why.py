@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.pod_groups import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
-from mooring.api.text import print_table
+from mooring.api.tables import print_table
 from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from mooring.api import text as text_tables
-from mooring.api.text import print_table, printed
+from mooring.api import tables as text_tables
+from mooring.api.tables import print_table, printed
 
 CELLS = st.one_of(st.text("ab:[]/\\ 1", max_size=6), st.text(max_size=4), st.sampled_from(["", "web-1", "[b]x", ":x:"]))
 
