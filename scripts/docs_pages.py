@@ -157,7 +157,7 @@ def _default(field: Any, hint: Any) -> str:
     if value is None or value is msgspec.NODEFAULT or value in ("", b""):
         return ""
     if _type_name(hint) == "duration":
-        from mooring.core.config.decode import format_duration
+        from mooring.api.times import format_duration
 
         return f"`{format_duration(value)}`"
     return f"`{msgspec.json.encode(value).decode()}`"

@@ -27,6 +27,7 @@ from mooring.api.manifests import parse_manifests
 from mooring.api.meta import LabelSelector
 from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
 from mooring.api.selectors import compile_selector
+from mooring.api.times import parse_duration
 from mooring.controlplane.registry.catalog import NAMESPACES
 from mooring.controlplane.registry.catalog import PODS as POD_KIND
 from mooring.controlplane.registry.verbs import Api, Options
@@ -34,7 +35,6 @@ from mooring.controlplane.storage.selectors import parse_fields, parse_labels
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import protobuf
 from mooring.controlplane.types.patch import APPLY, JSON, MERGE, patched
-from mooring.core.config.decode import parse_duration
 from mooring.core.config.load import load_config, read_document
 from mooring.core.config.policy import convert_policy, is_policy
 from mooring.core.session import build

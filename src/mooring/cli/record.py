@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.api.errors import ParseError, UsageError
+from mooring.api.times import parse_seconds
 from mooring.cli.help import examples
 from mooring.cli.options import features_for, load_configuration
 from mooring.cli.streams import say
-from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:
     from mooring.cli.ui import WatchedRecord

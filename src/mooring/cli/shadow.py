@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from mooring.api.errors import ParseError, UsageError
+from mooring.api.times import parse_seconds
 from mooring.cli.options import features_for, load_configuration, load_registry, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option
 from mooring.cli.streams import say
-from mooring.core.config.decode import parse_seconds
 
 if TYPE_CHECKING:
     from mooring.ask.shadow.judge import ShadowVerdict

@@ -199,7 +199,7 @@ def _expected(result: Simulation) -> str:
 
 
 def _duration(seconds: float) -> str:
-    from mooring.core.config.decode import format_duration
+    from mooring.api.times import format_duration
 
     return format_duration(round(seconds, 3))
 

@@ -22,7 +22,7 @@ from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
 from mooring.core.framework.extender import AskAll, ExtenderClient, ask_in_turn
-from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominator, NoNominations
+from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator
 from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.state.cluster import ClusterState
@@ -123,7 +123,7 @@ def build(
         }
         return Built(engine, profiles, handle, features, on)
 
-    return on(cluster, nominator or NoNominations(), NoDevices())
+    return on(cluster, nominator or Nominations(), NoDevices())
 
 
 def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:

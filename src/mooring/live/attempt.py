@@ -10,7 +10,7 @@ import msgspec
 
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
-from mooring.core.config.decode import format_duration
+from mooring.api.times import format_duration
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extender import ExtenderClient

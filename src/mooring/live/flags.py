@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from mooring.api.errors import ParseError, UsageError
 from mooring.api.text import nearest
-from mooring.core.config.decode import parse_duration
+from mooring.api.times import parse_duration
 
 STRING, BOOL, INT, FLOAT, DURATION, LIST, PAIRS = (
     "string",

@@ -10,6 +10,7 @@ from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.cycle_state import PluginTimer
 from mooring.core.framework.extension_points import METRIC_NAMES
+from mooring.core.framework.handle import PluginMeters
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, Code
 from mooring.core.queue.queued_pod import QueuedPodInfo
@@ -36,7 +37,7 @@ class _Evaluated:
         self.point, self.plugins, self.times = point, plugins, 0
 
 
-class ProfileMeters:
+class ProfileMeters(PluginMeters):
     """The metrics of one profile."""
 
     __slots__ = (

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
-from mooring.core.config.decode import format_duration
+from mooring.api.times import format_duration
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, place_of

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.core.config.decode import format_duration
+from mooring.api.times import format_duration
 from mooring.core.framework.cycle_state import Budget, OutOfTime
 from mooring.core.framework.extension_points import METHODS
 from mooring.core.framework.runtime import Profile

@@ -16,8 +16,7 @@ import msgspec
 from mooring.api.errors import InputError, ParseError, UsageError
 from mooring.api.memory import without_collecting
 from mooring.api.meta import Object
-from mooring.api.times import parse_time
-from mooring.core.config.decode import format_duration, parse_seconds
+from mooring.api.times import format_duration, parse_seconds, parse_time
 from mooring.core.framework.registry import Registry
 from mooring.core.session import PluginReference, registry_with
 from mooring.record import entries

@@ -12,7 +12,7 @@ from mooring.api.codec import to_plain
 from mooring.api.core import Namespace
 from mooring.api.memory import seldom_collecting
 from mooring.api.meta import Object
-from mooring.core.config.decode import format_duration
+from mooring.api.times import format_duration
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.config.wire import to_wire

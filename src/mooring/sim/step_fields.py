@@ -10,7 +10,7 @@ from typing import Any
 from mooring.api import yaml
 from mooring.api.errors import InputError, MooringError, ParseError, UsageError
 from mooring.api.text import hint
-from mooring.core.config.decode import parse_seconds
+from mooring.api.times import parse_seconds
 
 DAY_S = 24 * 3600.0
 MAX_SECONDS = 10 * 365 * DAY_S

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.errors import ParseError
-from mooring.core.config.decode import format_duration, parse_duration, parse_nanoseconds, parse_seconds
+from mooring.api.times import format_duration, parse_duration, parse_nanoseconds, parse_seconds
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mooring.core.engine.preemption import Evaluator
-from mooring.core.framework.cycle_state import NobodyCounts, PluginMeters
 from mooring.core.framework.handle import (
     BindWriter,
     CycleObserver,
@@ -19,7 +18,7 @@ from mooring.core.framework.handle import (
     NoDevices,
     Nominations,
     Nominator,
-    NoNominations,
+    PluginMeters,
     PreemptionEvaluator,
     Preemptions,
     WaitingPod,
@@ -42,7 +41,6 @@ def contract(protocol: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("protocol", "implementation"),
     [
-        (Nominator, NoNominations),
         (Nominator, QueueNominator),
         (Nominator, Nominations),
         (Devices, NoDevices),
@@ -50,7 +48,6 @@ def contract(protocol: Any) -> dict[str, Any]:
         (WaitingPods, NobodyWaits),
         (WaitingPods, waiting_pods.WaitingPods),
         (WaitingPod, waiting_pods.WaitingPod),
-        (PluginMeters, NobodyCounts),
         (PluginMeters, ProfileMeters),
         (CycleObserver, ProfileMeters),
         (PreemptionEvaluator, Evaluator),
@@ -72,9 +69,9 @@ def test_an_implementation_takes_what_its_contract_says(protocol: Any, implement
 
 
 def test_nobody_is_nominated() -> None:
-    nobody = NoNominations()
+    nobody = Nominations()
     assert (list(nobody.nominated_pods("a")), list(nobody.nominated_nodes())) == ([], [])
-    assert NoNominations().log is not nobody.log, "a log belongs to one"
+    assert Nominations().log is not nobody.log, "a log belongs to one"
 
 
 def test_nobody_waits() -> None:
@@ -90,7 +87,7 @@ def test_no_class_stands_for_a_resource() -> None:
 
 
 def test_nobody_counts() -> None:
-    nobody = NobodyCounts()
+    nobody = PluginMeters()
     nobody.claim_created(is_created=True)
     nobody.devices_waited_for(["driver"], [], "success", 1.0)
     nobody.preemption_attempted()
@@ -102,8 +99,8 @@ def test_nobody_counts() -> None:
 
 def test_a_handle_works_without_a_scheduler() -> None:
     handle = Handle(make_cluster())
-    assert isinstance(handle.nominator, NoNominations) and isinstance(handle.devices, NoDevices)
-    assert isinstance(handle.waiting_pods, NobodyWaits) and isinstance(handle.meters("any"), NobodyCounts)
+    assert isinstance(handle.nominator, Nominations) and isinstance(handle.devices, NoDevices)
+    assert isinstance(handle.waiting_pods, NobodyWaits) and isinstance(handle.meters("any"), PluginMeters)
     assert (handle.writer, handle.preemption, handle.preemptions, handle.extenders) == (None, None, None, ())
     assert handle.pick(5) == 0, "where upstream draws a random number, the first is taken"
 

@@ -20,9 +20,9 @@ from mooring.api.pod_groups import PodGroup, PodGroupResourceClaim
 from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.core.config.types import DynamicResourcesArgs
 from mooring.core.framework.cluster_event import Hint
-from mooring.core.framework.cycle_state import Budget, CycleState, NobodyCounts, OutOfTime
+from mooring.core.framework.cycle_state import Budget, CycleState, OutOfTime
 from mooring.core.framework.extension_points import points_of
-from mooring.core.framework.handle import Handle
+from mooring.core.framework.handle import Handle, PluginMeters
 from mooring.core.framework.pod_groups import PodGroupInfo, Tried
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.status import SUCCESS, Code, NodeStatuses, Status
@@ -498,7 +498,7 @@ class TestExtendedResources:
         assert world.devices.mapping_version() != before
 
 
-class Counted(NobodyCounts):
+class Counted(PluginMeters):
     """What the plugin counts."""
 
     def __init__(self) -> None:

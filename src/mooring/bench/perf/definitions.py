@@ -15,7 +15,7 @@ from typing import Any
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
 from mooring.api.text import hint
-from mooring.core.config.decode import parse_duration
+from mooring.api.times import parse_duration
 from mooring.core.config.load import read_file
 
 FILE_NAME = "performance-config.yaml"

@@ -28,7 +28,7 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.api.errors import ParseError
-from mooring.api.times import format_micro_time
+from mooring.api.times import format_duration, format_micro_time, parse_seconds
 from mooring.controlplane.cluster.base import ClusterApi, CrashLoops, Timer, Timers
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.nodes import LEASES
@@ -37,7 +37,6 @@ from mooring.controlplane.storage.store import ADDED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
-from mooring.core.config.decode import format_duration, parse_seconds
 
 log = logging.getLogger(__name__)
 

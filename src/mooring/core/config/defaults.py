@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
 from msgspec.structs import replace
 
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import (
     ARGS_TYPES,
     DEFAULT_SCHEDULER_NAME,
-    EXTENSION_POINTS,
     ClientConnectionConfiguration,
     DynamicResourcesArgs,
     KubeSchedulerConfiguration,
@@ -19,23 +21,24 @@ from mooring.core.config.types import (
     PluginArgs,
     PluginConfig,
     PluginRef,
-    Plugins,
     PluginSet,
     PodTopologySpreadArgs,
     ResourceSpec,
-    ScoringStrategy,
     UtilizationShapePoint,
     VolumeBindingArgs,
-    plugin_set,
+    enabled_names,
 )
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def default_plugins(features: Features = DEFAULT_FEATURES) -> list[PluginRef]:
     """Return the default multiPoint list, in order; weight 0 means that none is given."""
+    first = ("NodeName", "NodeUnschedulable") if features["NodeNameComesFirst"] else ("NodeUnschedulable", "NodeName")
     plugins = [
         PluginRef("SchedulingGates"),
         PluginRef("PrioritySort"),
-        *(PluginRef(name) for name in _first_filters(features)),
+        *map(PluginRef, first),
         PluginRef("TaintToleration", 3),
         PluginRef("NodeAffinity", 2),
         PluginRef("NodePorts"),
@@ -65,12 +68,6 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[PluginRef]:
     return plugins
 
 
-def _first_filters(features: Features) -> tuple[str, str]:
-    if features["NodeNameComesFirst"]:
-        return "NodeName", "NodeUnschedulable"
-    return "NodeUnschedulable", "NodeName"
-
-
 def set_defaults(
     config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES
 ) -> KubeSchedulerConfiguration:
@@ -83,8 +80,10 @@ def set_defaults(
     return replace(
         config,
         profiles=[_profile(profile, features) for profile in profiles],
-        leader_election=_leader_election(config.leader_election),
-        client_connection=_client_connection(config.client_connection),
+        leader_election=_where_empty(config.leader_election, LeaderElectionConfiguration(), "leader_elect"),
+        client_connection=_where_empty(
+            config.client_connection, ClientConnectionConfiguration(), "kubeconfig", "accept_content_types"
+        ),
         enable_contention_profiling=config.enable_profiling if contention is None else contention,
     )
 
@@ -93,7 +92,8 @@ def default_args(args: PluginArgs, features: Features = DEFAULT_FEATURES) -> Plu
     """Return a plugin's arguments with what an empty or zero value stands for."""
     match args:
         case NodeResourcesFitArgs():
-            return replace(args, scoring_strategy=_strategy(args.scoring_strategy))
+            strategy = args.scoring_strategy
+            return replace(args, scoring_strategy=replace(strategy, resources=_resources(strategy.resources)))
         case NodeResourcesBalancedAllocationArgs():
             return replace(args, resources=_resources(args.resources))
         case PodTopologySpreadArgs(defaulting_type=""):
@@ -106,24 +106,19 @@ def default_args(args: PluginArgs, features: Features = DEFAULT_FEATURES) -> Plu
 
 
 def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeSchedulerProfile:
-    plugins = _merge_plugins(default_plugins(features), profile.plugins)
+    # Only multiPoint has defaults; every other set is as it was written.
+    multi_point = _merge_set(default_plugins(features), profile.plugins.multi_point)
+    plugins = replace(profile.plugins, multi_point=multi_point)
     configured = [
         replace(entry, args=default_args(entry.args, features)) if isinstance(entry.args, PluginArgs) else entry
         for entry in profile.plugin_config
     ]
     have = {entry.name for entry in configured}
-    enabled = {
-        plugin.name for point in (*EXTENSION_POINTS, "multiPoint") for plugin in plugin_set(plugins, point).enabled
-    }
-    for name in sorted(enabled - have):
-        if name in ARGS_TYPES:
-            configured.append(PluginConfig(name, default_args(ARGS_TYPES[name](), features)))
+    configured += [
+        PluginConfig(name, default_args(ARGS_TYPES[name](), features))
+        for name in sorted(enabled_names(plugins) & ARGS_TYPES.keys() - have)
+    ]
     return replace(profile, plugins=plugins, plugin_config=configured)
-
-
-def _merge_plugins(defaults: list[PluginRef], custom: Plugins) -> Plugins:
-    """Only multiPoint has defaults; every other set is as it was written."""
-    return replace(custom, multi_point=_merge_set(defaults, custom.multi_point))
 
 
 def _merge_set(defaults: list[PluginRef], custom: PluginSet) -> PluginSet:
@@ -143,10 +138,6 @@ def _merge_set(defaults: list[PluginRef], custom: PluginSet) -> PluginSet:
     return PluginSet(enabled=enabled, disabled=[PluginRef(plugin.name) for plugin in custom.disabled])
 
 
-def _strategy(strategy: ScoringStrategy) -> ScoringStrategy:
-    return replace(strategy, resources=_resources(strategy.resources))
-
-
 def _resources(resources: list[ResourceSpec]) -> list[ResourceSpec]:
     if not resources:
         return [ResourceSpec("cpu"), ResourceSpec("memory")]
@@ -162,24 +153,7 @@ def _dynamic_resources(args: DynamicResourcesArgs, features: Features) -> Dynami
     return args
 
 
-def _leader_election(said: LeaderElectionConfiguration) -> LeaderElectionConfiguration:
-    usual = LeaderElectionConfiguration()
-    return LeaderElectionConfiguration(
-        leader_elect=said.leader_elect,
-        lease_duration=said.lease_duration or usual.lease_duration,
-        renew_deadline=said.renew_deadline or usual.renew_deadline,
-        retry_period=said.retry_period or usual.retry_period,
-        resource_lock=said.resource_lock or usual.resource_lock,
-        resource_name=said.resource_name or usual.resource_name,
-        resource_namespace=said.resource_namespace or usual.resource_namespace,
-    )
-
-
-def _client_connection(said: ClientConnectionConfiguration) -> ClientConnectionConfiguration:
-    usual = ClientConnectionConfiguration()
-    return replace(
-        said,
-        content_type=said.content_type or usual.content_type,
-        qps=said.qps or usual.qps,
-        burst=said.burst or usual.burst,
-    )
+def _where_empty(said: T, usual: T, *as_said: str) -> T:
+    """Return what was said, with the usual value for every field that is zero or empty, except these."""
+    names = [name for name in said.__struct_fields__ if name not in as_said]
+    return replace(said, **{name: getattr(said, name) or getattr(usual, name) for name in names})

@@ -53,50 +53,32 @@ class KubernetesVersion:
         return f"1.{self.minor}"
 
 
-def _gates(stage: Stage, default: bool, names: str, *, locked: bool = False) -> list[Gate]:
-    return [Gate(name, default, stage, locked) for name in names.split()]
-
-
-def _by_name(gates: Iterable[Gate]) -> dict[str, Gate]:
+def _gates(by_stage: Mapping[tuple[Stage, bool], str], *, locked: str) -> dict[str, Gate]:
+    """Return the gates by name; the names are listed by stage and default. The locked ones are on and stay on."""
+    gates = [Gate(name, True, Stage.GA, locked=True) for name in locked.split()]
+    gates += [Gate(name, default, stage) for (stage, default), names in by_stage.items() for name in names.split()]
     return {gate.name: gate for gate in gates}
-
-
-def _without(names: Mapping[str, Gate], removed: str) -> dict[str, Gate]:
-    return {name: gate for name, gate in names.items() if name not in removed.split()}
 
 
 # ---- 1.36 ------------------------------------------------------------------------------------------------------
 
-_GATES_1_36 = _by_name(
-    (
-        *_gates(
-            Stage.GA,
-            True,
-            """SchedulerQueueingHints InPlacePodVerticalScaling SidecarContainers NodeInclusionPolicyInPodTopologySpread
+_GATES_1_36 = _gates(
+    {
+        (Stage.GA, True): "DRAPrioritizedList",
+        (Stage.BETA, True): """SchedulerPopFromBackoffQ SchedulerAsyncPreemption NominatedNodeNameForExpectation
+            ClearingNominatedNodeNameAfterBinding OpportunisticBatching NodeDeclaredFeatures PodLevelResources
+            InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
+            MatchLabelKeysInPodTopologySpreadSelectorMerge DRAExtendedResource DRAPartitionableDevices
+            DRAConsumableCapacity DRADeviceTaints DRADeviceBindingConditions DRAResourceClaimDeviceStatus
+            DRASchedulerFilterTimeout ComponentFlagz ComponentStatusz""",
+        (Stage.BETA, False): "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection",
+        (Stage.ALPHA, False): """VolumeLimitScaling StorageCapacityScoring TaintTolerationComparisonOperators
+            DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims GenericWorkload GangScheduling
+            TopologyAwareWorkloadScheduling WorkloadAwarePreemption""",
+    },
+    locked="""SchedulerQueueingHints InPlacePodVerticalScaling SidecarContainers NodeInclusionPolicyInPodTopologySpread
         MatchLabelKeysInPodAffinity PodSchedulingReadiness VolumeAttributesClass MutableCSINodeAllocatableCount
         DynamicResourceAllocation DRAAdminAccess PodObservedGenerationTracking""",
-            locked=True,
-        ),
-        *_gates(Stage.GA, True, "DRAPrioritizedList"),
-        *_gates(
-            Stage.BETA,
-            True,
-            """SchedulerPopFromBackoffQ SchedulerAsyncPreemption NominatedNodeNameForExpectation
-        ClearingNominatedNodeNameAfterBinding OpportunisticBatching NodeDeclaredFeatures PodLevelResources
-        InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
-        MatchLabelKeysInPodTopologySpreadSelectorMerge DRAExtendedResource DRAPartitionableDevices
-        DRAConsumableCapacity DRADeviceTaints DRADeviceBindingConditions DRAResourceClaimDeviceStatus
-        DRASchedulerFilterTimeout ComponentFlagz ComponentStatusz""",
-        ),
-        *_gates(Stage.BETA, False, "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection"),
-        *_gates(
-            Stage.ALPHA,
-            False,
-            """VolumeLimitScaling StorageCapacityScoring TaintTolerationComparisonOperators DRAListTypeAttributes
-        DRANodeAllocatableResources DRAWorkloadResourceClaims GenericWorkload GangScheduling
-        TopologyAwareWorkloadScheduling WorkloadAwarePreemption""",
-        ),
-    )
 )
 
 _DEPENDS_ON_1_36: dict[str, tuple[str, ...]] = {
@@ -163,30 +145,20 @@ V1_36 = KubernetesVersion(
 
 # ---- 1.37: what is different -----------------------------------------------------------------------------------
 
-_GATES_1_37 = {
-    **_without(_GATES_1_36, "SchedulerQueueingHints SidecarContainers GangScheduling WorkloadAwarePreemption"),
-    **_by_name(
-        (
-            *_gates(
-                Stage.GA,
-                True,
-                """DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAResourceClaimDeviceStatus
-                NodeDeclaredFeatures DRAPrioritizedList""",
-                locked=True,
-            ),
-            *_gates(Stage.BETA, True, "StorageCapacityScoring VolumeLimitScaling"),
-            # Also DRAFractionalCapacityRange: it is on only where nothing older than 1.37 must be compatible.
-            *_gates(Stage.BETA, False, "GenericWorkload DRAWorkloadResourceClaims DRAFractionalCapacityRange"),
-            *_gates(
-                Stage.ALPHA,
-                False,
-                """CompositePodGroup PodGroupPreemptionPolicy SchedulerPreQueueingHints
-                InterPodAffinityHostnameFastPath InPlacePodVerticalScalingSchedulerPreemption DRADerivedAttributes
-                DRADeviceCompatibilityGroups DRAOptionalNodeOperations DRAPartitionableDevicesType""",
-            ),
-        )
-    ),
-}
+_GATES_1_37 = _GATES_1_36 | _gates(
+    {
+        (Stage.BETA, True): "StorageCapacityScoring VolumeLimitScaling",
+        # Also DRAFractionalCapacityRange: it is on only where nothing older than 1.37 must be compatible.
+        (Stage.BETA, False): "GenericWorkload DRAWorkloadResourceClaims DRAFractionalCapacityRange",
+        (Stage.ALPHA, False): """CompositePodGroup PodGroupPreemptionPolicy SchedulerPreQueueingHints
+            InterPodAffinityHostnameFastPath InPlacePodVerticalScalingSchedulerPreemption DRADerivedAttributes
+            DRADeviceCompatibilityGroups DRAOptionalNodeOperations DRAPartitionableDevicesType""",
+    },
+    locked="""DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAResourceClaimDeviceStatus NodeDeclaredFeatures
+        DRAPrioritizedList""",
+)
+for _gone in ("SchedulerQueueingHints", "SidecarContainers", "GangScheduling", "WorkloadAwarePreemption"):
+    del _GATES_1_37[_gone]
 
 _DEPENDS_ON_1_37 = {
     name: needed

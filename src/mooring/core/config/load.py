@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from mooring.core.config.policy import is_policy
 from mooring.core.config.types import (
     API_VERSION,
     ARGS_TYPES,
-    EXTENSION_POINTS,
     GROUP,
     KIND,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     PluginConfig,
-    plugin_set,
+    enabled_names,
 )
 from mooring.core.config.validation import validate
 
@@ -195,8 +194,7 @@ def _unknown(mistakes: Mistakes) -> str:
     return ", ".join(f'unknown field "{path}"' for path in sorted(mistakes.unknown))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Plugins of the user's own in a configuration: enabled where there is no file, warned of where a file forgets them.
+# ---- plugins of the user's own: enabled where there is no file, warned of where a file forgets them ------------------
 
 
 def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
@@ -209,7 +207,7 @@ def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[s
 
 def unused(config: KubeSchedulerConfiguration, names: Sequence[str], where: str) -> list[str]:
     """A warning for each of these plugins that no profile enables."""
-    enabled = set(_enabled(config))
+    enabled = {name for profile in config.profiles for name in enabled_names(profile.plugins)}
     return [
         f"{where}: no profile enables the plugin {name}, so it does nothing" for name in names if name not in enabled
     ]
@@ -224,10 +222,3 @@ def _with_plugins(profile: Mapping[str, Any], names: Sequence[str]) -> dict[str,
         *({"name": name} for name in names if name not in there),
     ]
     return {**profile, "plugins": {**plugins, "multiPoint": everywhere}}
-
-
-def _enabled(config: KubeSchedulerConfiguration) -> Iterator[str]:
-    for profile in config.profiles:
-        if profile.plugins is not None:
-            for point in (*EXTENSION_POINTS, "multiPoint"):
-                yield from (plugin.name for plugin in plugin_set(profile.plugins, point).enabled)

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mooring.api.errors import ConfigError
+from mooring.api.times import format_duration
 from mooring.core.config.convert import ConversionNote, label_affinity, name_of, strings
-from mooring.core.config.decode import format_duration, show
+from mooring.core.config.decode import show
 from mooring.core.config.defaults import default_plugins
 from mooring.core.config.profile import IN_TREE_POINTS
 from mooring.core.config.types import API_VERSION, KIND

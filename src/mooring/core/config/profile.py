@@ -19,6 +19,7 @@ from mooring.core.config.types import (
     NodeResourcesFitArgs,
     PluginConfig,
     PluginRef,
+    enabled_names,
     plugin_set,
 )
 from mooring.core.config.validation import validate_args
@@ -163,7 +164,7 @@ class _Problems:
             if entry.name in seen:
                 self._texts.append(f"repeated config for plugin {entry.name}")
             seen.add(entry.name)
-            if isinstance(entry.args, NodeResourcesFitArgs) and _is_used(profile, entry.name):
+            if isinstance(entry.args, NodeResourcesFitArgs) and entry.name in enabled_names(profile.plugins):
                 # Upstream's validation misses these arguments; the plugin itself refuses them.
                 problems = validate_args(entry.args)
                 if problems:
@@ -188,14 +189,6 @@ class _Problems:
         if name not in self._named:
             self._named.add(name)
             self._texts.append(text)
-
-
-def _is_used(profile: KubeSchedulerProfile, name: str) -> bool:
-    return any(
-        plugin.name == name
-        for point in (*EXTENSION_POINTS, "multiPoint")
-        for plugin in plugin_set(profile.plugins, point).enabled
-    )
 
 
 def _interface(point: str) -> str:

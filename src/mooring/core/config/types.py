@@ -74,6 +74,11 @@ def plugin_set(plugins: Plugins, point: str) -> PluginSet:
     return found
 
 
+def enabled_names(plugins: Plugins) -> set[str]:
+    """Return the names of the plugins that are enabled anywhere."""
+    return {plugin.name for point in _ATTRIBUTES for plugin in plugin_set(plugins, point).enabled}
+
+
 class PluginArgs(ConfigStruct, frozen=True):
     """Arguments of an in-tree plugin; ``plugin`` is its registered name."""
 

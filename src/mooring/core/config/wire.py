@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mooring.core.config.decode import format_duration
+from mooring.api.times import format_duration
 from mooring.core.config.types import (
     API_VERSION,
-    EXTENSION_POINTS,
     KIND,
     DynamicResourcesArgs,
     ExtenderConfig,
@@ -32,7 +31,7 @@ from mooring.core.config.types import (
     ResourceSpec,
     ScoringStrategy,
     VolumeBindingArgs,
-    plugin_set,
+    enabled_names,
 )
 
 _REDACTED = "REDACTED"
@@ -73,13 +72,12 @@ def to_wire(config: KubeSchedulerConfiguration, *, redact: bool = False) -> dict
 
 def completed(config: KubeSchedulerConfiguration, registered: Collection[str]) -> KubeSchedulerConfiguration:
     """Return the configuration as a running scheduler reports it: only arguments of plugins in use, by name."""
-    return replace(config, profiles=[_completed_profile(profile, registered) for profile in config.profiles])
-
-
-def _completed_profile(profile: KubeSchedulerProfile, registered: Collection[str]) -> KubeSchedulerProfile:
-    used = {p.name for point in (*EXTENSION_POINTS, "multiPoint") for p in plugin_set(profile.plugins, point).enabled}
-    entries = [e for e in profile.plugin_config if e.name in used and e.name in registered and e.args is not None]
-    return replace(profile, plugin_config=sorted(entries, key=lambda e: e.name))
+    profiles = []
+    for profile in config.profiles:
+        used = enabled_names(profile.plugins).intersection(registered)
+        entries = [entry for entry in profile.plugin_config if entry.name in used and entry.args is not None]
+        profiles.append(replace(profile, plugin_config=sorted(entries, key=lambda entry: entry.name)))
+    return replace(config, profiles=profiles)
 
 
 def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What plugins remember from one extension point to the next, within one attempt at one pod."""
+"""What one attempt at one pod carries: what plugins remember in it, its time, and how its plugins are called."""
 
 from __future__ import annotations
 
@@ -6,194 +6,14 @@ import inspect
 import logging
 import os
 import traceback
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mooring.core.framework.status import Code, Status, Verdict
 
-# --------------------------------------------------------------------------------------------------------------------
-# Timing single plugins: in a sample of the attempts, since looking at the clock twice costs more than most calls.
-#
-# An attempt that is sampled carries a :class:`PluginTimer` in its state; whoever
-# calls plugins calls them through it instead of through ``guarded``. One call is
-# one observation, however many nodes it answers for: where kube-scheduler asks
-# about one node at a time, a plugin here answers for all of them.
-
-# --------------------------------------------------------------------------------------------------------------------
-# Where in a plugin's code something went wrong: file and line, for messages that people read.
-
-
-def place_of(error: BaseException, modules: Collection[str]) -> str:
-    """`` (quiet_hours.py:27)``: the last line that ran in one of these modules or in a plugin of mooring's own.
-
-    Empty if no such line was running.
-    """
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        module = frame.f_globals.get("__name__", "")
-        if module in modules or module.startswith("mooring.core.plugins."):
-            return f" ({os.path.basename(frame.f_code.co_filename)}:{line})"
-    return ""
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Calling a plugin so that whatever it raises costs one pod its attempt, and nothing else.
-
-log = logging.getLogger("mooring.core.framework")
-TRACEBACKS = logging.INFO - 2  # shown with ``-v 2``
-
-
-class CycleError(Exception):
-    """Something broke in a cycle: the attempt fails, the pod is tried again later."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.message)
-        self.status = status
-
-
-def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a plugin; what it raises becomes this pod's error. ``text`` has places for the plugin and the problem."""
-    try:
-        return function(*arguments)
-    except CycleError:
-        raise
-    except Exception as error:
-        raise broken(name, text, function, error) from error
-
-
-def broken(name: str, text: str, function: Callable[..., Any], error: Exception) -> CycleError:
-    """What ends the attempt when a plugin raises; for loops that run for every pod and cannot afford ``guarded``."""
-    return CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name))
-
-
-def problem_of(error: Exception, function: Callable[..., Any]) -> str:
-    """What a plugin's method raised, and in which line of the plugin's own file; the traceback goes to the log."""
-    owner = getattr(inspect.unwrap(function), "__self__", None)
-    module = function.__module__ if owner is None else type(owner).__module__
-    text = f"{type(error).__name__}: {error}{place_of(error, {module})}"
-    log.log(TRACEBACKS, "A plugin failed: %s", text, exc_info=error)
-    return text
-
-
 T = TypeVar("T")
-Tell = Callable[[str, str, Code, float], None]  # the plugin, its method, what it said, and how many seconds it took
-
-_SUCCESS = Code.SUCCESS
-
-
-class PluginTimer:
-    """Calls plugins as ``guarded`` does, and tells how long each took and what it said."""
-
-    __slots__ = ("_tell", "now")
-
-    def __init__(self, now: Callable[[], float], tell: Tell) -> None:
-        self.now = now
-        self._tell = tell
-
-    def __call__(self, name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
-        started = self.now()
-        try:
-            answer = guarded(name, text, function, *arguments)
-        except CycleError as error:
-            self.tell(name, function, error.status, started)
-            raise
-        self.tell(name, function, answer, started)
-        return answer
-
-    def tell(self, name: str, function: Callable[..., Any], answer: object, started: float) -> None:
-        """A call that began then has ended with this answer, or with an exception."""
-        seconds = self.now() - started
-        code = answer.code if type(answer) is Status else _SUCCESS if answer is None else _code_of(answer)
-        self._tell(name, getattr(function, "__name__", "unnamed"), code, seconds)
-
-
-def _code_of(answer: object) -> Code:
-    """What an answer says; about many nodes, success if one of them passes."""
-    if isinstance(answer, np.ndarray):  # scores
-        return _SUCCESS
-    if isinstance(answer, Exception):
-        return Code.ERROR
-    if isinstance(answer, tuple) and answer:  # Permit's: a status, and how long to wait
-        answer = answer[0]
-    if isinstance(answer, Verdict):
-        if not len(answer.ids) or not answer.ids.all():
-            return Code.SUCCESS
-        return answer.status_of(int(answer.ids[0])).code
-    status = getattr(answer, "status", answer)
-    return status.code if isinstance(status, Status) else Code.SUCCESS
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What plugins and the cycle of a pod group count for kube-scheduler's metrics.
-
-
-class PluginMeters(Protocol):
-    """Given by the live scheduler, through ``handle.meters``."""
-
-    def claim_created(self, *, is_created: bool) -> None:
-        """A ResourceClaim was sent to the API server, which took it or not."""
-
-    def devices_waited_for(
-        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
-    ) -> None:
-        """A pod's devices became ready or did not: ``drivers`` of all, ``conditional`` of those that had to be waited
-        for; ``status`` is success, failure, timeout or error."""
-
-    def preemption_attempted(self) -> None:
-        """A plugin looked for pods to evict."""
-
-    def group_preemption_attempted(self, code: Code) -> None:
-        """A plugin looked for pods to evict for a whole group, and this came of it."""
-
-    def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
-        """Victims were looked for, for a ``pod`` or a ``podgroup``."""
-
-    def group_tried(self, seconds: float) -> None:
-        """The pods of a group were tried, for so long."""
-
-    def placements_generated(self, count: int) -> None:
-        """So many places were found in which a group may be tried."""
-
-    def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
-        """A group was tried in one place."""
-
-    def volume_stage_failed(self, operation: str) -> None:
-        """Volumes could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
-
-
-class NobodyCounts:
-    """Outside a live scheduler nobody reads what plugins count."""
-
-    def claim_created(self, *, is_created: bool) -> None:
-        pass
-
-    def devices_waited_for(
-        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
-    ) -> None:
-        pass
-
-    def preemption_attempted(self) -> None:
-        pass
-
-    def group_preemption_attempted(self, code: Code) -> None:
-        pass
-
-    def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
-        pass
-
-    def group_tried(self, seconds: float) -> None:
-        pass
-
-    def placements_generated(self, count: int) -> None:
-        pass
-
-    def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
-        pass
-
-    def volume_stage_failed(self, operation: str) -> None:
-        pass
-
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
 BINDING_ANNOTATIONS = "mooring/binding-annotations"
@@ -251,3 +71,104 @@ class CycleState:
         copy.budget = self.budget
         copy.group_cycle = self.group_cycle
         return copy
+
+
+# ---- calling plugins: what one raises costs one pod its attempt, and nothing else ------------------------------------
+
+log = logging.getLogger("mooring.core.framework")
+TRACEBACKS = logging.INFO - 2  # shown with ``-v 2``
+
+
+class CycleError(Exception):
+    """Something broke in a cycle: the attempt fails, the pod is tried again later."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a plugin; what it raises becomes this pod's error. ``text`` has places for the plugin and the problem."""
+    try:
+        return function(*arguments)
+    except CycleError:
+        raise
+    except Exception as error:
+        raise broken(name, text, function, error) from error
+
+
+def broken(name: str, text: str, function: Callable[..., Any], error: Exception) -> CycleError:
+    """What ends the attempt when a plugin raises; for loops that run for every pod and cannot afford ``guarded``."""
+    return CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name))
+
+
+def problem_of(error: Exception, function: Callable[..., Any]) -> str:
+    """What a plugin's method raised, and in which line of the plugin's own file; the traceback goes to the log."""
+    owner = getattr(inspect.unwrap(function), "__self__", None)
+    module = function.__module__ if owner is None else type(owner).__module__
+    text = f"{type(error).__name__}: {error}{place_of(error, {module})}"
+    log.log(TRACEBACKS, "A plugin failed: %s", text, exc_info=error)
+    return text
+
+
+def place_of(error: BaseException, modules: Collection[str]) -> str:
+    """`` (quiet_hours.py:27)``: the last line that ran in one of these modules or in a plugin of mooring's own.
+
+    Empty if no such line was running.
+    """
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        module = frame.f_globals.get("__name__", "")
+        if module in modules or module.startswith("mooring.core.plugins."):
+            return f" ({os.path.basename(frame.f_code.co_filename)}:{line})"
+    return ""
+
+
+Tell = Callable[[str, str, Code, float], None]  # the plugin, its method, what it said, and how many seconds it took
+_SUCCESS = Code.SUCCESS
+
+
+class PluginTimer:
+    """Calls plugins as ``guarded`` does, and tells how long each took and what it said.
+
+    Only a sample of the attempts is timed, because reading the clock twice costs more than most calls. Such an attempt
+    has a timer in its state, and its plugins are called through it. One call is one observation, however many nodes it
+    answers for: kube-scheduler asks about one node at a time, a plugin here answers for all of them.
+    """
+
+    __slots__ = ("_tell", "now")
+
+    def __init__(self, now: Callable[[], float], tell: Tell) -> None:
+        self.now = now
+        self._tell = tell
+
+    def __call__(self, name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
+        started = self.now()
+        try:
+            answer = guarded(name, text, function, *arguments)
+        except CycleError as error:
+            self.tell(name, function, error.status, started)
+            raise
+        self.tell(name, function, answer, started)
+        return answer
+
+    def tell(self, name: str, function: Callable[..., Any], answer: object, started: float) -> None:
+        """A call that began then has ended with this answer, or with an exception."""
+        seconds = self.now() - started
+        code = answer.code if type(answer) is Status else _SUCCESS if answer is None else _code_of(answer)
+        self._tell(name, getattr(function, "__name__", "unnamed"), code, seconds)
+
+
+def _code_of(answer: object) -> Code:
+    """What an answer says; about many nodes, success if one of them passes."""
+    if isinstance(answer, np.ndarray):  # scores
+        return _SUCCESS
+    if isinstance(answer, Exception):
+        return Code.ERROR
+    if isinstance(answer, tuple) and answer:  # Permit's: a status, and how long to wait
+        answer = answer[0]
+    if isinstance(answer, Verdict):
+        if not len(answer.ids) or not answer.ids.all():
+            return Code.SUCCESS
+        return answer.status_of(int(answer.ids[0])).code
+    status = getattr(answer, "status", answer)
+    return status.code if isinstance(status, Status) else Code.SUCCESS

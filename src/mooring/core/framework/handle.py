@@ -15,17 +15,16 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.resource import DeviceClass
 from mooring.core.framework.cluster_event import ClusterEvent
-from mooring.core.framework.cycle_state import CycleState, NobodyCounts, PluginMeters, PluginTimer
+from mooring.core.framework.cycle_state import CycleState, PluginTimer
 from mooring.core.framework.extender import ExtenderClient
 from mooring.core.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
-from mooring.core.framework.status import NodeStatuses, PostFilterResult
+from mooring.core.framework.status import Code, NodeStatuses, PostFilterResult
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
-# --------------------------------------------------------------------------------------------------------------------
-# Extended resources that DeviceClasses stand for, as plugins that count resources ask for them.
+# ---- what plugins ask other parts of the scheduler -----------------------------------------------------------------
 
 
 class Devices(Protocol):
@@ -60,10 +59,6 @@ class NoDevices:
         pass
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which waiting pods are nominated to which node, as plugins and the engine ask for it.
-
-
 class Nominator(Protocol):
     """Knows which waiting pods are nominated to which node."""
 
@@ -77,21 +72,8 @@ class Nominator(Protocol):
         """Names of all nodes that some pod is nominated to: something that answers ``in`` quickly."""
 
 
-class NoNominations:
-    """No pod is nominated to any node."""
-
-    def __init__(self) -> None:
-        self.log: ChangeLog[str] = ChangeLog()
-
-    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        return ()
-
-    def nominated_nodes(self) -> Collection[str]:
-        return ()
-
-
 class Nominations:
-    """Nominations that somebody makes by hand, without a queue."""
+    """Nominations without a queue: none at first, and then those that somebody makes by hand."""
 
     def __init__(self) -> None:
         self.log: ChangeLog[str] = ChangeLog()
@@ -118,10 +100,6 @@ class Nominations:
 
     def nominated_nodes(self) -> Collection[str]:
         return {node for node, _ in self._by_uid.values()}
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The pods that a Permit plugin keeps waiting, as plugins ask for them.
 
 
 class WaitingPod(Protocol):
@@ -162,10 +140,6 @@ class NobodyWaits:
         return ()
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a PostFilter plugin asks of the engine to make room for a pod.
-
-
 class CandidateLimits(msgspec.Struct, frozen=True):
     """How many candidate nodes are enough, as a share of those that may help and as a number; the larger counts."""
 
@@ -201,15 +175,44 @@ class BindWriter(Protocol):
         """Bind the pod. The annotations are put on it in the same write."""
 
 
-def _first(n: int) -> int:
-    return 0
+class PluginMeters:
+    """What plugins and the cycle of a pod group count for kube-scheduler's metrics.
+
+    The live scheduler brings one that counts; this one does nothing.
+    """
+
+    def claim_created(self, *, is_created: bool) -> None:
+        """A ResourceClaim was sent to the API server, which took it or not."""
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        """A pod's devices became ready or did not: ``drivers`` of all, ``conditional`` of those that had to be waited
+        for; ``status`` is success, failure, timeout or error."""
+
+    def preemption_attempted(self) -> None:
+        """A plugin looked for pods to evict."""
+
+    def group_preemption_attempted(self, code: Code) -> None:
+        """A plugin looked for pods to evict for a whole group, and this came of it."""
+
+    def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
+        """Victims were looked for, for a ``pod`` or a ``podgroup``."""
+
+    def group_tried(self, seconds: float) -> None:
+        """The pods of a group were tried, for so long."""
+
+    def placements_generated(self, count: int) -> None:
+        """So many places were found in which a group may be tried."""
+
+    def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
+        """A group was tried in one place."""
+
+    def volume_stage_failed(self, operation: str) -> None:
+        """Volumes could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
 
 
-def _nobody_waits(event: ClusterEvent, before: Object, after: Object) -> None: ...
-
-
-def _nobody_counts(scheduler_name: str) -> PluginMeters:
-    return NobodyCounts()
+# ---- the handle ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -218,7 +221,7 @@ class Handle:
 
     cluster: ClusterState
     clock: Clock = field(default_factory=SystemClock)
-    nominator: Nominator = field(default_factory=NoNominations)
+    nominator: Nominator = field(default_factory=Nominations)
     features: Mapping[str, bool] = field(default_factory=dict)
     writer: BindWriter | None = None
     devices: Devices = field(default_factory=NoDevices)
@@ -227,11 +230,11 @@ class Handle:
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
-    free: Callable[[ClusterEvent, Object, Object], None] = _nobody_waits
+    free: Callable[[ClusterEvent, Object, Object], None] = lambda event, before, after: None
     """For ``unreserve``: tell pods that wait what of an object is free again, because no watch will."""
     extenders: Sequence[ExtenderClient] = ()
-    meters: Callable[[str], PluginMeters] = _nobody_counts  # by the scheduler name that a pod asks for
-    pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number
+    meters: Callable[[str], PluginMeters] = lambda scheduler_name: PluginMeters()  # of the pod
+    pick: Callable[[int], int] = lambda n: 0  # chooses one of n where upstream draws a random number
     points: Mapping[str, Collection[str]] | None = None  # the profile's plugins by extension point; None: no profile
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:
@@ -240,10 +243,6 @@ class Handle:
     def is_enabled_at(self, point: str, plugin: str) -> bool:
         """Report whether the profile runs the plugin at this extension point; without a profile, yes."""
         return self.points is None or plugin in self.points.get(point, ())
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Who watches the cycle at work: how long each extension point took, and which plugins were asked.
 
 
 class CycleObserver(Protocol):

@@ -24,8 +24,8 @@ The life of a pod, and what a status leads to::
 | WAIT | Permit only |
 | ERROR, or an exception | something broke: the attempt fails, and the pod is tried again after backoff |
 
-A rejected pod waits in the queue for an event that the rejecting plugins registered
-(:class:`EnqueueExtensions`). A pod whose attempt broke waits for its backoff only.
+A rejected pod waits in the queue for an event that the rejecting plugins registered (``events_to_register``). A pod
+whose attempt broke waits for its backoff only.
 """
 
 from __future__ import annotations
@@ -54,21 +54,18 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod that a plugin refuses: changes that an explanation tries before it tells them.
-#
-# A plugin that has a method ``remedies`` offers some. They are guesses, made from what the pod and the nodes say. The
-# engine is asked about each of them, and only those that help are shown.
-
-FEW = 8
-"""For how many nodes it is worth making a remedy: no more are tried."""
+Scores = NDArray[np.int64]  # [node]
+MAX_NODE_SCORE = 100
+FEW = 8  # remedies are made for at most as many nodes, because no more are tried
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that could be different: in the pod, on a node, or that some pods do not run.
+    """One thing that could help a refused pod: a change of the pod or of a node, or that some pods do not run.
 
-    The functions are given a copy and change it. ``{node}`` in the text stands for the node's name.
+    A plugin guesses it from what the pod and the nodes say (``remedies``). An explanation tries it with the engine, and
+    shows it only if it helps. The functions are given a copy and change it. ``{node}`` in the text stands for the
+    node's name.
     """
 
     text: str
@@ -92,184 +89,11 @@ def few(nodes: NodeRows) -> Sequence[NodeInfo]:
     return nodes.subset(np.arange(min(FEW, len(nodes)))).infos
 
 
-Scores = NDArray[np.int64]  # [node]
-MAX_NODE_SCORE = 100
-
-
-class Plugin(Protocol):
-    """Every plugin has the name that configurations use. It may declare ``traits``."""
-
-    @property
-    def name(self) -> str: ...
-
-
-# ---- before an attempt -------------------------------------------------------------------------------------------
-
-
-class PreEnqueuePlugin(Plugin, Protocol):
-    def pre_enqueue(self, pod: Pod) -> Status:
-        """Called by the queue before a pod enters the active queue or the backoff queue. It must be quick.
-
-        Anything but SUCCESS holds the pod back as gated, without an attempt, until an event that this plugin
-        registered. An exception holds it back, too.
-        """
-
-
-class QueueSortPlugin(Plugin, Protocol):
-    def sort_key(self, priority: int, timestamp: float) -> Any:
-        """Called by the queue for every pod that enters it: a key, the smallest is taken first.
-
-        ``timestamp`` is when the pod entered the queue. Exactly one such plugin per scheduler, in all profiles.
-        """
-
-
-class EnqueueExtensions(Protocol):
-    """A plugin that can reject pods (PreEnqueue, PreFilter, Filter, Reserve, Permit) says what would help them."""
-
-    def events_to_register(self) -> Sequence[EventRegistration]:
-        """Called once, when the queue is made: the events that could make a pod schedulable that this plugin rejected.
-
-        Without this method every event counts. An empty list means that no event helps: such a pod is tried again
-        only after five minutes.
-        """
-
-
-# ---- finding nodes -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
     """Success, and only these nodes need to be looked at; to PostFilter all others are unresolvable."""
 
     node_names: frozenset[str]
-
-
-class PreFilterPlugin(Plugin, Protocol):
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        """Called by the engine once per attempt, before any filter, with all nodes.
-
-        SKIP switches this plugin's ``filter``, ``add_pod`` and ``remove_pod`` off for the attempt. A rejection
-        refuses the pod on every node: if unresolvable at once, otherwise after the other pre-filters were asked (the
-        last rejection counts). PostFilter follows either way. ERROR breaks the attempt.
-
-        A plugin that looked at nothing but ``pod.shape``, and wrote nothing into ``state``, may answer
-        SKIP_FOR_TEMPLATE or SUCCESS_FOR_TEMPLATE: it is not asked about other pods of that shape.
-        """
-
-
-class PreFilterExtensions(Protocol):
-    """A pre-filter whose state counts pods says how the state changes when a pod comes or goes.
-
-    Called after ``pre_filter``, on a copy of the state, when the engine asks what would be: with nominated pods on
-    their nodes, and in preemption's dry runs. Values in the state that have ``clone`` are copied, others are shared.
-    Anything but SUCCESS breaks the attempt.
-    """
-
-    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status: ...
-
-    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status: ...
-
-
-class FilterPlugin(Plugin, Protocol):
-    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        """Called by the engine with rows that may be hypothetical: look at ``nodes``, not at the cluster.
-
-        None means that all nodes pass. A rejected node is out of the search; the first plugin that rejects it, in
-        configured order, gives the reason. ERROR on a node that no earlier filter rejected breaks the attempt.
-        """
-
-
-class SelectiveFilter(Protocol):
-    """A filter whose verdicts cannot be kept says for which pods it has no verdicts at all."""
-
-    def concerns(self, pod: PodInfo) -> bool:
-        """Called by the engine before it takes verdicts from a cache. False: every node passes for this pod."""
-
-
-class PostFilterPlugin(Plugin, Protocol):
-    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
-        """Called by the engine when PreFilter or Filter left no node; may make room. Must change nothing itself.
-
-        SUCCESS ends the round: the pod is nominated to the node, the scheduler evicts the victims, and the pod is
-        tried again later. UNSCHEDULABLE lets the next plugin try; an unresolvable rejection or ERROR ends the round.
-        It is called also when every node is unresolvable; to leave such nodes alone is the plugin's duty.
-        """
-
-
-# ---- choosing one ------------------------------------------------------------------------------------------------
-
-
-class PreScorePlugin(Plugin, Protocol):
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        """Called by the engine once per attempt with the feasible nodes, if there are two or more.
-
-        SKIP leaves this plugin out of the scores. Anything else but SUCCESS breaks the attempt. Both have a form that
-        answers for the whole template, as in ``pre_filter``.
-        """
-
-
-class ScorePlugin(Plugin, Protocol):
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
-        """Called by the engine with the feasible nodes: a number per node, larger is better. None: 0 everywhere.
-
-        From 0 to 100, unless ``normalize`` brings it there; a score out of range breaks the attempt.
-        """
-
-
-class NormalizingScorePlugin(ScorePlugin, Protocol):
-    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
-        """Called after ``score`` with the scores of all feasible nodes: bring them into 0 to 100."""
-
-
-# ---- what lets the engine repeat less ----------------------------------------------------------------------------
-
-
-class CacheToken(Protocol):
-    """Kept verdicts and scores depend on something besides the pod and the node's row."""
-
-    def cache_token(self) -> Hashable:
-        """Called before kept answers are used: a value that differs whenever they no longer hold. It must be quick."""
-
-
-class SignPlugin(Plugin, Protocol):
-    """A plugin that filters or scores says what makes two pods equal to it (KEP-5598, opportunistic batching).
-
-    If one such plugin of a profile does not, or has ``Traits(signs=False)``, the profile does not batch.
-    """
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        """Called at the start of every attempt. None: the pod is equal to no other."""
-
-
-# ---- after the node is chosen ------------------------------------------------------------------------------------
-
-
-class ReservePlugin(Plugin, Protocol):
-    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Called by the scheduler once the pod is assumed on its node, before the next pod is tried.
-
-        The first plugin that does not succeed ends the round. A rejection makes the pod unschedulable, with this
-        plugin's name: its events bring the pod back. ERROR brings it back after backoff. Either way the scheduler
-        calls ``unreserve`` of all Reserve plugins, the last one first, and forgets the assumed pod.
-        """
-
-    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Called when Reserve, Permit, PreBind or Bind did not succeed: undo.
-
-        Called also for plugins whose ``reserve`` has not run, and perhaps twice. Must not fail: what it raises is
-        logged, and the others go on.
-        """
-
-
-class PermitPlugin(Plugin, Protocol):
-    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, float]:
-        """Called by the scheduler after Reserve: allow, reject, or let the pod wait with its node held.
-
-        (SUCCESS, 0) allows. (WAIT, seconds) lets the others speak first; then the binding waits until every waiting
-        plugin has allowed the pod (``handle.waiting_pods``), at most 15 minutes. A rejection, here or while waiting,
-        and a wait that takes too long make the pod unschedulable, with this plugin's name. ERROR brings it back after
-        backoff. Either way reservations are undone.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,16 +112,145 @@ NOTHING_TO_PRE_BIND = PreFlight(SKIP, allow_parallel=True)
 """The usual answer."""
 
 
-class PreBindPlugin(Plugin, Protocol):
+class PluginMethods(Protocol):
+    """Every method that a plugin may have. Which of them it has decides where a profile can enable it."""
+
+    @property
+    def name(self) -> str:
+        """The name that configurations use."""
+
+    # ---- before an attempt ---------------------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Called by the queue before a pod enters the active queue or the backoff queue. It must be quick.
+
+        Anything but SUCCESS holds the pod back as gated, without an attempt, until an event that this plugin
+        registered. An exception holds it back, too.
+        """
+
+    def sort_key(self, priority: int, timestamp: float) -> Any:
+        """Called by the queue for every pod that enters it: a key, the smallest is taken first.
+
+        ``timestamp`` is when the pod entered the queue. Exactly one such plugin per scheduler, in all profiles.
+        """
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Called once, when the queue is made: the events that could make a pod schedulable that this plugin rejected.
+
+        For plugins that can reject pods (PreEnqueue, PreFilter, Filter, Reserve, Permit). Without this method every
+        event counts. An empty list means that no event helps: such a pod is tried again
+        only after five minutes.
+        """
+
+    # ---- finding nodes -------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        """Called by the engine once per attempt, before any filter, with all nodes.
+
+        SKIP switches this plugin's ``filter``, ``add_pod`` and ``remove_pod`` off for the attempt. A rejection
+        refuses the pod on every node: if unresolvable at once, otherwise after the other pre-filters were asked (the
+        last rejection counts). PostFilter follows either way. ERROR breaks the attempt.
+
+        A plugin that looked at nothing but ``pod.shape``, and wrote nothing into ``state``, may answer
+        SKIP_FOR_TEMPLATE or SUCCESS_FOR_TEMPLATE: it is not asked about other pods of that shape.
+        """
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status:
+        """A pre-filter whose state counts pods says how the state changes when a pod comes.
+
+        Called after ``pre_filter``, on a copy of the state, when the engine asks a hypothetical question: with
+        nominated pods on their nodes, and in preemption's dry runs. Values in the state that have ``clone`` are
+        copied, others are shared. Anything but SUCCESS breaks the attempt.
+        """
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status:
+        """The same for a pod that goes."""
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        """Called by the engine with rows that may be hypothetical: look at ``nodes``, not at the cluster.
+
+        None means that all nodes pass. A rejected node is out of the search; the first plugin that rejects it, in
+        configured order, gives the reason. ERROR on a node that no earlier filter rejected breaks the attempt.
+        """
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Called by the engine before it takes verdicts from a cache. False: every node passes for this pod.
+
+        For a filter whose verdicts cannot be kept.
+        """
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        """Called by the engine when PreFilter or Filter left no node; may make room. Must change nothing itself.
+
+        SUCCESS ends the round: the pod is nominated to the node, the scheduler evicts the victims, and the pod is
+        tried again later. UNSCHEDULABLE lets the next plugin try; an unresolvable rejection or ERROR ends the round.
+        It is called also when every node is unresolvable; to leave such nodes alone is the plugin's duty.
+        """
+
+    # ---- choosing one --------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        """Called by the engine once per attempt with the feasible nodes, if there are two or more.
+
+        SKIP leaves this plugin out of the scores. Anything else but SUCCESS breaks the attempt. Both have a form that
+        answers for the whole template, as in ``pre_filter``.
+        """
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
+        """Called by the engine with the feasible nodes: a number per node, larger is better. None: 0 everywhere.
+
+        From 0 to 100, unless ``normalize`` brings it there; a score out of range breaks the attempt.
+        """
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        """Called after ``score`` with the scores of all feasible nodes: bring them into 0 to 100."""
+
+    # ---- what lets the engine repeat less ------------------------------------------------------------------------
+
+    def cache_token(self) -> Hashable:
+        """Called before kept answers are used: a value that differs whenever they no longer hold. It must be quick.
+
+        For a plugin whose kept verdicts and scores depend on something besides the pod and the node's row.
+        """
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Called at the start of every attempt: what makes two pods equal to this plugin. None: equal to no other.
+
+        If a plugin of a profile that filters or scores does not have it, or has ``Traits(signs=False)``, the profile
+        does not batch (KEP-5598, opportunistic batching).
+        """
+
+    # ---- after the node is chosen --------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Called by the scheduler once the pod is assumed on its node, before the next pod is tried.
+
+        The first plugin that does not succeed ends the round. A rejection makes the pod unschedulable, with this
+        plugin's name: its events bring the pod back. ERROR brings it back after backoff. Either way the scheduler
+        calls ``unreserve`` of all Reserve plugins, the last one first, and forgets the assumed pod.
+        """
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Called when Reserve, Permit, PreBind or Bind did not succeed: undo.
+
+        Called also for plugins whose ``reserve`` has not run, and perhaps twice. Must not fail: what it raises is
+        logged, and the others go on.
+        """
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, float]:
+        """Called by the scheduler after Reserve: allow, reject, or let the pod wait with its node held.
+
+        (SUCCESS, 0) allows. (WAIT, seconds) lets the others speak first; then the binding waits until every waiting
+        plugin has allowed the pod (``handle.waiting_pods``), at most 15 minutes. A rejection, here or while waiting,
+        and a wait that takes too long make the pod unschedulable, with this plugin's name. ERROR brings it back after
+        backoff. Either way reservations are undone.
+        """
+
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Called in the binding cycle, while other pods are tried; may wait and write through ``handle.writer``.
 
         Anything but SUCCESS ends the binding, undoes reservations, and brings the pod back after backoff.
         """
-
-
-class PreBindPreFlightPlugin(PreBindPlugin, Protocol):
-    """A pre-bind that has nothing to do for many pods says so before the binding begins."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         """Called at the start of the binding cycle; must be quick and change nothing.
@@ -306,25 +259,16 @@ class PreBindPreFlightPlugin(PreBindPlugin, Protocol):
         do and is not called. ERROR, like any other status, ends the binding. Without this method it is SUCCESS.
         """
 
-
-class BindPlugin(Plugin, Protocol):
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Called after all pre-binds, in order, until one plugin does not SKIP.
 
         Anything but SUCCESS undoes reservations and brings the pod back after backoff.
         """
 
-
-class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Called after the pod is bound, to clean up. What it raises is logged."""
 
-
-# ---- pod groups --------------------------------------------------------------------------------------------------
-
-
-class PlacementFeasible(Protocol):
-    """A plugin that says when enough pods of a group have a node."""
+    # ---- pod groups ----------------------------------------------------------------------------------------------
 
     def placement_feasible(self, group: PodGroupInfo, progress: Progress) -> Status:
         """Called before the first pod of a group is tried and after each. It is no extension point of configurations.
@@ -333,38 +277,25 @@ class PlacementFeasible(Protocol):
         and the attempt ends here.
         """
 
-
-class PlacementGeneratePlugin(Plugin, Protocol):
     def generate_placements(self, group: PodGroupInfo, nodes: NodeRows) -> Sequence[Placement]:
         """Called once per attempt at a group: the parts of the cluster in which all of it may be placed.
 
         Each is tried, and the best is taken. Raise CycleError with a status for a group that can be placed nowhere.
         """
 
-
-class PlacementScorePlugin(Plugin, Protocol):
     def score_placement(self, group: PodGroupInfo, placement: PlacedGroup) -> int:
         """Called for every placement in which the group succeeds, if there are several. Larger is better."""
 
-
-class NormalizesPlacements(Protocol):
     def normalize_placements(self, group: PodGroupInfo, scores: Sequence[int]) -> Sequence[int]:
         """Called with the scores of all placements; returns them from 0 to 100."""
 
-
-class PodGroupPostFilterPlugin(Plugin, Protocol):
     def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
         """Called when a group cannot be scheduled, in order: a success, or an unresolvable no, is the last word.
 
         ``tried`` are the pods that were looked at, with what plugins remember of them.
         """
 
-
-# ---- what explanations ask ---------------------------------------------------------------------------------------
-
-
-class Facts(Protocol):
-    """A plugin that refuses nodes says what the cluster has where the pod asks for something else."""
+    # ---- what explanations ask -----------------------------------------------------------------------------------
 
     def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
         """Called when a refused pod is explained, with all nodes that this plugin refused. Must change nothing.
@@ -372,10 +303,6 @@ class Facts(Protocol):
         Each fact is a short text without a full stop: ``disk is ssd on 4 nodes, hdd on 6``. ``state`` is that of the
         attempt. What this raises becomes a note in the explanation.
         """
-
-
-class Remedies(Protocol):
-    """A plugin that refuses nodes, or holds pods back, says what would change its mind."""
 
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Change | Remedy]:
         """Called when a refused pod is explained, with nodes that this plugin refuses. Must change nothing.
@@ -387,12 +314,7 @@ class Remedies(Protocol):
         raises becomes a note in the explanation.
         """
 
-
-# ---- around ------------------------------------------------------------------------------------------------------
-
-
-class AfterFailure(Protocol):
-    """A plugin that changed something outside for an attempt takes it back when the attempt has failed."""
+    # ---- around --------------------------------------------------------------------------------------------------
 
     def after_failure(self, state: CycleState, pod: PodInfo) -> Coroutine[Any, Any, None] | None:
         """Called by the scheduler at the end of every attempt without success, after ``unreserve`` and once the pod is
@@ -402,17 +324,12 @@ class AfterFailure(Protocol):
         is logged.
         """
 
-
-class Prepares(Protocol):
-    """A plugin class that shares something between the profiles puts it into the handle."""
-
     @classmethod
     def prepare(cls, handle: Handle) -> None:
-        """Called once for every registered class before any plugin is made, whether a profile enables it or not."""
+        """Called once for every registered class before any plugin is made, whether a profile enables it or not.
 
-
-# --------------------------------------------------------------------------------------------------------------------
-# Arithmetic that score plugins share.
+        A class that shares something between the profiles puts it into the handle.
+        """
 
 
 def default_normalize(scores: Scores, *, reverse: bool) -> Scores:

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.errors import ParseError, PluginError
-from mooring.core.config.decode import parse_duration
+from mooring.api.times import parse_duration
 from mooring.core.config.plugin_loading import load_module, split_reference
 from mooring.net.extender.requests import BadExtenderRequest, BindingArgs, Body, WrongForm, read_request
 from mooring.net.extender.sdk import Answerer, Binding, CallFacts, Extender, HandlerError, called, shape_of

@@ -17,7 +17,7 @@ from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.meta import ObjectMeta
 from mooring.api.resource import DELETE_PROTECTION_FINALIZER, ResourceClaim
-from mooring.core.framework.cycle_state import NobodyCounts
+from mooring.core.framework.handle import PluginMeters
 from mooring.core.framework.status import SUCCESS
 from mooring.core.plugins.devices.allocator import ClaimAttempt
 from mooring.core.plugins.devices.binding import ClaimBinder
@@ -69,7 +69,7 @@ async def bind(server: Server, decided_on: ResourceClaim, *, is_ours: bool, know
     if is_ours:
         attempt.reserved[0] = allocation(*HELD["devices"]["results"])
     devices = ClusterDevices(cluster)
-    binder = ClaimBinder(server, devices, VirtualClock(0.0), 600.0, attempt, NobodyCounts())  # type: ignore[arg-type]
+    binder = ClaimBinder(server, devices, VirtualClock(0.0), 600.0, attempt, PluginMeters())  # type: ignore[arg-type]
     return await binder.run(POD, "n")
 
 

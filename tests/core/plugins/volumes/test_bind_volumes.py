@@ -11,7 +11,8 @@ import pytest
 from mooring.api.core import Node
 from mooring.api.errors import ApiError
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.core.framework.cycle_state import CycleState, NobodyCounts
+from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.handle import PluginMeters
 from mooring.core.framework.status import Code
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter
 
@@ -261,7 +262,7 @@ async def test_a_refused_write_is_told_and_reverted(world: Any) -> None:
     assert story.plugin._volumes.get("pv").spec.claim_ref is not None  # that one the API server has
 
 
-class Failures(NobodyCounts):
+class Failures(PluginMeters):
     """The stages that failed."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mooring.api.errors import ParseError
-from mooring.api.times import human_duration
+from mooring.api.times import human_duration, parse_seconds
 from mooring.controlplane.registry.columns import AGE, NAME, ago, at, get
 from mooring.controlplane.registry.groups.workloads import (
     WORKLOAD,
@@ -24,7 +24,6 @@ from mooring.controlplane.registry.pod_validation import validate_pod_spec
 from mooring.controlplane.registry.validation import immutable, parse_time
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
-from mooring.core.config.decode import parse_seconds
 
 # --------------------------------------------------------------------------------------------------------------------
 # When a CronJob is due: five fields, ``@daily`` or the like, or ``@every 90s``, as kube-controller-manager reads

@@ -9,7 +9,7 @@ from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.errors import ApiError
 from mooring.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from mooring.api.times import format_time
-from mooring.core.framework.cycle_state import PluginMeters
+from mooring.core.framework.handle import PluginMeters
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.plugins.devices.allocator import (
     ClaimAttempt,
