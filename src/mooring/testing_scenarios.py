@@ -28,9 +28,10 @@ import pytest
 from mooring.core.framework.extender import ExtenderClient
 from mooring.sim.library import built_in, find
 from mooring.sim.narration import NORMAL
-from mooring.sim.runner import PlayResult as Result
-from mooring.sim.runner import PlaySettings, run_in_virtual_time
+from mooring.sim.player import PlayResult as Result
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.scenario import ExpectationFailed, Play, Scenario, ScenarioCluster, node, pod, taint
+from mooring.sim.worlds import PlaySettings
 
 __all__ = [
     "ExpectationFailed",

@@ -10,8 +10,8 @@ from typing import Any
 from mooring.api.codec import to_plain
 from mooring.api.core import Pod
 from mooring.api.meta import Object
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 MAX_WAIT_S = 20
 

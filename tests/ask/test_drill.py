@@ -17,7 +17,7 @@ from mooring.ask import drill as drill_module
 from mooring.ask.drill import Drill, Loss, domains, drill
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.sim.runner import EmbeddedWorld
+from mooring.sim.worlds import EmbeddedWorld
 from mooring.testing import make_node, make_object, make_pod
 
 from .slow_way import manifest, played, settled

@@ -23,8 +23,8 @@ from mooring.ask.plan import plan, plan_removal
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import read_types, waiting_pods
 from mooring.core.cluster import Cluster
-from mooring.sim.runner import EmbeddedWorld
 from mooring.sim.simulate import Arrival, simulate
+from mooring.sim.worlds import EmbeddedWorld
 from mooring.testing import make_node, make_object, make_pod
 
 from .slow_way import manifest, played, settled

@@ -18,8 +18,8 @@ from mooring.cli.main import run
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery
 from mooring.net.errors import Forbidden
-from mooring.sim.runner import EmbeddedWorld, Listening, PlaySettings
 from mooring.sim.scenario import node, pod
+from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings
 
 Ask = Callable[..., Awaitable[int]]
 

@@ -13,8 +13,8 @@ from mooring.cli.main import run
 from mooring.cli.story_options import EMBEDDED, KUBERNETES, Place, Telling, with_scheduler
 from mooring.sim.library import find, names
 from mooring.sim.narration import NORMAL, QUIET, VERBOSE
-from mooring.sim.remote import ExistingWorld
-from mooring.sim.runner import PlaySettings, World
+from mooring.sim.remote_world import ExistingWorld
+from mooring.sim.worlds import PlaySettings, World
 
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
 GOOD = f"title: Good\nsteps: [{{nodes: {{}}}}, {{create: {POD}}}, {{expect: {{pod: p, node: node1}}}}]\n"

@@ -15,9 +15,10 @@ from mooring.record import played as extenders
 from mooring.record.entries import Attempt
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
-from mooring.sim.runner import PlaySettings, run_in_virtual_time
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sim.scenarios import extender as landlord
+from mooring.sim.worlds import PlaySettings
 
 from .test_live import played
 from .test_reopening import check_all

@@ -27,9 +27,10 @@ from mooring.record.entries import Note, Put
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
 from mooring.sim.library import built_in
-from mooring.sim.runner import PlaySettings, run_in_virtual_time
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sim.scenarios import volumes
+from mooring.sim.worlds import PlaySettings
 
 from .conftest import read
 from .test_reopening import check_all

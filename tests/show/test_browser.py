@@ -37,8 +37,8 @@ from mooring.show.notebook import Page
 from mooring.show.report import write_report
 from mooring.show.shown import Shown, played, source_for
 from mooring.show.source import RecordFile
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 from mooring.testing import make_node, make_pod
 
 from .browsing import PATIENT_MS, playwright, sees, violations

@@ -15,8 +15,8 @@ from mooring.show.exports import page_files
 from mooring.show.shown import Shown
 from mooring.show.source import RecordFile
 from mooring.show.timeline import EventKind
-from mooring.sim.runner import EmbeddedWorld, Listening, PlaySettings
 from mooring.sim.scenario import node, pod
+from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings
 
 
 def test_a_page_that_was_not_built_is_named_in_one_line(tmp_path):

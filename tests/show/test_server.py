@@ -10,7 +10,7 @@ import pytest
 
 from mooring.show.answers import POLICY, ClusterEditing
 from mooring.show.shown import Shown, source_for
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 from .decoding import decode
 

@@ -19,8 +19,9 @@ from mooring.show.shown import Shown
 from mooring.show.source import LiveSource, RecordFile, Tape, TapeSource
 from mooring.show.timeline import EventKind
 from mooring.sim.library import find
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
+from mooring.sim.player import play
 from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 from mooring.testing import bound, make_node, make_pod
 
 HEADER = entries.Header(
@@ -62,7 +63,7 @@ def test_a_record_in_a_file_beside_the_page_misses_nothing(tmp_path: Path):
     async def main() -> None:
         settings = PlaySettings(level=0, write=lambda line: None, observers=(source.recorder, recorder))
         async with EmbeddedWorld(settings, scenario) as world:
-            await world.play(scenario)
+            await play(world, scenario)
 
     run_virtual(main())
     recorder.close()

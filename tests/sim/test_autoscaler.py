@@ -12,8 +12,8 @@ from mooring.api.errors import InputError
 from mooring.record.meter import measure_record
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.result import Simulation
-from mooring.sim.runner import run_in_virtual_time
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import parse_scenario
 from mooring.sim.simulate import run_scenario

@@ -14,7 +14,7 @@ import mooring
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.cli.main import run
 from mooring.sim.library import find
-from mooring.sim.runner import run_in_virtual_time
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.scenario_file import load_scenario_file
 from mooring.sim.simulate import Arrival, run_scenario
 from mooring.testing import make_node, make_pod

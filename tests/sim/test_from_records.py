@@ -15,8 +15,8 @@ from mooring.core.framework.cycle_state import CycleState
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
 from mooring.sdk import NodeScore, NodeView, Pod
-from mooring.sim.imported_story import story_of_files
-from mooring.sim.recorded_import import import_record
+from mooring.sim.imports.recorded import import_record
+from mooring.sim.imports.story import story_of_files
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import parse_scenario

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import InputError
-from mooring.sim.generator import Generated
-from mooring.sim.workload import Arrival, Setting
+from mooring.sim.workload import Arrival, Generated, Setting
 
 
 def drawn(seed: int = 0, **fields: Any) -> list[Arrival]:

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from mooring.api.errors import InputError
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import DELETED, Event
+from mooring.sim.player import play
 from mooring.sim.result import Simulation
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import parse_scenario
 from mooring.sim.simulate import run_scenario
 from mooring.sim.simulated_world import NO_LEASES, SimulatedWorld
 from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 NODES = "- nodes: {count: 2, cpu: '4', zones: [a, b]}\n"
 
@@ -57,7 +58,7 @@ def quickly(scenario: Scenario, *, may_fail: bool = False) -> Seen:
 
             world.streamed.connect(told, gone)
             stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
-            result = await world.play(scenario)
+            result = await play(world, scenario)
             stop()
             assert may_fail or not result.failure, result.failure
             seen["the story"] = [("failed" if result.failure else "held", 0.0)]
@@ -73,7 +74,7 @@ def slowly(scenario: Scenario, *, may_fail: bool = False) -> Seen:
     async def main() -> None:
         async with EmbeddedWorld(PlaySettings(write=lambda text: None), scenario, kubelets=NO_LEASES) as world:
             stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
-            result = await world.play(scenario)
+            result = await play(world, scenario)
             stop()
             assert may_fail or not result.failure, result.failure
             seen["the story"] = [("failed" if result.failure else "held", 0.0)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mooring.sim.runner import EmbeddedWorld, Listening, PlaySettings
 from mooring.sim.scenario import node, pod
+from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings
 
 pytestmark = [
     pytest.mark.e2e,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.sim.narrated import Narration, Told, tell
-from mooring.sim.runner import PlaySettings, run_in_real_time, run_in_virtual_time
+from mooring.sim.narration import Told
+from mooring.sim.player import run_in_real_time, run_in_virtual_time
 from mooring.sim.scenario import Scenario, node, pod
-from mooring.testing import make_node, make_object, make_pod
+from mooring.sim.worlds import PlaySettings
+from mooring.testing import make_node, make_object
 
 GANG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -83,26 +84,5 @@ def test_some_kinds_are_not_worth_telling():
     told = Told(Heard(story, "scheduler"), Heard(story, "narrator"))
     told.put(make_object("Namespace", "x"))
     told.delete(make_object("Namespace", "x"))
-    tell(Heard(story, "narrator"), None, make_object("CSINode", "y"))
-    assert story == ["scheduler put x", "scheduler delete x"]
-
-
-class PaperNarrator:
-    wants_decisions = True
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str, str]] = []
-
-    def event(self, name: str, reason: str, note: str) -> None:
-        self.events.append((name, reason, note))
-
-
-def test_pods_of_other_namespaces_are_told_with_their_namespace():
-    from mooring.live.writer import reference_to
-
-    narrator = PaperNarrator()
-    narration = Narration(narrator)
-    assert narration.wants_detail()
-    for namespace in ("default", "shop"):
-        narration.event(reference_to(make_pod("web", namespace=namespace)), "Scheduled", "to a")
-    assert [name for name, _, _ in narrator.events] == ["web", "shop/web"]
+    told.put(make_object("CSINode", "y"))
+    assert story == ["scheduler put x", "scheduler delete x", "scheduler put y"]

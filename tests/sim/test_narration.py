@@ -18,6 +18,7 @@ from mooring.core.framework.status import Status
 from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.state.pod_info import PodInterner
+from mooring.live.writer import reference_to
 from mooring.sim.narration import NORMAL, QUIET, VERBOSE, Narrator, detail, many, name_of, plural
 from mooring.testing import Scheduler, bound, decide, make_node, make_object, make_pod
 
@@ -274,7 +275,7 @@ def test_ordinary_moves_are_told_only_when_asked_for() -> None:
 
 
 def decided(decision: ScheduleResult, attempt: int = 1) -> Tell:
-    return lambda narrator: narrator.decided(decision, attempt)
+    return lambda narrator: narrator.decided(queued(attempts=attempt), None, decision, 0.0)  # type: ignore[arg-type]
 
 
 def test_a_placement_on_the_only_node() -> None:
@@ -358,8 +359,8 @@ def test_the_first_placement_is_remembered_also_when_nothing_is_told() -> None:
     clock = VirtualClock(0)
     narrator = Narrator(clock, lambda line: pytest.fail(line), level=QUIET)
     clock.advance(2)
-    narrator.decided(decide(make_pod("p"), make_node("n")), 1)
-    assert narrator.first_placement_s == 2 and not narrator.wants_decisions
+    decided(decide(make_pod("p"), make_node("n")))(narrator)
+    assert narrator.first_placement_s == 2 and not narrator.wants_detail()
 
 
 # ---- events, expectations, ways to print -------------------------------------------------------------------------
@@ -375,13 +376,18 @@ def test_the_first_placement_is_remembered_also_when_nothing_is_told() -> None:
     ],
 )
 def test_events(reason: str, note: str, lines: list[str]) -> None:
-    assert text(lambda narrator: narrator.event("p", reason, note)) == lines
+    assert text(lambda narrator: narrator.event(reference_to(make_pod("p")), reason, note)) == lines
+
+
+def test_pods_of_other_namespaces_are_told_with_their_namespace() -> None:
+    web = reference_to(make_pod("web", namespace="shop"))
+    assert text(lambda narrator: narrator.event(web, "Scheduled", "to a")) == ["bound   shop/web to a"]
 
 
 def test_permits_and_failures_after_a_decision() -> None:
     assert text(
-        lambda narrator: narrator.waits_on_permit(make_pod("p"), "n", ["Gang", "Other"]),
-        lambda narrator: narrator.failed_after_decision(make_pod("p"), "the node is gone"),
+        lambda narrator: narrator.waiting(queued(), "n", ["Gang", "Other"]),
+        lambda narrator: narrator.binding_failed(queued(), "the node is gone"),
     ) == ["permit  p holds n and waits for Gang, Other", "error   p: the node is gone"]
 
 

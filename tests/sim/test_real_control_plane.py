@@ -10,8 +10,8 @@ import pytest
 
 from mooring.api.errors import MooringError, UsageError
 from mooring.net.tls import self_signed
-from mooring.sim import real_control_plane
-from mooring.sim.real_control_plane import RealControlPlane, apiserver_arguments, etcd_arguments, find_binaries
+from mooring.sim import remote_world as real_control_plane
+from mooring.sim.remote_world import RealControlPlane, apiserver_arguments, etcd_arguments, find_binaries
 
 pytestmark = pytest.mark.e2e
 STAYS = "exec sleep 1000"

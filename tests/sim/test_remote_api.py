@@ -17,7 +17,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.backend import InProcessClient
-from mooring.sim.remote import RemoteApi
+from mooring.sim.remote_world import RemoteApi
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.types.kind import Kind
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import MERGE_PATCH, RestClient
-from mooring.sim import remote as remote_world
+from mooring.sim import remote_world
 from mooring.sim.library import find
-from mooring.sim.remote import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
-from mooring.sim.runner import PlaySettings, World
+from mooring.sim.player import play
+from mooring.sim.remote_world import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.sim.worlds import PlaySettings, World
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +52,7 @@ async def test_controllers_and_kubelets_work_over_the_network(plane: ControlPlan
     scenario = find(name)
     async with asyncio.timeout(100):
         async with _OnAnotherServer(scenario, plane, lines) as world:
-            result = await world.play(scenario)
+            result = await play(world, scenario)
     assert result.held, "\n".join(lines)
 
 
@@ -80,15 +81,15 @@ async def test_a_guest_leaves_other_nodes_alone_and_nothing_behind(plane: Contro
     plane.api.create(PODS, "default", pod("theirs"))
     lines: list[str] = []
 
-    async def play(cluster: ScenarioCluster) -> None:
+    async def story(cluster: ScenarioCluster) -> None:
         await cluster.create(node("ours"))
         await cluster.create(pod("ours"))
         await cluster.expect_pod("ours", node="ours", phase="Running")
 
     config = load_kubeconfig([str(plane.kubeconfig_path)])
     async with asyncio.timeout(60):
-        async with ExistingWorld(PlaySettings(write=lines.append), Scenario("guest", "", play), config) as world:
-            result = await world.play(Scenario("guest", "", play))
+        async with ExistingWorld(PlaySettings(write=lines.append), Scenario("guest", "", story), config) as world:
+            result = await play(world, Scenario("guest", "", story))
     assert result.held, "\n".join(lines)
     assert [entry.name for entry in plane.store.iterate(PODS)] == ["theirs"]
     (theirs,) = [entry.object() for entry in plane.store.iterate(NODES)]
@@ -130,16 +131,16 @@ async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, mon
 
     monkeypatch.setattr(plane.api, "create", create_tainted)
 
-    async def play(cluster: ScenarioCluster) -> None:
+    async def story(cluster: ScenarioCluster) -> None:
         await cluster.create(node("node1", cpu="2"), node("node2", cpu="2"))
         await cluster.create(pod("first", cpu="2"))
         await cluster.expect_pod("first", node="node1")
 
-    scenario = Scenario("nodes", "", play)
+    scenario = Scenario("nodes", "", story)
     lines: list[str] = []
     config = load_kubeconfig([str(plane.kubeconfig_path)])
     async with ExistingWorld(PlaySettings(write=lines.append), scenario, config) as world:
-        result = await world.play(scenario)
+        result = await play(world, scenario)
     assert result.held, "\n".join(lines)
 
 

@@ -13,17 +13,10 @@ from mooring import sdk
 from mooring.api.errors import ConfigError, InputError, PluginError, UsageError
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient
-from mooring.sim.runner import (
-    EmbeddedWorld,
-    Listening,
-    PlayResult,
-    PlaySettings,
-    registry_for,
-    run_in_real_time,
-    run_in_virtual_time,
-)
-from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.sim.player import PlayResult, run_in_real_time, run_in_virtual_time
+from mooring.sim.scenario import NO_STORY, Scenario, ScenarioCluster, node, pod
 from mooring.sim.virtual_time import NothingLeft, run_virtual
+from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings, registry_for
 
 
 class Never(sdk.NodeFilter):
@@ -122,7 +115,7 @@ def test_plugins_of_a_story_are_known_beside_the_in_tree_ones(tmp_path: Path) ->
     )
     registry = registry_for(Scenario("s", "", places_a_pod, plugins=(Never,), plugin_files=(str(file),)))
     assert "Never" in registry and "Mine" in registry and "NodeAffinity" in registry
-    assert "Never" not in registry_for(None)
+    assert "Never" not in registry_for(NO_STORY)
 
 
 @pytest.mark.parametrize(

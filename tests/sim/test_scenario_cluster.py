@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import ApiError, InputError
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import ExpectationFailed, ScenarioCluster, node, pod
 from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 Play = Callable[[ScenarioCluster], Awaitable[Any]]
 

@@ -6,7 +6,8 @@ import pytest
 
 from mooring.sim.library import FIRST, find, names
 from mooring.sim.narration import VERBOSE
-from mooring.sim.runner import PlayResult, PlaySettings, run_in_real_time, run_in_virtual_time
+from mooring.sim.player import PlayResult, run_in_real_time, run_in_virtual_time
+from mooring.sim.worlds import PlaySettings
 
 
 def _run(name: str, *, as_json: bool = False, level: int = VERBOSE) -> tuple[PlayResult, str]:

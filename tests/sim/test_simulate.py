@@ -18,11 +18,11 @@ from mooring.core.plugins.devices.allocator import ClaimWriter
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter
 from mooring.live.tasks import Tasks
 from mooring.sim.result import Simulation
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import ScenarioCluster, node
 from mooring.sim.simulate import Arrival, simulate
 from mooring.sim.simulated_world import _SplitWriter
 from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 from mooring.testing import make_node, make_object, make_pod
 
 GRACE_S = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from mooring.show.source import RecordBytes
 from mooring.sim.library import find, names
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import PlayResult, PlaySettings
+    from mooring.sim.player import PlayResult
     from mooring.sim.scenario import Scenario
 
 
@@ -80,7 +81,7 @@ def run(
     from dataclasses import replace
 
     from mooring.sim.library import find
-    from mooring.sim.runner import run_in_real_time, run_in_virtual_time
+    from mooring.sim.player import run_in_real_time, run_in_virtual_time
 
     place = Place(control_plane, kubeconfig)
     if virtual_time and not place.is_embedded:
@@ -93,9 +94,13 @@ def run(
         if story.soak is not None:
             return _run_under_faults(story)
         with recording(settings, record, "scenario", story) as recorded:
-            if not place.is_embedded:
-                return _run_remotely(story, recorded, place)
-            return (run_in_virtual_time if virtual_time else run_in_real_time)(story, recorded)
+            if virtual_time:
+                return run_in_virtual_time(story, recorded)
+            if place.is_embedded:
+                return run_in_real_time(story, recorded)
+            with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
+                world = partial(place.remote_world, kubeconfig_path=Path(folder) / "kubeconfig")
+                return run_in_real_time(story, recorded, world)
 
     found = [with_scheduler(find(each), config_path, plugins, kubernetes_version) for each in stories]
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
@@ -114,24 +119,12 @@ def run(
     return max((result.exit_code for result in results), default=0)
 
 
-def _run_remotely(story: Scenario, settings: PlaySettings, place: Place) -> PlayResult:
-    import asyncio
-    import tempfile
-
-    async def main() -> PlayResult:
-        with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
-            async with place.remote_world(settings, story, Path(folder) / "kubeconfig") as world:
-                return await world.play(story)
-
-    return asyncio.run(main())
-
-
 def _run_under_faults(story: Scenario) -> PlayResult:
     import logging
 
     from mooring.bench.virtual.soak import PROMISES, replay
     from mooring.bench.virtual.story import from_content
-    from mooring.sim.runner import PlayResult
+    from mooring.sim.player import PlayResult
 
     for name in ("mooring", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # faults are what the story is about

@@ -39,12 +39,11 @@ from mooring.show.exports import page_files
 from mooring.show.server import PageServer
 from mooring.show.shown import Shown, source_for
 from mooring.show.source import LiveSource
-from mooring.sim.runner import PlaySettings, World
-from mooring.sim.scenario import Scenario
+from mooring.sim.scenario import NO_STORY, Scenario
+from mooring.sim.worlds import PlaySettings, World
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import PlayResult
-    from mooring.sim.scenario import ScenarioCluster
+    from mooring.sim.player import PlayResult
 
 
 _INTERRUPTED = 130
@@ -98,13 +97,12 @@ def start(
     if shows_page or (is_terminal and not once and output == "text" and place.is_embedded):
         page = start_page(is_ours=place.is_embedded, is_asked_for=shows_page)
     from mooring.sim.library import FIRST, find
-    from mooring.sim.runner import EmbeddedWorld, Listening
-    from mooring.sim.scenario import Scenario
+    from mooring.sim.worlds import EmbeddedWorld, Listening
 
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
     stays = keep or shows_page or (not once and is_terminal)
     settings = Telling(quiet, verbose, output).settings()
-    setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
+    setting = with_scheduler(scenario or NO_STORY, config_path, plugins, kubernetes_version)
     if page is not None:
         settings = page.observing(settings, setting)
     with _place_for(data_dir, write_kubeconfig) as path, recording(settings, record, "scheduler", setting) as settings:
@@ -178,10 +176,6 @@ class _Shown:
             print_line("More: mooring scenario list; a cluster that stays, in the browser: mooring start --ui")
 
 
-async def _nothing(cluster: ScenarioCluster) -> None:
-    """A story without steps, for ``--nodes``."""
-
-
 async def _run(world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown) -> int:
     """Play the story, stay if asked to, and shut everything down, also after a signal."""
     stop = asyncio.Event()
@@ -215,7 +209,9 @@ async def _work(
         if scenario is not None and may_skip and await world.cluster.list("nodes"):
             print_line("The cluster is as it was when it was last stopped; a story is played where you name one.")
         elif scenario is not None:
-            result = await world.play(scenario)
+            from mooring.sim.player import play
+
+            result = await play(world, scenario)
         show.ended(result)
         if show.stays:
             show.is_waiting = True

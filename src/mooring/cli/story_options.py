@@ -25,8 +25,8 @@ from mooring.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import PlaySettings, World
     from mooring.sim.scenario import Scenario
+    from mooring.sim.worlds import PlaySettings, World
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,7 +64,7 @@ class Place:
     def remote_world(self, settings: PlaySettings, scenario: Scenario | None, kubeconfig_path: Path) -> World:
         """A world that is not embedded; the kubeconfig of one that is started here goes to ``kubeconfig_path``."""
         from mooring.net.kubeconfig import load_kubeconfig
-        from mooring.sim.remote import ExistingWorld, KubernetesWorld
+        from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
 
         if self.kubeconfig is not None:
             return ExistingWorld(settings, scenario, load_kubeconfig([self.kubeconfig]))
@@ -109,7 +109,7 @@ class Telling(msgspec.Struct, frozen=True):
 
     def settings(self) -> PlaySettings:
         from mooring.sim.narration import NORMAL, QUIET, VERBOSE
-        from mooring.sim.runner import PlaySettings
+        from mooring.sim.worlds import PlaySettings
 
         level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
         is_terminal = sys.stdout.isatty() and self.output == "text"

@@ -21,7 +21,7 @@ from mooring.net.kinds import SCHEDULER_KINDS
 from mooring.record.files import WholeWrites, create
 from mooring.record.recorder import Immediately
 from mooring.record.watching import WatchRecorder
-from mooring.sim.narrated import StoreFeed
+from mooring.sim.backend import StoreFeed
 from mooring.sim.virtual_time import LoopClock, run_virtual
 
 # --------------------------------------------------------------------------------------------------------------------

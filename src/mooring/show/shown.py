@@ -24,9 +24,9 @@ from mooring.show.source import LiveSource, Moments, NewPart, RecordFile, Source
 from mooring.show.timeline import NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline
 from mooring.show.what_if import what_if, why
 from mooring.sim.library import built_in, find
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
+from mooring.sim.player import run_in_virtual_time
 from mooring.sim.scenario import Scenario
-from mooring.sim.virtual_time import run_virtual
+from mooring.sim.worlds import PlaySettings
 
 # --------------------------------------------------------------------------------------------------------------------
 # The last instant of a record alone: what the page shows first, while it reads the rest.
@@ -295,12 +295,7 @@ def played(scenario: Scenario, *, seed: int = 0) -> Shown:
     """Play it, and show what happened."""
     source = source_for(scenario)
     settings = PlaySettings(level=0, write=lambda line: None, observers=(source.recorder,), seed=seed)
-
-    async def main() -> None:
-        async with EmbeddedWorld(settings, scenario) as world:
-            await world.play(scenario)
-
-    run_virtual(main())
+    run_in_virtual_time(scenario, settings)
     shown = Shown(scenario.title or scenario.name, source)
     shown.refresh()
     source.is_live = False

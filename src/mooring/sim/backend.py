@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import msgspec
 
-from mooring.api.codec import from_plain, to_plain
+from mooring.api.codec import decode, from_plain, struct_of, to_plain
 from mooring.api.core import Node, Pod
 from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Object as ApiObject
 from mooring.controlplane.cluster.kubelet import COMPLETES_AFTER
-from mooring.controlplane.registry.catalog import KINDS, by_group_kind
+from mooring.controlplane.registry.catalog import KINDS, by_group_kind, by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.listing import WatchStream
 from mooring.controlplane.serving.requests import ApiRequest, Reply
+from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.net.credentials import StaticCredentials
 from mooring.net.errors import AlreadyExists, Fenced, NotFound, error_of_answer
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient, with_query
+from mooring.net.watch_events import ResourceKind
 from mooring.net.wire import HttpAnswer
 
 if TYPE_CHECKING:
-    from mooring.sim.node_group import NodeGroup
+    from mooring.sim.autoscaler import NodeGroup
     from mooring.sim.workload import Arrival
 
 
@@ -343,3 +346,73 @@ def _answer(reply: Reply, method: str, path: str) -> HttpAnswer:
     if not 200 <= reply.code < 300:
         raise error_of_answer(reply.code, reply.body, headers, method=method, path=path)
     return HttpAnswer(reply.code, headers, reply.body)
+
+
+class Follower(Protocol):
+    """Who hears of objects."""
+
+    def update(self, old: Any, new: Any) -> None: ...
+
+    def delete(self, obj: Any) -> None: ...
+
+
+class StoreFeed:
+    """Feeds the scheduler from the store of the embedded control plane, event by event in the order of the writes.
+
+    Informers would give the same objects, but kind by kind; in virtual time one order is as good as another, as long as
+    it is the same each time.
+    """
+
+    def __init__(self, store: Store, kinds: Iterable[ResourceKind[Any]], listener: Follower) -> None:
+        self._store, self._listener = store, listener
+        self._kinds = [by_resource(kind.name) for kind in kinds]
+        self._known: dict[tuple[str, str], ApiObject] = {}
+        self._events: deque[Event] = deque()
+        self._turn: asyncio.Handle | None = None
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        for kind in self._kinds:
+            self._stops.append(self._store.subscribe(kind, self._note))
+            for entry in self._store.iterate(kind):
+                self._put(entry)
+
+    def stop(self) -> None:
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        if self._turn is not None:
+            self._turn.cancel()
+
+    def _note(self, event: Event) -> None:
+        self._events.append(event)
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._turn = None
+        while self._events:
+            event = self._events.popleft()
+            if event.type == DELETED:
+                self._remove(event.entry)
+            else:
+                self._put(event.entry)
+
+    def _put(self, entry: StoredEntry) -> None:
+        obj = _decode(entry)
+        key = (entry.kind.resource, entry.key)
+        old = self._known.get(key)
+        self._known[key] = obj
+        self._listener.update(old, obj)
+
+    def _remove(self, entry: StoredEntry) -> None:
+        obj = _decode(entry)
+        known = self._known.pop((entry.kind.resource, entry.key), None)
+        self._listener.delete(known or obj)
+
+
+def _decode(entry: StoredEntry) -> ApiObject:
+    struct = struct_of(entry.kind.kind, entry.kind.group)
+    assert struct is not None, "only kinds that the scheduler reads are fed"
+    obj: ApiObject = decode(struct, entry.raw)
+    return obj

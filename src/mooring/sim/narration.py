@@ -1,14 +1,14 @@
 """The narration: what came in, what the queue did, how each decision was made, why a pod waits and what woke it.
 
-Everything that happens becomes a :class:`Note`; a note is printed as text for people or as a line of JSON. Nothing here
-decides anything: it only says what the scheduler's own values say.
+Everything that happens becomes a :class:`NarratedNote`, which is printed as text for people or as a line of JSON.
+Nothing here decides anything: it only says what the scheduler's own values say.
 """
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from mooring.api.text import printable
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.core.framework.extender import EXTENDER_PLUGIN
+from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status
 from mooring.core.queue.events import (
     BACKOFF_COMPLETE,
@@ -32,6 +33,9 @@ from mooring.core.queue.events import (
 )
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.state.cluster import group_of
+from mooring.live.events import InvolvedObject
+from mooring.live.informers import Listener
+from mooring.live.observer import SchedulerObserver
 
 # --------------------------------------------------------------------------------------------------------------------
 # The words of the narration: short texts for objects, events, refusals and scores.
@@ -147,6 +151,7 @@ def score_rows(decision: ScheduleResult, *, is_verbose: bool) -> list[str]:
 
 QUIET, NORMAL, VERBOSE = 0, 1, 2
 
+_UNTOLD = frozenset(("Namespace", "CSINode", "VolumeAttachment"))  # kinds that are not worth a line
 _ORDINARY = frozenset((UNSCHEDULED_POD_ADD.label, BACKOFF_COMPLETE, POP_FROM_BACKOFF))
 _CONDITION = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_CONDITION).label
 
@@ -174,8 +179,11 @@ class NarratedNote(msgspec.Struct, frozen=True):
     fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Narrator:
-    """Turns what happens into notes and prints them as they come; also a scenario's audience."""
+class Narrator(SchedulerObserver):
+    """Turns what happens into notes and prints them as they come.
+
+    It hears the scenario, as its audience, the scheduler, as an observer, and through :class:`Told` every object.
+    """
 
     def __init__(
         self,
@@ -325,10 +333,10 @@ class Narrator:
 
     # ---- the queue ---------------------------------------------------------------------------------------------
 
-    def moved(self, info: QueuedPodInfo, place: str, label: str, cause: Object | None) -> None:
+    def moved(self, info: QueuedPodInfo, place: str, event: str, cause: Object | None) -> None:
         name = name_of(info.pod_info.pod)
-        fields: dict[str, Any] = {"pod": info.key, "queue": place, "event": label}
-        if label == SCHEDULE_ATTEMPT_FAILURE:
+        fields: dict[str, Any] = {"pod": info.key, "queue": place, "event": event}
+        if event == SCHEDULE_ATTEMPT_FAILURE:
             why = ", ".join(sorted(info.rejectors))
             if place == "unschedulable":
                 self.note(
@@ -343,25 +351,24 @@ class Narrator:
             self.note("waits", f"{name} is held back: {info.message or info.gating_plugin}", **fields)
             return
         if cause is not None:
-            self.note("wakes", f"{name} → {place}: {label} ({about(cause)})", **fields)
+            self.note("wakes", f"{name} → {place}: {event} ({about(cause)})", **fields)
             return
-        level = VERBOSE if label in _ORDINARY else NORMAL
-        self.note("queue", f"{name} → {place} ({label})", level=level, **fields)
+        level = VERBOSE if event in _ORDINARY else NORMAL
+        self.note("queue", f"{name} → {place} ({event})", level=level, **fields)
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
-    @property
-    def wants_decisions(self) -> bool:
+    def wants_detail(self) -> bool:
         """Whether decisions are told; asking for their scores costs something."""
         return self._level >= NORMAL
 
-    def decided(self, decision: ScheduleResult, attempt: int) -> None:
-        name = name_of(decision.pod.pod)
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
+        name, attempt = name_of(decision.pod.pod), info.attempts
         again = f", attempt {attempt}" if attempt > 1 else ""
         fields: dict[str, Any] = {"pod": decision.pod.pod.key, "attempt": attempt, "outcome": decision.outcome.value}
         if decision.outcome is Outcome.SCHEDULED and self.first_placement_s is None:
             self.first_placement_s = self._clock.monotonic() - self._start
-        if not self.wants_decisions:
+        if not self.wants_detail():
             return
         if decision.outcome is Outcome.SCHEDULED:
             fits = f"{decision.feasible_nodes} of {decision.num_nodes} nodes fit"
@@ -398,8 +405,10 @@ class Narrator:
         where = "on the only node" if decision.num_nodes == 1 else f"on any of {decision.num_nodes} nodes"
         self.note("decide", f"{name} does not fit {where}{again}", table=rows, **fields)
 
-    def event(self, name: str, reason: str, note: str) -> None:
+    def event(self, regarding: InvolvedObject, reason: str, note: str) -> None:
         """An Event that the scheduler writes about a pod."""
+        space = "" if regarding.namespace in ("", "default") else f"{regarding.namespace}/"
+        name = space + regarding.name
         if reason == "Scheduled":
             node = note.rpartition(" ")[2]
             self.note("bound", f"{name} to {node}", pod=name, node=node)
@@ -410,8 +419,33 @@ class Narrator:
         else:
             self.note("event", f"{name}: {reason}: {note}", pod=name, reason=reason)
 
-    def waits_on_permit(self, pod: Pod, node_name: str, plugins: Iterable[str]) -> None:
+    def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
+        pod = info.pod_info.pod
         self.note("permit", f"{name_of(pod)} holds {node_name} and waits for {', '.join(plugins)}", pod=pod.key)
 
-    def failed_after_decision(self, pod: Pod, message: str) -> None:
+    def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
+        pod = info.pod_info.pod
         self.note("error", f"{name_of(pod)}: {message}", pod=pod.key)
+
+
+class Told:
+    """Passes objects on to the scheduler; the narrator hears of each change first."""
+
+    def __init__(self, scheduler: Listener, narrator: Narrator) -> None:
+        self._scheduler, self._narrator = scheduler, narrator
+
+    def put(self, obj: Object) -> None:
+        self.update(None, obj)
+
+    def update(self, old: Object | None, new: Object) -> None:
+        if type(new).__name__ not in _UNTOLD:
+            if old is None:
+                self._narrator.came(new)
+            else:
+                self._narrator.changed(old, new)
+        self._scheduler.put(new)
+
+    def delete(self, obj: Object) -> None:
+        if type(obj).__name__ not in _UNTOLD:
+            self._narrator.left(obj)
+        self._scheduler.delete(obj)

@@ -90,6 +90,14 @@ class Scenario:
         return features
 
 
+async def _no_steps(cluster: ScenarioCluster) -> None:
+    pass
+
+
+NO_STORY = Scenario("", "", _no_steps)
+"""For a cluster in which nothing happens by itself."""
+
+
 class ScenarioCluster:
     """A cluster as a scenario sees it.
 

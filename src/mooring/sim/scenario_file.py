@@ -34,12 +34,11 @@ from mooring.api.well_known import ZONE
 from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.plugin_loading import load_module
 from mooring.record.reader import file_and_time
+from mooring.sim.autoscaler import NodeGroup
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
-from mooring.sim.generator import Generated
-from mooring.sim.imported_story import ImportStep, cluster_of, workload_of
 from mooring.sim.imports.imported import Imported
-from mooring.sim.node_group import NodeGroup
+from mooring.sim.imports.story import ImportStep, cluster_of, workload_of
 from mooring.sim.objects import check_workload
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 from mooring.sim.step_fields import (
@@ -54,7 +53,7 @@ from mooring.sim.step_fields import (
     whole_number,
 )
 from mooring.sim.tables import Row, nodes_of_table
-from mooring.sim.workload import TRACE_FIELDS, Trace, Workload
+from mooring.sim.workload import TRACE_FIELDS, Generated, Trace, Workload
 
 MAX_NODES = 10_000
 TO_THE_END = "end"
@@ -302,7 +301,7 @@ class _Steps:
 
     def _imported(self, value: Any, name: str) -> Imported:
         names = [value] if isinstance(value, str) else texts(value, name)
-        from mooring.sim.recorded_import import import_all  # most stories import nothing: it reads every format
+        from mooring.sim.imports.recorded import import_all  # most stories import nothing: it reads every format
 
         return import_all([self._beside(name) for name in names])
 

@@ -22,12 +22,13 @@ from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.live.observer import SchedulerObserver
 from mooring.sim.backend import kind_named
 from mooring.sim.narration import QUIET
+from mooring.sim.player import PlayResult, play
 from mooring.sim.result import Simulation
-from mooring.sim.runner import PlayResult, PlaySettings
 from mooring.sim.scenario import Play, Scenario, ScenarioCluster
 from mooring.sim.simulated_world import SimulatedWorld
 from mooring.sim.virtual_time import run_virtual
 from mooring.sim.workload import Arrival, Setting
+from mooring.sim.worlds import PlaySettings
 
 # --------------------------------------------------------------------------------------------------------------------
 # How far a simulation is, told now and then while it runs.
@@ -138,18 +139,18 @@ def run_scenario(
     watching = (*observers, *(() if progress is None else (progress,)))
 
     async def main() -> Simulation:
-        settings = PlaySettings(level=QUIET, write=write, seed=seed)
+        settings = PlaySettings(level=QUIET, write=write, seed=seed, observers=watching)
         ended: list[float] = []
         story = replace(scenario, play=_to_the_end(scenario.play, until_s, ended.append))
         was_interrupted = False
         async with SimulatedWorld(
-            settings, story, observers=watching, keeps_placements=keeps_placements, has_end=until_s is not None
+            settings, story, keeps_placements=keeps_placements, has_end=until_s is not None
         ) as world:
             if progress is not None:
                 progress.follow(world)
             told = PlayResult(scenario.name)
             try:
-                told = await world.play(story)
+                told = await play(world, story)
             except asyncio.CancelledError:  # Ctrl-C: what was simulated is kept
                 was_interrupted = True
             result = world.result()

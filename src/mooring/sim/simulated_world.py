@@ -22,24 +22,21 @@ from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.workloads import BUDGETS
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types.kind import Kind, Object
+from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.framework.handle import NOTHING
 from mooring.core.state.pod_info import PodInfo
-from mooring.live.events import EventRecorder, InvolvedObject, Recorder
-from mooring.live.observer import SchedulerObserver
+from mooring.live.events import EventRecorder, InvolvedObject
 from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
 from mooring.net.rest import RestClient
 from mooring.record.meter import MeasuringObserver
-from mooring.sim.autoscaler import Autoscaler, PlannedDaemons
+from mooring.sim.autoscaler import Autoscaler, NodeGroup, PlannedDaemons
 from mooring.sim.backend import Backend, Ref, kind_named
-from mooring.sim.budgets import SimulatedBudgets
-from mooring.sim.node_group import NodeGroup
-from mooring.sim.node_watch import NodeWatch
 from mooring.sim.result import GpuAllocation, Simulation, Witness
-from mooring.sim.runner import EmbeddedWorld, PlaySettings
 from mooring.sim.scenario import Scenario
-from mooring.sim.streamed_pods import StoredPods, StreamedPods, needs_controllers
+from mooring.sim.streamed_pods import NodeWatch, SimulatedBudgets, StoredPods, StreamedPods, needs_controllers
 from mooring.sim.workload import Arrival
+from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 REST_S, MAX_REST_S = 0.001, 1.0
 """How long the end waits for what the last event set off; more and more, as nothing happens."""
@@ -59,13 +56,11 @@ class SimulatedWorld(EmbeddedWorld):
         settings: PlaySettings,
         scenario: Scenario | None = None,
         *,
-        observers: Sequence[SchedulerObserver] = (),
         keeps_placements: bool = False,
         is_measured: bool = True,
         has_end: bool = False,
     ) -> None:
         super().__init__(settings, scenario, kubelets=NO_LEASES)
-        self._more_observers = tuple(observers)
         self.has_end = has_end  # at a given time
         self.witness = Witness(self.clock, keeps_placements=keeps_placements)
         self.gpus = GpuAllocation()
@@ -88,21 +83,25 @@ class SimulatedWorld(EmbeddedWorld):
         await super()._feed(scheduler, client)
         self.streamed.connect(scheduler.put, scheduler.delete)
 
-    # ---- what the scheduler is given -----------------------------------------------------------------------------
-
-    def _observers(self) -> tuple[SchedulerObserver, ...]:
+    def _make_scheduler(
+        self, config: KubeSchedulerConfiguration, client: RestClient, events: EventRecorder, options: SchedulerOptions
+    ) -> Scheduler:
+        retries = options.features["BindingIsRetried"]
         measuring = () if self._measuring is None else (self._measuring,)
-        return (self.witness, self.gpus, *measuring, *self._more_observers)
-
-    def _adjusted(self, options: SchedulerOptions) -> SchedulerOptions:
-        # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
-        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False, writes_at_once=True)
-
-    def _writer(self, *of: Any, **options: Any) -> ApiWriter:
-        return _SplitWriter(self.streamed, self.node_watch, *of, **options)
-
-    def _recorder(self, recorder: EventRecorder) -> Recorder:
-        return _SplitRecorder(recorder, self.streamed)
+        return Scheduler(
+            config,
+            lambda pods: _SplitWriter(self.streamed, self.node_watch, client, events, pods, retries_binding=retries),
+            _SplitRecorder(events, self.streamed),
+            # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
+            replace(
+                options,
+                observers=(self.witness, self.gpus, *measuring, *options.observers),
+                plugin_timeout_s=0,
+                attempt_timeout_s=0,
+                is_metered=False,
+                writes_at_once=True,
+            ),
+        )
 
     # ---- what the story is given ---------------------------------------------------------------------------------
 

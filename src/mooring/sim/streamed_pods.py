@@ -15,12 +15,18 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from mooring.api.clock import Clock
-from mooring.api.core import Pod, PodStatus
+from mooring.api.codec import KINDS, decode
+from mooring.api.core import Node, Pod, PodStatus, Taint
 from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Condition, Object, ObjectMeta
 from mooring.api.times import format_time, parse_time
+from mooring.controlplane.cluster.budgets import DisruptionController
+from mooring.controlplane.cluster.kubelet import KUBELET
+from mooring.controlplane.cluster.node_lifecycle import QUARANTINE_S, tolerated_for
 from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.subresources import allow
 from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types.status import StatusError
 from mooring.core.framework.handle import NOTHING
@@ -354,3 +360,201 @@ class StoredPods:
         with contextlib.suppress(StatusError):
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
             self._api.delete(PODS, entry.namespace, entry.name, options)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What happens to nodes, passed on to the pods of workloads. The control plane does the same for its own pods.
+
+
+class NodeWatch:
+    """Silences pods of a stopped kubelet, evicts them by taints, and removes them when their node is gone."""
+
+    def __init__(self, streamed: StreamedPods, clock: Clock) -> None:
+        self._streamed, self._clock = streamed, clock
+        self._loop = asyncio.get_running_loop()
+        self._since: dict[str, dict[str, float]] = {}  # node -> key of a NoExecute taint -> when it came
+        self._nodes: dict[str, Node] = {}  # those with such taints
+        self._stopped: set[str] = set()
+        self._gone: set[str] = set()
+
+    def note(self, event: Event) -> None:
+        """Hear of a change. What follows from it happens after the write that it is told within."""
+        self._loop.call_soon(self._look_at, event)
+
+    def placed(self, pod: Pod, node: str) -> None:
+        """A pod was bound; its node may have taints already."""
+        if node in self._nodes:
+            self._evict(pod.key, pod.uid, node)
+
+    def _look_at(self, event: Event) -> None:
+        name = event.entry.name
+        if event.type == DELETED:
+            self._forget(name)
+            self._gone.add(name)
+            self._streamed.ahead += 1
+            self._loop.call_later(QUARANTINE_S, self._collect, name)
+            return
+        self._gone.discard(name)
+        raw = event.entry.raw
+        if not (name in self._stopped or name in self._nodes or b'"NoExecute"' in raw or KUBELET.encode() in raw):
+            return
+        node: Node = decode(KINDS["Node"], raw)
+        is_stopped = node.metadata.annotations.get(KUBELET) == "stopped"
+        if is_stopped and name not in self._stopped:
+            self._stopped.add(name)
+            self._streamed.silence(name)
+        elif not is_stopped and name in self._stopped:
+            self._stopped.discard(name)
+            self._streamed.hear(name)
+        self._note_taints(name, node)
+
+    def _forget(self, name: str) -> None:
+        self._since.pop(name, None)
+        self._nodes.pop(name, None)
+        if name in self._stopped:
+            self._stopped.discard(name)
+
+    def _collect(self, name: str) -> None:
+        """Remove the pods of a node that is gone for good."""
+        self._streamed.ahead -= 1
+        if name in self._gone:
+            self._gone.discard(name)
+            for pod in self._streamed.on(name):
+                self._streamed.remove(pod)
+
+    def _note_taints(self, name: str, node: Node) -> None:
+        taints = [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
+        before = self._since.pop(name, {})
+        if not taints:
+            self._nodes.pop(name, None)
+            return
+        now = self._clock.now()
+        self._since[name] = {taint.key: before.get(taint.key, now) for taint in taints}
+        self._nodes[name] = node
+        if self._since[name].keys() - before.keys():
+            for pod in self._streamed.on(name):
+                self._evict(pod.key, pod.uid, name)
+
+    def _evict(self, key: str, uid: str, node: str) -> None:
+        """Delete a pod whose patience with its node's taints is over, or look again when it will be."""
+        pod = self._streamed.pods.get(key)
+        known = self._nodes.get(node)
+        if pod is None or pod.uid != uid or pod.spec.node_name != node or known is None or pod.is_terminating:
+            return
+        left_s = self._patience(pod, known.spec.taints, self._since[node])
+        if left_s is None:
+            return
+        if left_s <= 0:
+            self._streamed.delete(pod)
+            return
+        self._streamed.ahead += 1
+        self._loop.call_later(left_s, self._evict_later, key, uid, node)
+
+    def _evict_later(self, key: str, uid: str, node: str) -> None:
+        self._streamed.ahead -= 1
+        self._evict(key, uid, node)
+
+    def _patience(self, pod: Pod, taints: list[Taint], since: dict[str, float]) -> float | None:
+        """Seconds until the pod has to go; None if it may stay for ever."""
+        now = self._clock.now()
+        limits = [
+            since[taint.key] + patience_s - now
+            for taint in taints
+            if taint.effect == "NoExecute" and (patience_s := tolerated_for(pod, taint)) is not None
+        ]
+        return min(limits, default=None)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Disruption budgets that select pods of workloads: the control plane counts these pods, too.
+#
+# How many pods of a budget are there and healthy is kept as they come and go. To count them anew at each change would
+# take a look at all pods.
+
+
+class _Budget:
+    """Who a budget is about."""
+
+    def __init__(self, namespace: str, written: Any, selector: selectors.ParsedLabelSelector) -> None:
+        self.namespace, self.written, self.selector = namespace, written, selector
+        self.healthy: dict[str, bool] = {}  # by uid
+        self.num_healthy = 0
+
+    def covers(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and self.selector.matches(pod.labels)
+
+    def put(self, uid: str, is_healthy: bool) -> bool:
+        """Count a pod; whether that changes a number."""
+        before = self.healthy.get(uid)
+        if before is is_healthy:
+            return False
+        self.healthy[uid] = is_healthy
+        self.num_healthy += is_healthy - bool(before)
+        return True
+
+    def drop(self, uid: str) -> bool:
+        before = self.healthy.pop(uid, None)
+        self.num_healthy -= bool(before)
+        return before is not None
+
+
+class SimulatedBudgets:
+    """Counts streamed pods for the controller of budgets, and asks budgets before a streamed pod is evicted."""
+
+    def __init__(self, api: Api, controller: DisruptionController, streamed: StreamedPods) -> None:
+        self._api, self._controller, self._streamed = api, controller, streamed
+        self._budgets: dict[str, _Budget] = {}
+        controller.elsewhere = self._counts
+
+    def note(self, event: Event) -> None:
+        """Hear of a budget that has come, changed or gone."""
+        key = event.entry.key
+        known = self._budgets.get(key)
+        if event.type == DELETED:
+            self._budgets.pop(key, None)
+        else:
+            written = (event.entry.object().get("spec") or {}).get("selector")
+            if known is None or known.written != written:
+                self._begin(key, event.entry.namespace, written)
+        self._streamed.watcher = self if self._budgets else None
+
+    def _begin(self, key: str, namespace: str, written: Any) -> None:
+        selector = selectors.from_object(written)
+        if selector is None:
+            self._budgets.pop(key, None)
+            return
+        budget = self._budgets[key] = _Budget(namespace, written, selector)
+        for pod in self._streamed.pods.values():
+            if budget.covers(pod):
+                budget.put(pod.uid, _is_healthy(pod))
+
+    # ---- pods --------------------------------------------------------------------------------------------------------
+
+    def put(self, pod: Pod) -> None:
+        """A streamed pod has come or changed."""
+        for key, budget in self._budgets.items():
+            if budget.covers(pod) and budget.put(pod.uid, _is_healthy(pod)):
+                self._controller.enqueue(key)
+
+    def delete(self, pod: Pod) -> None:
+        """A streamed pod is gone."""
+        for key, budget in self._budgets.items():
+            if budget.drop(pod.uid):
+                self._controller.enqueue(key)
+
+    def _counts(self, key: str) -> tuple[int, int]:
+        budget = self._budgets.get(key)
+        return (0, 0) if budget is None else (len(budget.healthy), budget.num_healthy)
+
+    def allow_eviction(self, pod: Pod) -> None:
+        """Take one disruption out of the pod's budget, or raise an ApiError with code 429."""
+        conditions = [{"type": "Ready", "status": "True"}] if _is_healthy(pod) else []
+        metadata = {"name": pod.name, "namespace": pod.namespace, "labels": pod.labels}
+        try:
+            allow(self._api, {"metadata": metadata, "status": {"conditions": conditions}}, dry_run=False)
+        except StatusError as error:
+            raise ApiError(str(error), code=error.code) from None
+
+
+def _is_healthy(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and not pod.is_terminating

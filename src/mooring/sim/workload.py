@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import random
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +18,7 @@ from mooring.api.errors import InputError, MooringError
 from mooring.controlplane.types.kind import Object
 from mooring.core.queue.queued_pod import History
 from mooring.sim.imports.imported import Imported, ImportedArrival, Omissions
-from mooring.sim.step_fields import MAX_SECONDS, mapping, seconds, truth
+from mooring.sim.step_fields import DAY_S, MAX_SECONDS, described, fields_of, mapping, seconds, truth, whole_number
 from mooring.sim.tables import (
     FIELDS,
     SIMPLE,
@@ -268,3 +272,201 @@ def _arrivals(path: Path, columns: list[str]) -> list[ImportedArrival]:
 def _is_field(column: str, fields: tuple[str, ...]) -> bool:
     """Whether a column fills in one of these fields; one that ends in a dot is a mapping."""
     return any(column == field or (field.endswith(".") and column.startswith(field)) for field in fields)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Workloads that are drawn by lot: pods of several templates arrive at a rate, perhaps one that follows the day.
+#
+# ```yaml
+# - workload:
+#     rate: {"00:00": 10/h, "08:00": 300/h, "18:00": 60/h}   # or 5/s; pods come at random, so many on average
+#     for: 7d
+#     templates:
+#     - {weight: 3, name: "web-{i}", cpu: 500m, run: {uniform: [10m, 2h]}}
+#     - {weight: 1, name: "batch-{i}", cpu: "4", run: {exponential: 30m}, priority: 10}
+# ```
+#
+# All chance comes from the seed. Times are rounded to milliseconds, so that they are the same on every machine.
+
+MAX_PODS = 100_000_000
+MAX_WEIGHT = 10**9
+_TIMES = {"count", "for", "rate", "every", "recreate", "templates"}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
+_PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
+
+Draw = Callable[[random.Random], float]
+
+
+class _Template(msgspec.Struct, frozen=True):
+    shape: TracePodShape
+    run: Draw | None
+
+
+class Generated:
+    """Pods of templates, so many in all or for so long."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        fields = fields_of(value, FIELDS | _TIMES | {"run"})
+        times = {name: fields.pop(name) for name in _TIMES if name in fields}
+        if "rate" in times and "every" in times:
+            raise InputError("rate and every exclude each other; give one of them")
+        if "count" not in times and "for" not in times:
+            raise InputError("count or for is missing: how many pods come, or for how long")
+        if "count" not in times and "rate" not in times and "every" not in times:
+            raise InputError("rate or every is missing: how often a pod comes")
+        self._count = whole_number(times["count"], "count", most=MAX_PODS) if "count" in times else None
+        self._for_s = seconds(times["for"]) if "for" in times else None
+        self._every_s = seconds(times.get("every", 0))
+        if self._count is None and "every" in times and not self._every_s:
+            raise InputError("every: expected a time between two pods, found 0")
+        self._recreate = truth(times.get("recreate"), "recreate")
+        self._rate = _Rate(times["rate"]) if "rate" in times else None
+        self._ends, self._templates = _templates(times.get("templates"), fields)
+
+    @property
+    def total(self) -> int | None:
+        """Known if the number is given, about known if the rate and the time are."""
+        if self._count is not None:
+            return self._count
+        if self._for_s is None:
+            return None
+        return int(self._rate.expected(self._for_s) if self._rate else self._for_s / self._every_s)
+
+    def arrivals(self, setting: Setting) -> Generator[Arrival]:
+        chance = random.Random(f"workload {setting.seed}")
+        at_s = 0.0
+        for number in itertools.count(1):
+            if self._rate is not None:
+                at_s = self._rate.next_after(at_s, chance)
+            elif number > 1:
+                at_s += self._every_s
+            if (self._count is not None and number > self._count) or (self._for_s is not None and at_s > self._for_s):
+                return
+            template = self._templates[bisect.bisect_right(self._ends, chance.random() * self._ends[-1])]
+            run_s = None if template.run is None else round(template.run(chance), 3)
+            pod = template.shape.pod({"i": str(number)}, setting.admit)
+            yield Arrival(round(at_s, 3), pod, run_s, self._recreate)
+
+
+def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_Template]]:
+    """The templates, and the sums of their weights up to each; without templates the workload itself is one."""
+    if value is None:
+        value = [{}]
+    if not isinstance(value, list) or not value:
+        raise InputError(f"templates: expected a list of templates, found {described(value)}")
+    ends: list[float] = []
+    made: list[_Template] = []
+    for number, each in enumerate(value):
+        where = f"templates[{number}]"
+        try:
+            fields = {**common, **fields_of(each, FIELDS | {"run", "weight"})}
+            weight = fields.pop("weight", 1)
+            if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 < weight < MAX_WEIGHT:
+                raise InputError(
+                    f"weight: expected a number above 0 and below {MAX_WEIGHT:,}, found {described(weight)}"
+                )
+            run = fields.pop("run", None)
+            shape = TracePodShape(fields, default_name="pod-{i}")
+            for name in sorted(shape.columns - {"i"}):
+                raise InputError(f"{{{name}}}: a generated pod has no columns, only its number {{i}}")
+            if "i" not in columns_in(str(fields.get("name", "{i}"))):
+                raise InputError(f"name: expected a name with {{i}} in it, found {fields['name']!r}")
+            made.append(_Template(shape, None if run is None else _draw(run, "run")))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        ends.append((ends[-1] if ends else 0.0) + weight)
+    return ends, made
+
+
+# ---- chance --------------------------------------------------------------------------------------------------------
+
+
+def _draw(value: Any, name: str) -> Draw:
+    """A time that is drawn for each pod: a fixed one, or one of a distribution."""
+    if not isinstance(value, Mapping):
+        fixed_s = seconds(value)
+        return lambda chance: fixed_s
+    if len(value) != 1 or next(iter(value)) not in _DISTRIBUTIONS:
+        known = ", ".join(_DISTRIBUTIONS)
+        raise InputError(f"{name}: expected a duration or one of {known}, found {described(value)}")
+    kind, parameter = next(iter(value.items()))
+    try:
+        return _DISTRIBUTIONS[kind](parameter)
+    except InputError as error:
+        raise InputError(f"{name}: {kind}: {error}") from None
+
+
+def _exponential(value: Any) -> Draw:
+    mean_s = seconds(value)
+    return lambda chance: chance.expovariate(1.0) * mean_s
+
+
+def _uniform(value: Any) -> Draw:
+    if not isinstance(value, list) or len(value) != 2:
+        raise InputError(f"expected two durations, found {described(value)}")
+    least_s, most_s = map(seconds, value)
+    if most_s < least_s:
+        raise InputError(f"expected the shorter duration first, found {value}")
+    return lambda chance: least_s + chance.random() * (most_s - least_s)
+
+
+def _log_normal(value: Any) -> Draw:
+    fields = fields_of(value, {"median", "sigma"}, required=("median", "sigma"))
+    median_s, sigma = seconds(fields["median"]), fields["sigma"]
+    if not isinstance(sigma, int | float) or isinstance(sigma, bool) or not 0 <= sigma <= 10:
+        raise InputError(f"sigma: expected a number from 0 to 10, found {described(sigma)}")
+    return lambda chance: median_s * chance.lognormvariate(0.0, sigma)
+
+
+_DISTRIBUTIONS: dict[str, Callable[[Any], Draw]] = {
+    "exponential": _exponential,
+    "uniform": _uniform,
+    "logNormal": _log_normal,
+}
+
+
+class _Rate:
+    """How many pods come per second on average; one number, or a number from each of several times of the day on."""
+
+    def __init__(self, value: Any) -> None:
+        steps = value if isinstance(value, Mapping) else {"00:00": value}
+        if not steps:
+            raise InputError("rate: expected a rate, or rates by time of the day, found none")
+        by_time = sorted((_time_of_day(key), _per_second(each)) for key, each in steps.items())
+        self._from_s = [from_s for from_s, _ in by_time]
+        self._rates = [rate for _, rate in by_time]
+        self._most = max(self._rates)
+        if not self._most:
+            raise InputError("rate: expected more than 0 at some time of the day")
+
+    def at(self, at_s: float) -> float:
+        """The rate at a time; before the first step of a day it is that of the last one."""
+        return self._rates[bisect.bisect_right(self._from_s, at_s % DAY_S) - 1]
+
+    def next_after(self, at_s: float, chance: random.Random) -> float:
+        """When the next pod comes: candidates at the highest rate, of which as many count as the rate then says."""
+        while True:
+            at_s += chance.expovariate(1.0) / self._most
+            if len(self._rates) == 1 or chance.random() * self._most < self.at(at_s):
+                return at_s
+
+    def expected(self, for_s: float) -> float:
+        """About how many pods come in so many seconds."""
+        hours = max(1, int(for_s / 3600))
+        return sum(self.at((hour + 0.5) * for_s / hours) for hour in range(hours)) * for_s / hours
+
+
+def _per_second(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    found = _RATE.fullmatch(str(value).strip())
+    if found is None:
+        raise InputError(f"rate: expected so many per time, such as 5/s or 300/h, found {described(value)}")
+    return float(found[1]) / _PER[found[2]]
+
+
+def _time_of_day(value: Any) -> float:
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(value).strip())
+    if found is None:
+        raise InputError(f"rate: expected a time of the day such as 08:30, in quotes, found {described(value)}")
+    return int(found[1]) * 3600.0 + int(found[2]) * 60.0

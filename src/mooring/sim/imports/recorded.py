@@ -28,10 +28,10 @@ from mooring.core.queue.queued_pod import History
 from mooring.record import entries
 from mooring.record.moment import Moment, QueuedPod
 from mooring.record.reader import Record, file_and_time, names_a_record, record_time
-from mooring.sim.imported_story import check_workloads, ready
 from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions
 from mooring.sim.imports.objects import as_it_came, is_made, is_revised, is_written_by_binding
 from mooring.sim.imports.read import import_files, merged
+from mooring.sim.imports.story import check_workloads, ready
 from mooring.sim.workload import import_table, is_own_table
 
 FORMAT = "mooring record"

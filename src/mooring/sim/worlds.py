@@ -1,4 +1,4 @@
-"""Running scenarios: control plane, fake kubelets, controllers and scheduler, brought up and taken down as one."""
+"""The worlds in which stories are played: control plane, kubelets, controllers and scheduler, up and down as one."""
 
 from __future__ import annotations
 
@@ -7,41 +7,38 @@ import contextlib
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import msgspec
 
 from mooring.api.clock import Clock
-from mooring.api.core import Pod
-from mooring.api.errors import ApiError, InputError, MooringError
+from mooring.api.errors import ApiError
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.server import ControlPlane
-from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.plugin_loading import load_plugins
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.registry import Registry
 from mooring.live.control import queue_content
-from mooring.live.events import EventRecorder, Recorder
+from mooring.live.events import EventRecorder
 from mooring.live.informers import connect, kinds_for
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import SchedulerObserver
-from mooring.live.scheduler import Scheduler, SchedulerOptions, Writer
+from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
 from mooring.net.informer import InformerSet
 from mooring.net.rest import RestClient
-from mooring.sim.backend import Backend, InProcessClient
-from mooring.sim.narrated import Narration, StoreFeed, Told
-from mooring.sim.narration import NORMAL, Narrator
-from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.sim.backend import Backend, InProcessClient, StoreFeed
+from mooring.sim.narration import NORMAL, Narrator, Told
+from mooring.sim.scenario import NO_STORY, Scenario, ScenarioCluster
 from mooring.sim.step_fields import with_seed
-from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop
 
 SYNC_TIMEOUT_S = 30.0
 LAST_WRITES_S = 2.0
@@ -77,57 +74,32 @@ class TakesNotes(Protocol):
     def note(self, text: str, kind: str = "note") -> None: ...
 
 
-MISTAKES = (400, 404, 409, 422)
-"""Answers of the API server to a step that names what is not there, is there already, or cannot be."""
-
-
-class PlayResult(msgspec.Struct, frozen=True):
-    """How a story ended."""
-
-    scenario: str
-    failure: str = ""
-    is_mistake: bool = False  # in what was given: nothing was found out about the scheduler
-    expectations: int = 0
-    seconds: float = 0.0
-    first_placement_s: float | None = None
-
-    @property
-    def held(self) -> bool:
-        return not self.failure
-
-    @property
-    def exit_code(self) -> int:
-        """0 if all was as expected, 1 if not, 2 if the story itself is wrong."""
-        return 2 if self.is_mistake else 0 if self.held else 1
-
-    @property
-    def verdict(self) -> str:
-        """What is said of a story that did not end as it should."""
-        return f"{'a mistake in the story' if self.is_mistake else 'NOT as expected'}: {self.failure}"
-
-
-def registry_for(scenario: Scenario | None) -> Registry:
+def registry_for(scenario: Scenario) -> Registry:
     """The plugins that come with mooring, and the scenario's own."""
     registry = in_tree_registry()
-    if scenario is not None:
-        for plugin in scenario.plugins:
-            registry.register(plugin)
-        load_plugins(scenario.plugin_files, registry)
+    for plugin in scenario.plugins:
+        registry.register(plugin)
+    load_plugins(scenario.plugin_files, registry)
     return registry
 
 
 class World(ABC):
-    """A cluster with a scheduler in it. Usable as ``async with``; ``cluster`` is what a scenario gets."""
+    """A cluster with a scheduler in it. Usable as ``async with``; ``cluster`` is what a scenario gets.
+
+    A kind of world says how its control plane comes up, how the story writes to it, and how the scheduler hears of
+    what is there. The narration, the configuration, the scheduler and its end are the same in all of them.
+    """
 
     cluster: ScenarioCluster
+    scheduler: Scheduler
 
     def __init__(self, settings: PlaySettings, scenario: Scenario | None = None) -> None:
         self._settings = settings
-        self._scenario = scenario
+        self._scenario = scenario or NO_STORY
         self._stack = contextlib.AsyncExitStack()
         loop = asyncio.get_running_loop()
         self.is_virtual = isinstance(loop, VirtualTimeLoop)
-        starts_at = None if scenario is None else scenario.starts_at
+        starts_at = self._scenario.starts_at
         self.clock: Clock = LoopClock(loop) if starts_at is None else LoopClock(loop, starts_at)
         self.narrator = Narrator(
             self.clock,
@@ -137,6 +109,7 @@ class World(ABC):
             colored=settings.colored,
             columns=settings.columns,
         )
+        self.registry = registry_for(self._scenario)
 
     @abstractmethod
     async def _bring_up(self) -> RestClient:
@@ -150,25 +123,16 @@ class World(ABC):
         """How the story writes."""
         return Backend(client)
 
-    def _config_of(self, scenario: Scenario | None) -> Mapping[str, Any] | None:
-        """The scheduler's configuration, as a document."""
-        return scenario.config if scenario is not None else None
-
-    def _observers(self) -> tuple[SchedulerObserver, ...]:
-        """Who hears what the scheduler does, beside the metrics."""
-        return (Narration(self.narrator),)
-
-    def _writer(self, *of: Any, **options: Any) -> ApiWriter:
-        """What carries out the scheduler's writes."""
-        return ApiWriter(*of, **options)
-
-    def _recorder(self, recorder: EventRecorder) -> Recorder:
-        """What writes the scheduler's Events."""
-        return recorder
-
-    def _adjusted(self, options: SchedulerOptions) -> SchedulerOptions:
-        """The scheduler's options as this world needs them."""
-        return options
+    def _make_scheduler(
+        self, config: KubeSchedulerConfiguration, client: RestClient, events: EventRecorder, options: SchedulerOptions
+    ) -> Scheduler:
+        retries = options.features["BindingIsRetried"]
+        return Scheduler(
+            config,
+            lambda pods: ApiWriter(client, events, pods, retries_binding=retries),
+            events,
+            replace(options, observers=(self.narrator, *options.observers)),
+        )
 
     async def __aenter__(self) -> Self:
         try:
@@ -185,32 +149,27 @@ class World(ABC):
         self.narrator.finish()
 
     async def _start_scheduler(self, client: RestClient) -> None:
-        rng = random.Random(self._settings.seed)
-        recorder = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
-        self.registry = registry_for(self._scenario)
-        extenders = self._scenario.extenders if self._scenario is not None else ()
-        features = DEFAULT_FEATURES if self._scenario is None else self._scenario.features
+        scenario, seed = self._scenario, self._settings.seed
+        # Names of events and ties are drawn from one generator with the story's seed, so that two runs draw the same.
+        rng = random.Random(seed)
+        events = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
+        features = scenario.features
         options = SchedulerOptions(
             features=features,
             metrics=SchedulerMetrics(features=features),
             registry=self.registry,
             clock=self.clock,
             rng=rng,
-            observers=(*self._observers(), *self._settings.observers),
-            extenders=lambda config: extenders,
+            observers=tuple(self._settings.observers),
+            extenders=lambda config: scenario.extenders,
         )
         for observer in options.observers:
             if isinstance(observer, TakesNotes):
                 self.narrator.on_said = observer.note
-        document = with_seed(self._config_of(self._scenario), self._settings.seed)
-        config: KubeSchedulerConfiguration = config_from_dict(document, features)
-
-        def make_writer(pods: dict[str, Pod]) -> Writer:
-            return self._writer(client, recorder, pods, retries_binding=features["BindingIsRetried"])
-
-        scheduler = Scheduler(config, make_writer, self._recorder(recorder), self._adjusted(options))
-        await recorder.start()
-        self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)
+        config = config_from_dict(with_seed(scenario.config, seed), features)
+        scheduler = self._make_scheduler(config, client, events, options)
+        await events.start()
+        self._stack.push_async_callback(events.stop, LAST_WRITES_S)
         await self._feed(scheduler, client)
         task = asyncio.create_task(scheduler.run(), name="scheduler")
         self._stack.push_async_callback(self._stop_scheduler, scheduler, task)
@@ -222,32 +181,7 @@ class World(ABC):
         await asyncio.gather(task, return_exceptions=True)
         await scheduler.abort()
         if not task.cancelled():
-            task.result()  # it broke by itself: nothing that the story saw since then counts
-
-    async def play(self, scenario: Scenario) -> PlayResult:
-        """Play a story to its end; an expectation that does not hold ends it."""
-        started = self.clock.monotonic()
-        failure, is_mistake = "", False
-        if scenario.title:
-            self.narrator.said(scenario.title)
-        try:
-            await scenario.play(self.cluster)
-        except (MooringError, AssertionError) as error:
-            failure = str(error) or "an assertion of the story does not hold"
-            is_mistake = isinstance(error, InputError) or (isinstance(error, ApiError) and error.code in MISTAKES)
-            if not self.narrator.failed_expectations:
-                self.narrator.note("FAILED", failure, level=0)
-        await self.cluster.stop_workloads()
-        await asyncio.sleep(0.01)  # what the last step set off is told, too
-        self.narrator.finish()
-        return PlayResult(
-            scenario.name,
-            failure,
-            is_mistake,
-            self.narrator.held_expectations,
-            self.clock.monotonic() - started,
-            self.narrator.first_placement_s,
-        )
+            task.result()  # the scheduler itself broke: nothing that the story saw since then counts
 
 
 class EmbeddedWorld(World):
@@ -330,23 +264,3 @@ async def feed_by_watching(
     stack.push_async_callback(informers.stop)
     if not await informers.wait_for_sync(SYNC_TIMEOUT_S):
         raise ApiError(f"no list of {', '.join(informers.missing())} within {SYNC_TIMEOUT_S:g}s")
-
-
-def run_in_virtual_time(scenario: Scenario, settings: PlaySettings | None = None) -> PlayResult:
-    """Play a scenario on the embedded control plane, as quickly as it can be computed; the same bytes each time."""
-
-    async def main() -> PlayResult:
-        async with EmbeddedWorld(settings or PlaySettings(), scenario) as world:
-            return await world.play(scenario)
-
-    return run_virtual(main())
-
-
-def run_in_real_time(scenario: Scenario, settings: PlaySettings | None = None) -> PlayResult:
-    """Play a scenario on the embedded control plane, as time passes."""
-
-    async def main() -> PlayResult:
-        async with EmbeddedWorld(settings or PlaySettings(), scenario) as world:
-            return await world.play(scenario)
-
-    return asyncio.run(main())

@@ -39,7 +39,7 @@ _OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "ma
 
 def story_of_files(names: Sequence[str]) -> Scenario:
     """A story that is nothing but an import. A record may have a time: ``run.mrec@90s``."""
-    from mooring.sim.recorded_import import import_all  # most stories import nothing: it reads every format
+    from mooring.sim.imports.recorded import import_all  # most stories import nothing: it reads every format
 
     found = import_all(names)
     step = ImportStep(found)
