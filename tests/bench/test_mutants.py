@@ -29,13 +29,13 @@ from mooring.live.observer import DecisionLog
 from mooring.live.process import SchedulerProcess
 from mooring.live.writer import ApiWriter
 from mooring.net import informer as informers
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Gone, NotFound
 from mooring.net.extender import wire
 from mooring.net.extender.client import FILTER, HttpExtender
 from mooring.net.pool import Backoff
 from mooring.net.rest import MERGE_PATCH, RestClient
 from mooring.net.watch import Reflector
-from mooring.net.wire import HttpAnswer
 
 
 @pytest.fixture(autouse=True)

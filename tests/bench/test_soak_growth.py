@@ -29,7 +29,7 @@ from mooring.core.state import node_table, pod_index, pod_info
 from mooring.core.state import sharing as change_log
 from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
-from mooring.net.wire import HttpAnswer
+from mooring.net.connect import HttpAnswer
 from mooring.testing import bound, make_node, make_object, make_pod
 
 SMALL = 5

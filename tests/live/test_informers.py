@@ -9,10 +9,10 @@ import pytest
 from mooring.api.errors import ApiError
 from mooring.core.framework.cluster_event import EventResource
 from mooring.live.informers import connect, kinds_for, load_objects
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Forbidden, NotFound
 from mooring.net.extender.wire import RawObjects
 from mooring.net.kinds import NODES, POD_GROUPS, PODS, SCHEDULER_KINDS
-from mooring.net.wire import HttpAnswer
 from mooring.testing import make_pod
 
 

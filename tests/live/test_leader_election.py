@@ -15,8 +15,8 @@ from mooring.api.clock import VirtualClock
 from mooring.api.errors import ApiError, UsageError
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import LeaderElectionSettings, LeaderElector, LeaseLost
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Conflict, ConnectionFailed, NotFound
-from mooring.net.wire import HttpAnswer
 
 SETTINGS = LeaderElectionSettings(lease_duration_s=6, renew_deadline_s=4, retry_period_s=1)
 RECORDED = [

@@ -23,10 +23,10 @@ from mooring.api.core import Node, Pod
 from mooring.core.config.load import config_from_dict
 from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Conflict, ConnectionFailed, NotFound, ServerError
 from mooring.net.informer import Informer
 from mooring.net.kinds import NODES, PODS
-from mooring.net.wire import HttpAnswer
 
 ELSEWHERE = "elsewhere"  # a cordoned node on which only another scheduler places pods
 FAULTS = ("ok", "ok", "ok", "conflict", "error", "lost", "unheard", "unheard")

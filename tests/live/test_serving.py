@@ -27,9 +27,9 @@ from mooring.live.control import HealthChecks, ping
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.serving import EndpointServer, ServingSettings, Sources, default_health, negotiate
 from mooring.live.serving_auth import DelegatedAuth, ServerTls, TlsFiles, client_ca_of_cluster, user_of_certificate
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import ConnectionFailed
 from mooring.net.tls import self_signed
-from mooring.net.wire import HttpAnswer
 
 WIRE = Path(__file__).parent / "wire"
 POD = {

@@ -12,6 +12,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.api.storage import PersistentVolumeClaim
 from mooring.core.state.cluster import ClusterState
 from mooring.live.writer import ApiWriter
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import (
     Conflict,
     ConnectionFailed,
@@ -23,7 +24,6 @@ from mooring.net.errors import (
     TooManyRequests,
     Unreachable,
 )
-from mooring.net.wire import HttpAnswer
 
 
 class FakeClient:

@@ -11,7 +11,7 @@ import uvloop
 
 from mooring.net.connect import Connector
 from mooring.net.errors import Unreachable
-from mooring.net.read_connection import ReadConnection
+from mooring.net.http1_connection import ReadConnection
 
 
 class Resetting(uvloop.Loop):

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mooring.net import http2, wire
-from mooring.net.connect import Connector
+from mooring.net import connect as wire
+from mooring.net import http2
+from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http2 import decode_fields, encode_field, frame
 from mooring.net.http2_connection import Http2Connection
 from mooring.net.pool import ConnectionPool
-from mooring.net.wire import Broken, HeaderFields, HttpAnswer, HttpRequest
 
 FIELDS = HeaderFields("example.com", [("Accept", "application/json"), ("Authorization", "Bearer secret")])
 

@@ -13,8 +13,14 @@ import pytest
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
 from mooring.net import connect as tls_settings
-from mooring.net.kubeconfig import ClientConfig, find_config, in_cluster_config, load_kubeconfig, scheduler_config
-from mooring.net.kubeconfig_file import MAX_FILE_BYTES
+from mooring.net.kubeconfig import (
+    MAX_FILE_BYTES,
+    ClientConfig,
+    find_config,
+    in_cluster_config,
+    load_kubeconfig,
+    scheduler_config,
+)
 
 CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 1500))
 BOMB = "a0: &a0 {x: 1}\n" + "".join(

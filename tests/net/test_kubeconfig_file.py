@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.errors import InputError, UsageError
-from mooring.net.kubeconfig_file import KubeconfigCluster, KubeconfigFiles, KubeconfigUser, check_texts
+from mooring.net.kubeconfig import KubeconfigCluster, KubeconfigFiles, KubeconfigUser, check_texts
 
 
 def add(files: KubeconfigFiles, folder, name: str, text: str) -> str:

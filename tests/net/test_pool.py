@@ -12,12 +12,11 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
+from mooring.net import connect as wire
 from mooring.net import pool as pool_module
-from mooring.net import wire
-from mooring.net.connect import Connector
+from mooring.net.connect import Connector, HeaderFields
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.net.pool import ConnectionPool
-from mooring.net.wire import HeaderFields
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
 TLS = ssl.create_default_context()

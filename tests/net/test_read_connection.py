@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mooring.net.connect import Connector
+from mooring.net.connect import Connector, HeaderFields
 from mooring.net.errors import ConnectionFailed
-from mooring.net.read_connection import UNREAD_BYTES, ReadConnections
-from mooring.net.wire import HeaderFields
+from mooring.net.http1_connection import UNREAD_BYTES, ReadConnections
 
 FIELDS = HeaderFields("server", [("Accept", "application/json")])
 OK = b"HTTP/1.1 200 OK\r\n"

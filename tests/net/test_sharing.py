@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
-from mooring.net.kinds import PODS
-from mooring.net.sharing import SHORT_BYTES, PodEvents, PodSharing
+from mooring.net.kinds import PODS, SHORT_BYTES, PodEvents, PodSharing
 from mooring.net.watch_events import EventReader, TypedEvent
 
 

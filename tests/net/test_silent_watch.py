@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 
+from mooring.net.connect import HttpAnswer
 from mooring.net.kinds import PODS
 from mooring.net.watch import SILENCE_S, Reflector
-from mooring.net.wire import HttpAnswer
 from mooring.sim.virtual_time import run_virtual
 
 

@@ -10,10 +10,9 @@ from typing import ClassVar
 import pytest
 
 from mooring.api.errors import InputError
-from mooring.net.connect import Connector, Proxy
+from mooring.net.connect import Connector, HeaderFields, Proxy
 from mooring.net.errors import ConnectionFailed
 from mooring.net.pool import ConnectionPool
-from mooring.net.wire import HeaderFields
 
 FIELDS = HeaderFields("example.com", [])
 

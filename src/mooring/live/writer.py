@@ -33,9 +33,9 @@ from mooring.core.framework.handle import NOTHING
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.events import InvolvedObject, Recorder
 from mooring.live.logs import get_logger
+from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Conflict, ConnectionFailed, Fenced, NotFound, ServerError, Unreachable
 from mooring.net.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
-from mooring.net.wire import HttpAnswer
 
 log = get_logger("mooring.live")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections import deque
-from collections.abc import Callable
-from typing import cast
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, cast
 
-from mooring.net import wire
+from mooring.net.connect import MAX_ANSWER_BYTES, Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
+from mooring.net.errors import ConnectionFailed
 from mooring.net.http1 import BadMessage, Message, MessageReader
-from mooring.net.wire import Broken, HttpAnswer, HttpRequest
 
 
 class Http1Connection(asyncio.Protocol):
@@ -35,7 +37,7 @@ class Http1Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.under_way: deque[HttpRequest] = deque()
         self._on_free = on_free
-        self._reader = MessageReader(reads_answers=True, max_body_bytes=wire.MAX_ANSWER_BYTES)
+        self._reader = MessageReader(reads_answers=True, max_body_bytes=MAX_ANSWER_BYTES)
         self._failure = ""
 
     # What asyncio calls
@@ -129,3 +131,235 @@ def _encoded(request: HttpRequest) -> bytes:
         len(body),
         body,
     )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A connection for reads (HTTP/1.1): one GET at a time, whose answer is read as it comes. A watch is one of them.
+
+IDLE_S = 60.0
+UNREAD_BYTES = 1 << 20
+"""A server that sends faster than we read waits when so much has come."""
+_ANY_SIZE = 1 << 62
+_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+class Reading(Protocol):
+    """An answer whose body is still coming; headers have lower-case names."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    async def readany(self) -> bytes:
+        """What has come since the last call, or comes next; nothing at the end. ConnectionFailed if it was cut off."""
+        ...
+
+
+class _Cut(Exception):
+    """The connection ended too early."""
+
+
+class ReadConnection(asyncio.Protocol):
+    """Answers to GETs, one after the other."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.idle_since = 0.0
+        self._reader = MessageReader(reads_answers=True, max_body_bytes=_ANY_SIZE)
+        self._message: Message | None = None  # the answer, from its head on
+        self._is_whole = False
+        self._is_paused = False
+        self._failure = ""
+        self._news: asyncio.Future[None] | None = None
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass of asyncio's
+        keep_alive(transport)
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        if self._is_whole:
+            self._fail("an answer came that nobody asked for")
+            self.close()
+            return
+        try:
+            reader.feed(data)
+        except BadMessage as error:
+            self._fail(f"not an HTTP answer: {error}")
+            self.close()
+            return
+        message = self._message
+        if reader.complete:
+            self._message, self._is_whole = reader.complete.popleft(), True
+        elif message is None and reader.arriving is not None and reader.arriving.has_head:
+            message = self._message = reader.arriving
+        if message is not None and len(message.body) > UNREAD_BYTES and not self._is_paused:
+            assert self.transport is not None
+            self._is_paused = True
+            self.transport.pause_reading()
+        self._tell()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reader.close()
+        message = self._message
+        if exc is None and message is not None and message.is_open_ended:
+            self._is_whole = True
+        self._fail(str(exc or "the server closed the connection"))
+
+    def _fail(self, why: str) -> None:
+        self._failure = self._failure or why
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _wait(self) -> None:
+        if self._failure:
+            raise _Cut(self._failure)
+        self._news = asyncio.get_running_loop().create_future()
+        await self._news
+
+    # What whoever reads calls
+
+    async def begin(self) -> None:
+        """It can be used at once."""
+
+    @property
+    def is_usable(self) -> bool:
+        return not self._failure and self.transport is not None and not self.transport.is_closing()
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether it can carry another request: its answer was read to the end."""
+        message, reader = self._message, self._reader
+        if message is None or message.body or not self._is_whole or not message.keeps_alive:
+            return False
+        return reader.arriving is None and not reader.complete and self.is_usable
+
+    async def ask(self, target: str, fields: HeaderFields) -> None:
+        """Send a GET and wait for the head of its answer."""
+        assert self.transport is not None
+        self._message, self._is_whole = None, False
+        self.transport.write(b"GET %b HTTP/1.1\r\n%b\r\n" % (target.encode(), fields.http1))
+        while self._message is None:
+            await self._wait()
+
+    @property
+    def status(self) -> int:
+        assert self._message is not None
+        return self._message.status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        assert self._message is not None
+        return self._message.headers
+
+    async def readany(self) -> bytes:
+        message = self._message
+        assert message is not None
+        while not message.body:
+            if self._is_whole:
+                return b""
+            try:
+                await self._wait()
+            except _Cut as cut:
+                raise ConnectionFailed(f"the connection broke: {cut}", was_sent=True) from None
+        part = bytes(message.body)
+        message.body.clear()
+        if self._is_paused and self.transport is not None:
+            self._is_paused = False
+            self.transport.resume_reading()
+        return part
+
+    def close(self) -> None:
+        """End it at once: closing in good order would wait for a server that may have stopped answering."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class ReadConnections:
+    """As many connections as there are reads under way; those that were read to their end are used again."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._idle: list[ReadConnection] = []
+        self._busy: set[ReadConnection] = set()
+        self._context: object = None
+
+    @contextlib.asynccontextmanager
+    async def get(self, target: str, fields: HeaderFields) -> AsyncIterator[Reading]:
+        """Send a GET and give the answer before its body has come."""
+        connection = await self._asked(target, fields)
+        try:
+            yield connection
+        finally:
+            self._busy.discard(connection)
+            if connection.may_be_kept:
+                connection.idle_since = asyncio.get_running_loop().time()
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    async def _asked(self, target: str, fields: HeaderFields) -> ReadConnection:
+        while True:
+            connection, is_reused = await self._take()
+            self._busy.add(connection)
+            try:
+                await connection.ask(target, fields)
+                return connection
+            except _Cut as cut:
+                self._busy.discard(connection)
+                if is_reused:  # the server has closed it meanwhile; a read may be repeated
+                    continue
+                raise ConnectionFailed(
+                    f"GET {self._connector.where}: the connection broke: {cut}", was_sent=True
+                ) from None
+            except BaseException:
+                self._busy.discard(connection)
+                connection.close()
+                raise
+
+    async def _take(self) -> tuple[ReadConnection, bool]:
+        context = self._connector.context()
+        if context is not self._context:  # what was opened with another identity is not used again
+            self._close_idle()
+            self._context = context
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable and now - connection.idle_since < IDLE_S:
+                return connection, True
+            connection.close()
+        return await self._connector.connect(context, lambda _: ReadConnection()), False
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    async def close(self) -> None:
+        """Close all connections; reads under way fail."""
+        self._close_idle()
+        for connection in self._busy:
+            connection.close()
+        await asyncio.sleep(0)  # one turn of the loop lets the transports run their connection_lost
+
+
+def keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel find a dead peer within a minute: it looks like a watch without events."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE:
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)

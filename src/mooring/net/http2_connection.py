@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from mooring.net import http2, wire
+from mooring.net import http2
+from mooring.net.connect import MAX_ANSWER_BYTES, Broken, HttpAnswer, HttpRequest
 from mooring.net.errors import Fenced
 from mooring.net.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
-from mooring.net.wire import Broken, HttpAnswer, HttpRequest
 
 _STREAMS = 100
 """How many requests a server is given at once that does not say how many it takes."""
@@ -281,9 +281,9 @@ class Http2Connection(asyncio.Protocol):
             if isinstance(request.got, bytes):
                 request.got = bytearray(request.got)
             request.got += part
-        if len(request.got) > wire.MAX_ANSWER_BYTES:
+        if len(request.got) > MAX_ANSWER_BYTES:
             del self._streams[number]
-            request.fail(Broken(f"the answer is larger than {wire.MAX_ANSWER_BYTES:,} bytes", written=True))
+            request.fail(Broken(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes", written=True))
             self._write(http2.reset(number, http2.CANCEL))
         elif flags & END_STREAM:
             self._answered(number, request)
@@ -321,7 +321,7 @@ class Http2Connection(asyncio.Protocol):
         if self._fields_of is None or self._fields_of[0] != number:
             raise BadFrame("fields go on that have not begun")
         _, begun, block = self._fields_of
-        if len(block) + len(payload) > wire.MAX_ANSWER_BYTES >> 6:
+        if len(block) + len(payload) > MAX_ANSWER_BYTES >> 6:
             raise BadFrame("the fields of an answer are too many")
         self._fields_of = None
         self._take_fields(number, begun | flags & END_HEADERS, block + payload)

@@ -1,10 +1,31 @@
-"""The kinds a scheduler watches: what kube-scheduler asks for when it starts, in the same words."""
+"""Pods of one template share what they have in common, which takes little more than half the memory.
+
+Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
+are replaced by those seen before. Objects from an informer are never changed, so sharing parts is safe.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
+import msgspec
+
+from mooring.api.core import (
+    ContainerStatus,
+    Namespace,
+    Node,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ReplicationController,
+    ResourceList,
+    Service,
+    Volume,
+)
+from mooring.api.meta import Object, ObjectMeta, Struct
 from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage import (
@@ -19,8 +40,264 @@ from mooring.api.storage import (
 from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
 from mooring.core.framework.cluster_event import EventResource
 from mooring.net.informer import PODS_FIELD_SELECTOR
-from mooring.net.sharing import PodEvents, PodSharing
-from mooring.net.watch_events import ResourceKind, typed_kind
+from mooring.net.watch_events import ResourceKind, TypedEvent, typed_kind
+
+T = TypeVar("T")
+
+LIMIT = 50_000
+"""At most this many distinct parts are remembered. Then all are forgotten, and pods that come later share anew."""
+SPECS, SPECS_BYTES = 2_000, 4 << 20
+"""The same for whole specs: a pod's next version mostly comes soon."""
+SHORT_BYTES = 512
+"""Up to this length a status is remembered whole: that of a pod that does not run yet says nothing of its own."""
+LIMIT_BYTES = 16 << 20
+"""The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
+
+# What most pods have none of, once for all of them.
+_NO_VOLUMES: list[Volume] = []
+_NO_GATES: list[PodSchedulingGate] = []
+_NO_CLAIMS: list[PodResourceClaim] = []
+_NO_ANNOTATIONS: dict[str, str] = {}
+_NO_FINALIZERS: list[str] = []
+_NO_STATUSES: list[ContainerStatus] = []
+_NO_RESOURCES: ResourceList = {}
+_NO_CLAIM_STATUSES: list[PodResourceClaimStatus] = []
+
+
+class _Remembered(dict[bytes, T]):
+    """What was decoded, by its bytes. All is forgotten when it is too much."""
+
+    def __init__(self, limit: int, limit_bytes: int) -> None:
+        self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
+
+    def remember(self, key: bytes, value: T) -> None:
+        if len(self) >= self._limit or self._bytes >= self._limit_bytes:
+            self.clear()
+            self._bytes = 0
+        self[key] = value
+        self._bytes += len(key)
+
+
+class PodSharing:
+    """Replaces equal parts of pods by one and the same object."""
+
+    def __init__(self, limit: int = LIMIT, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit = limit
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._parts: _Remembered[tuple[Any, ...]] = _Remembered(limit, limit_bytes)
+        self._words: dict[str, str] = {}
+        self.known = self._words.setdefault  # ``word`` without a call of ours: for many words of every pod
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __call__(self, pod: Pod) -> None:
+        pod.kind, pod.api_version = self.word(pod.kind), self.word(pod.api_version)
+        self.share_spec(pod.spec)
+        self.share_metadata(pod.metadata)
+        self.share_status(pod.status)
+
+    def word(self, word: str) -> str:
+        """The same word as it came before: names of nodes and conditions, times."""
+        return self.known(word, word)
+
+    def share_spec(self, spec: PodSpec) -> None:
+        spec.node_name = self.word(spec.node_name)
+        spec.scheduler_name = self.word(spec.scheduler_name)
+        if spec.preemption_policy is not None:
+            spec.preemption_policy = self.word(spec.preemption_policy)
+        if not spec.volumes:
+            spec.volumes = _NO_VOLUMES
+        if not spec.scheduling_gates:
+            spec.scheduling_gates = _NO_GATES
+        if not spec.resource_claims:
+            spec.resource_claims = _NO_CLAIMS
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.tolerations,
+            spec.affinity,
+            spec.topology_spread_constraints,
+            spec.node_selector,
+            spec.overhead,
+        ) = self._shared(
+            (
+                spec.containers,
+                spec.init_containers,
+                spec.tolerations,
+                spec.affinity,
+                spec.topology_spread_constraints,
+                spec.node_selector,
+                spec.overhead,
+            )
+        )
+
+    def share_metadata(self, meta: ObjectMeta) -> None:
+        """Apart from the spec, because a StatefulSet gives each pod a label with its name."""
+        if len(self._words) >= self._limit:
+            self._words.clear()
+        known = self.known
+        meta.namespace = known(meta.namespace, meta.namespace)
+        if (time := meta.creation_timestamp) is not None:
+            meta.creation_timestamp = known(time, time)
+        if not meta.annotations:
+            meta.annotations = _NO_ANNOTATIONS
+        if not meta.finalizers:
+            meta.finalizers = _NO_FINALIZERS
+        meta.labels, meta.owner_references = self._shared((meta.labels, meta.owner_references))
+
+    def share_status(self, status: PodStatus) -> None:
+        known = self.known
+        status.phase = known(status.phase, status.phase)
+        if (time := status.start_time) is not None:
+            status.start_time = known(time, time)
+        for condition in status.conditions:
+            condition.type = known(condition.type, condition.type)
+            condition.status = known(condition.status, condition.status)
+            if (time := condition.last_transition_time) is not None:
+                condition.last_transition_time = known(time, time)
+        if not status.container_statuses:
+            status.container_statuses = _NO_STATUSES
+        if not status.init_container_statuses:
+            status.init_container_statuses = _NO_STATUSES
+        if not status.allocated_resources:
+            status.allocated_resources = _NO_RESOURCES
+        if not status.resource_claim_statuses:
+            status.resource_claim_statuses = _NO_CLAIM_STATUSES
+
+    def _shared(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = self._encode(parts)
+        known = self._parts.get(key)
+        if known is not None:
+            return known
+        self._parts.remember(key, parts)
+        return parts
+
+
+class _PodInParts(Object, kw_only=True):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _NodeOnly(Struct):
+    node_name: str = ""
+
+
+_split = msgspec.json.Decoder(TypedEvent[_PodInParts]).decode
+_node_of = msgspec.json.Decoder(_NodeOnly).decode
+_spec_of = msgspec.json.Decoder(PodSpec).decode
+_status_of = msgspec.json.Decoder(PodStatus).decode
+
+
+_NODE_NAME = b'"nodeName":"'
+
+
+class _KnownSpec:
+    """A spec without its node, and where in its bytes the node is written."""
+
+    __slots__ = ("node_at", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        self.node_at = -1  # not known yet
+
+
+def _without(data: bytes, at: int, end: int) -> bytes:
+    """A spec without the entry that begins and whose value ends there, and without its comma; nothing if in doubt.
+
+    kube-apiserver writes more entries after the node's name, and the embedded one writes it last.
+    """
+    if data[end + 1 : end + 2] == b",":
+        return data[:at] + data[end + 2 :]
+    is_last = data[at - 1 : at] == b"," and data[end + 1 :] == b"}"
+    return data[: at - 1] + b"}" if is_last else b""
+
+
+class PodEvents:
+    """Decodes watch events of pods, with equal parts shared. What has come before is not decoded again.
+
+    Specs are compared as bytes and without the node: what a template makes, and what a pod was before it was bound.
+    So are short statuses: those of new pods are all alike, and those of pods that are bound within one second.
+    """
+
+    def __init__(self, share: PodSharing, limit: int = SPECS, limit_bytes: int = SPECS_BYTES) -> None:
+        self._share = share
+        self._specs: _Remembered[_KnownSpec] = _Remembered(limit, limit_bytes)
+        self._statuses: _Remembered[PodStatus] = _Remembered(limit, limit_bytes)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __call__(self, line: bytes) -> TypedEvent[Pod]:
+        event = _split(line)
+        found = event.object
+        share, metadata = self._share, found.metadata
+        share.share_metadata(metadata)
+        pod = Pod(
+            api_version=share.known(found.api_version, found.api_version),
+            kind=share.known(found.kind, found.kind),
+            metadata=metadata,
+            spec=self._spec(bytes(found.spec)),
+            status=self._status(bytes(found.status)),
+        )
+        return TypedEvent(event.type, pod)
+
+    def _status(self, data: bytes) -> PodStatus:
+        known = self._statuses.get(data)
+        if known is None:
+            known = _status_of(data)
+            self._share.share_status(known)
+            if len(data) <= SHORT_BYTES:
+                self._statuses.remember(data, known)
+        return known
+
+    def _spec(self, data: bytes) -> PodSpec:
+        at = data.find(b'"nodeName"')
+        if at < 0:
+            return self._known(data).spec
+        value = at + len(_NODE_NAME)
+        end = data.find(b'"', value)
+        bare = _without(data, at, end)
+        known = self._specs.get(bare)
+        # The same bytes stood before the entry when it was decoded, so it is the same entry.
+        if known is not None and known.node_at == at and data.startswith(_NODE_NAME, at):
+            node = data[value:end]
+            if b"\\" not in node:
+                return self._on_node(known, node.decode())
+        return self._spec_with_node(data, bare, at)
+
+    def _spec_with_node(self, data: bytes, bare: bytes, at: int) -> PodSpec:
+        node = _node_of(data).node_name
+        entry = _NODE_NAME + node.encode() + b'"'
+        # Only once: a selector may have the same key, and then it is not known which of them the entry is.
+        if not node or not bare or data.count(b'"nodeName"') != 1 or not data.startswith(entry, at):
+            return self._decode(data)
+        known = self._known(bare)
+        known.node_at = at
+        return self._on_node(known, node)
+
+    def _known(self, data: bytes) -> _KnownSpec:
+        known = self._specs.get(data)
+        if known is None:
+            known = _KnownSpec(self._decode(data))
+            self._specs.remember(data, known)
+        return known
+
+    def _on_node(self, known: _KnownSpec, node: str) -> PodSpec:
+        spec = known.spec.__copy__()
+        spec.node_name = self._share.known(node, node)
+        return spec
+
+    def _decode(self, data: bytes) -> PodSpec:
+        spec = _spec_of(data)
+        self._share.share_spec(spec)
+        return spec
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The kinds a scheduler watches: what kube-scheduler asks for when it starts, in the same words.
 
 NODES = typed_kind("nodes", "v1", Node)
 _SHARING = PodSharing()

@@ -28,11 +28,10 @@ from collections import deque
 from collections.abc import Callable
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.net.connect import Connector
+from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http1_connection import Http1Connection
 from mooring.net.http2_connection import Http2Connection
-from mooring.net.wire import Broken, HeaderFields, HttpAnswer, HttpRequest
 
 Connection = Http1Connection | Http2Connection
 

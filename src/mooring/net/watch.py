@@ -47,8 +47,8 @@ from mooring.net.errors import (
     Unreachable,
     VersionTooLarge,
 )
+from mooring.net.http1_connection import Reading
 from mooring.net.pool import Backoff
-from mooring.net.read_connection import Reading
 from mooring.net.rest import RestClient
 from mooring.net.watch_events import ApiObject, EventReader, Garbled, LineSplitter, ResourceKind, read_page
 

@@ -22,12 +22,12 @@ from mooring.controlplane.serving.listing import WatchStream
 from mooring.controlplane.serving.requests import ApiRequest, Reply
 from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind, Object
+from mooring.net.connect import HttpAnswer
 from mooring.net.credentials import StaticCredentials
 from mooring.net.errors import AlreadyExists, Fenced, NotFound, error_of_answer
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient, with_query
 from mooring.net.watch_events import ResourceKind
-from mooring.net.wire import HttpAnswer
 
 if TYPE_CHECKING:
     from mooring.sim.autoscaler import NodeGroup
