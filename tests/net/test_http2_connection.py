@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mooring.net import connect as wire
-from mooring.net import http2
+from mooring.net import http2, http2_connection
 from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http2 import decode_fields, encode_field, frame
@@ -232,7 +231,7 @@ async def test_a_cut_leaves_every_outcome_open():
 
 
 async def test_an_answer_without_end_is_cut(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(http2_connection, "MAX_ANSWER_BYTES", 10)
     stage = Stage()
     (sent,) = stage.send(b"1")
     stage.hear(answer(1, b"x" * 11))

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
-from mooring.net import connect as wire
+from mooring.net import http1_connection
 from mooring.net import pool as pool_module
-from mooring.net.connect import Connector, HeaderFields
+from mooring.net.connect import Broken, Connector, HeaderFields
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.net.pool import ConnectionPool
 
@@ -218,7 +218,7 @@ async def test_nonsense_is_a_broken_connection(server, pool):
 
 
 async def test_an_answer_without_end_is_cut(server, pool, monkeypatch):
-    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(http1_connection, "MAX_ANSWER_BYTES", 10)
     server.script.append(
         lambda transport: transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + b"x" * 11)
     )
@@ -318,7 +318,7 @@ async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connec
 async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):
     def closed(connection, requests):
         for request in requests:
-            request.fail(wire.Broken("closed while idle", written=False))
+            request.fail(Broken("closed while idle", written=False))
         connection.close()
 
     monkeypatch.setattr(pool_module.Http1Connection, "send", closed)

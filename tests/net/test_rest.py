@@ -13,7 +13,6 @@ from aiohttp import web
 
 from mooring.api.clock import VirtualClock
 from mooring.api.errors import ApiError
-from mooring.net.connect import TlsSettings
 from mooring.net.credentials import ExecCredentials, ExecPlugin, StaticCredentials, TokenFileCredentials, bearer
 from mooring.net.errors import (
     AlreadyExists,
@@ -33,6 +32,7 @@ from mooring.net.errors import (
 )
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import PAPERWORK_CONNECTIONS, RestClient, user_agent, with_query
+from mooring.net.tls import TlsSettings
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.server import ControlPlane
-from mooring.net.connect import TlsSettings
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient
-from mooring.net.tls import self_signed
+from mooring.net.tls import TlsSettings, self_signed
 
 Program = Callable[[], Coroutine[Any, Any, None]]
 

@@ -8,8 +8,7 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.api.errors import InputError
-from mooring.net.connect import FILES_PERIOD_S, TlsSettings
-from mooring.net.credentials import ClientCertificate
+from mooring.net.tls import FILES_PERIOD_S, Identity, TlsSettings
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_a_bad_authority_is_one_clear_line(tmp_path, content, words):
 @pytest.mark.parametrize("which", ["from data", "from files", "from a plugin"])
 def test_an_identity(authority, which):
     issued = authority.issue("someone")
-    certificate = ClientCertificate(issued.certificate, issued.key)
+    certificate = Identity(issued.certificate, issued.key)
     match which:
         case "from data":
             settings, override = TlsSettings(certificate=certificate), None
@@ -69,7 +68,7 @@ def test_an_identity(authority, which):
 
 def test_an_identity_whose_parts_do_not_fit_is_one_clear_line(authority):
     one, other = authority.issue("one"), authority.issue("other")
-    settings = TlsSettings(certificate=ClientCertificate(one.certificate, other.key))
+    settings = TlsSettings(certificate=Identity(one.certificate, other.key))
     with pytest.raises(
         InputError, match="client-certificate-data: cannot use the client certificate: certificate and key"
     ):
@@ -97,11 +96,11 @@ def test_a_file_that_is_replaced_makes_a_new_context(tmp_path, authority, other_
 def test_a_plugins_new_certificate_counts_at_once(authority):
     settings = TlsSettings(ca_data=authority.pem)
     one, other = authority.issue("one"), authority.issue("other")
-    before = settings.context(ClientCertificate(one.certificate, one.key))
-    assert settings.context(ClientCertificate(other.certificate, other.key)) is not before
+    before = settings.context(Identity(one.certificate, one.key))
+    assert settings.context(Identity(other.certificate, other.key)) is not before
 
 
 def test_nothing_of_a_key_is_shown(authority):
     issued = authority.issue("quiet")
-    settings = TlsSettings(certificate=ClientCertificate(issued.certificate, issued.key))
+    settings = TlsSettings(certificate=Identity(issued.certificate, issued.key))
     assert "PRIVATE" not in repr(settings)

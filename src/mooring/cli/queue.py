@@ -32,11 +32,11 @@ from mooring.cli.options import (
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
 from mooring.controlplane.serving.discovery import GIT_VERSION
-from mooring.net.connect import TlsSettings
 from mooring.net.credentials import StaticCredentials, bearer
 from mooring.net.errors import ConnectionFailed, Forbidden
 from mooring.net.kubeconfig import ClientConfig, find_config
 from mooring.net.rest import RestClient
+from mooring.net.tls import TlsSettings
 
 if TYPE_CHECKING:
     from mooring.ask.scheduler import Scheduler

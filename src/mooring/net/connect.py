@@ -1,31 +1,98 @@
-"""Opening a connection to a server: its address, TLS, and a proxy in between. Every failure is told in one line."""
+"""How a request gets to a server: what a connection carries, and how it is opened, with TLS and through a proxy.
+
+Every failure to connect is told in one line that names the server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import socket
 import ssl
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import InputError
 from mooring.net import http2
-from mooring.net.credentials import ClientCertificate
 from mooring.net.errors import ConnectionFailed, RequestTimeout, Unreachable, why_not
-from mooring.net.tls import file_stamp, load_identity
+
+# What the pool and its connections exchange: a request, its fields as bytes, its answer, or why there is none.
+
+MAX_ANSWER_BYTES = 64 << 20
+
+
+class HttpAnswer(NamedTuple):
+    """An HTTP answer: headers have lower-case names. Those of a success may be left out."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Broken(Exception):
+    """The connection died; ``written`` says whether the server may have seen the request.
+
+    With ``took_others`` the server has taken as many requests as it takes on one connection, and this was not among
+    them: it is worth while to go on with the next one.
+    """
+
+    def __init__(self, why: str, *, written: bool, took_others: bool = False) -> None:
+        super().__init__(why)
+        self.written = written
+        self.took_others = took_others
+
+
+class HeaderFields:
+    """The header fields that requests have in common, encoded once for each protocol."""
+
+    __slots__ = ("http1", "http2")
+
+    def __init__(self, host: str, fields: Iterable[tuple[str, str]]) -> None:
+        fields = list(fields)
+        lines = [f"{name}: {value}" for name, value in (("Host", host), *fields)]
+        self.http1 = ("\r\n".join(lines) + "\r\n").encode()
+        self.http2 = b"".join(
+            http2.encode_field(name.lower(), value) for name, value in ((":authority", host), *fields)
+        )
+
+
+class HttpRequest(msgspec.Struct, eq=False):
+    """What is to be sent, until when, the future of its answer, and what has come of that over HTTP/2.
+
+    The pool makes it and awaits ``answer``. At any time one place holds the request: the pool's queue, or the table of
+    the connection that it was given to. That place has to settle the future, and nothing else will: a request that
+    leaves it must be answered or failed by then. ``fail`` does nothing to a future that is done, because the caller
+    may have been cancelled and the alarm of a deadline may have come first.
+    """
+
+    method: str
+    target: bytes
+    fields: HeaderFields
+    body: bytes
+    deadline: float
+    is_fenced: Callable[[], bool]
+    answer: asyncio.Future[HttpAnswer]
+    on_reused: bool = False  # whether its connection had carried others before it was sent
+    mark: int = 0  # how often its connection had heard from the server by then
+    unsent: bytes = b""  # what the server has no room for yet
+    window: int = 0  # how much of that it takes now
+    status: int = 0  # of the answer, from its fields on
+    block: bytes = b""  # those fields, as they came
+    got: bytes | bytearray = b""
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 # --------------------------------------------------------------------------------------------------------------------
-# A proxy between us and the server. With CONNECT it passes bytes on, and TLS begins behind it.
+# Proxies. With CONNECT a proxy passes bytes on, and TLS begins behind it.
 
 MAX_HEAD_BYTES = 1 << 16
 
@@ -60,6 +127,67 @@ class Proxy:
         if self.authorization:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         return "\r\n".join([*lines, "", ""]).encode()
+
+
+def proxy_from_environment(url: str, environ: Mapping[str, str]) -> str | None:
+    """Find the proxy for ``url`` by HTTP_PROXY, HTTPS_PROXY and NO_PROXY as Go reads them; local addresses use none."""
+    parts = urlsplit(url)
+    name = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
+    proxy = environ.get(name) or environ.get(name.lower())
+    if not proxy:
+        return None
+    host = (parts.hostname or "").lower().rstrip(".")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if _bypasses(host, port, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _bypasses(host: str, port: int, no_proxy: str) -> bool:
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    for entry in no_proxy.split(","):
+        entry = entry.strip().lower()
+        if entry == "*":
+            return True
+        if entry and _matches(entry, host, port, address):
+            return True
+    return False
+
+
+def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
+    if "/" in entry:
+        try:
+            return address is not None and address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    name, wanted_port = entry, ""
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        wanted_port = rest.removeprefix(":")
+    elif entry.count(":") == 1:
+        name, _, wanted_port = entry.partition(":")
+    if wanted_port and wanted_port != str(port):
+        return False
+    entry_address = _address(name)
+    if entry_address is not None:
+        return entry_address == address
+    name = name.removeprefix("*")
+    if name.startswith("."):
+        return host.endswith(name)
+    return host == name or host.endswith("." + name)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Opening a connection
 
 
 class Opening(asyncio.Protocol):
@@ -239,209 +367,3 @@ class Connector:
         if secured is None or opening.is_lost:
             raise ConnectionResetError("the proxy closed the connection")
         return secured
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Which proxy a request goes through: the rules of HTTP_PROXY, HTTPS_PROXY and NO_PROXY as Go reads them.
-
-
-def proxy_from_environment(url: str, environ: Mapping[str, str]) -> str | None:
-    """Find the proxy for ``url``; local addresses never use one."""
-    parts = urlsplit(url)
-    name = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
-    proxy = environ.get(name) or environ.get(name.lower())
-    if not proxy:
-        return None
-    host = (parts.hostname or "").lower().rstrip(".")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if _bypasses(host, port, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _bypasses(host: str, port: int, no_proxy: str) -> bool:
-    address = _address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
-        return True
-    for entry in no_proxy.split(","):
-        entry = entry.strip().lower()
-        if entry == "*":
-            return True
-        if entry and _matches(entry, host, port, address):
-            return True
-    return False
-
-
-def _matches(entry: str, host: str, port: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
-    if "/" in entry:
-        try:
-            return address is not None and address in ipaddress.ip_network(entry, strict=False)
-        except ValueError:
-            return False
-    name, wanted_port = entry, ""
-    if entry.startswith("["):
-        name, _, rest = entry[1:].partition("]")
-        wanted_port = rest.removeprefix(":")
-    elif entry.count(":") == 1:
-        name, _, wanted_port = entry.partition(":")
-    if wanted_port and wanted_port != str(port):
-        return False
-    entry_address = _address(name)
-    if entry_address is not None:
-        return entry_address == address
-    name = name.removeprefix("*")
-    if name.startswith("."):
-        return host.endswith(name)
-    return host == name or host.endswith("." + name)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# How the API server is verified, and which certificate is shown to it.
-
-FILES_PERIOD_S = 1.0
-"""How often files are looked at: a look takes three system calls, and every write asks for the context."""
-
-
-@dataclass(slots=True)
-class TlsSettings:
-    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
-
-    ca_data: bytes | None = None
-    ca_file: str = ""
-    insecure: bool = False
-    server_name: str = ""
-    certificate: ClientCertificate | None = None
-    certificate_file: str = ""
-    key_file: str = ""
-    protocols: tuple[str, ...] = ("http/1.1",)  # what the server may choose from
-    _context: ssl.SSLContext | None = field(default=None, repr=False)
-    clock: Clock = field(default_factory=SystemClock, repr=False)
-    _made_from: object = field(default=None, repr=False)
-    _override: ClientCertificate | None = field(default=None, repr=False)
-    _looked_at: float = field(default=float("-inf"), repr=False)
-
-    def for_protocols(self, *protocols: str) -> TlsSettings:
-        """The same for connections of which the server may choose another protocol, the best first."""
-        return replace(self, protocols=protocols, _context=None, _looked_at=float("-inf"))
-
-    def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
-
-        A file that changes is noticed within a second.
-        """
-        now = self.clock.monotonic()
-        if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
-            return self._context
-        made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
-        if self._context is None or made_from != self._made_from:
-            self._context, self._made_from = self._make(override), made_from
-        self._override, self._looked_at = override, now
-        return self._context
-
-    def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(list(self.protocols))
-        if self.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif self.ca_data is None and not self.ca_file:
-            context.load_default_certs()
-        else:
-            source = self.ca_file or "certificate-authority-data"
-            try:
-                pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
-                context.load_verify_locations(cadata=pem.decode("ascii"))
-            except (ssl.SSLError, UnicodeDecodeError, ValueError):
-                raise InputError(f"{source}: no PEM certificate in it") from None
-            except OSError as error:
-                why = error.strerror or error
-                raise InputError(f"{source}: cannot read the certificate authority: {why}") from None
-        self._load_identity(context, override)
-        return context
-
-    def _load_identity(self, context: ssl.SSLContext, override: ClientCertificate | None) -> None:
-        chosen = override or self.certificate
-        try:
-            if chosen is not None:
-                load_identity(context, chosen.certificate, chosen.key)
-            elif self.certificate_file:
-                context.load_cert_chain(self.certificate_file, self.key_file or None)
-        except OSError as error:
-            source = self.certificate_file or "client-certificate-data"
-            why = "certificate and key do not fit together or are not PEM"
-            if not isinstance(error, ssl.SSLError):  # which of the two files, Python does not say
-                source = next((f for f in (source, self.key_file) if f and not os.access(f, os.R_OK)), source)
-                why = error.strerror or str(error)
-            raise InputError(f"{source}: cannot use the client certificate: {why}") from None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What the pool and its connections exchange: a request, its fields as bytes, its answer, or why there is none.
-
-MAX_ANSWER_BYTES = 64 << 20
-
-
-class HttpAnswer(NamedTuple):
-    """An HTTP answer: headers have lower-case names. Those of a success may be left out."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-class Broken(Exception):
-    """The connection died; ``written`` says whether the server may have seen the request.
-
-    With ``took_others`` the server has taken as many requests as it takes on one connection, and this was not among
-    them: it is worth while to go on with the next one.
-    """
-
-    def __init__(self, why: str, *, written: bool, took_others: bool = False) -> None:
-        super().__init__(why)
-        self.written = written
-        self.took_others = took_others
-
-
-class HeaderFields:
-    """The header fields that requests have in common, encoded once for each protocol."""
-
-    __slots__ = ("http1", "http2")
-
-    def __init__(self, host: str, fields: Iterable[tuple[str, str]]) -> None:
-        fields = list(fields)
-        lines = [f"{name}: {value}" for name, value in (("Host", host), *fields)]
-        self.http1 = ("\r\n".join(lines) + "\r\n").encode()
-        self.http2 = b"".join(
-            http2.encode_field(name.lower(), value) for name, value in ((":authority", host), *fields)
-        )
-
-
-class HttpRequest(msgspec.Struct, eq=False):
-    """What is to be sent, until when, the future of its answer, and what has come of that over HTTP/2."""
-
-    method: str
-    target: bytes
-    fields: HeaderFields
-    body: bytes
-    deadline: float
-    is_fenced: Callable[[], bool]
-    answer: asyncio.Future[HttpAnswer]
-    on_reused: bool = False  # whether its connection had carried others before it was sent
-    mark: int = 0  # how often its connection had heard from the server by then
-    unsent: bytes = b""  # what the server has no room for yet
-    window: int = 0  # how much of that it takes now
-    status: int = 0  # of the answer, from its fields on
-    block: bytes = b""  # those fields, as they came
-    got: bytes | bytearray = b""
-
-    def fail(self, error: BaseException) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)

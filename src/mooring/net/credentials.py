@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,20 +22,13 @@ import msgspec
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import InputError
+from mooring.net.tls import Identity
 
 TOKEN_FILE_PERIOD_S = 60.0
 """A token file is read again after this time, as in client-go."""
 
 EXEC_TIMEOUT_S = 60.0
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
-    """A client certificate chain and its key, as PEM."""
-
-    certificate: bytes = field(repr=False)
-    key: bytes = field(repr=False)
 
 
 class Credentials(Protocol):
@@ -60,7 +52,7 @@ class Credentials(Protocol):
         ...
 
     @property
-    def certificate(self) -> ClientCertificate | None:
+    def certificate(self) -> Identity | None:
         """The client certificate from a plugin. Certificates from files are part of the TLS settings."""
         ...
 
@@ -68,7 +60,7 @@ class Credentials(Protocol):
 class StaticCredentials:
     """A fixed Authorization header, or none at all."""
 
-    certificate: ClientCertificate | None = None
+    certificate: Identity | None = None
 
     def __init__(self, authorization: str | None = None) -> None:
         self.authorization = authorization
@@ -104,7 +96,7 @@ def has_control_characters(text: str) -> bool:
 class TokenFileCredentials:
     """A token in a file that another process rewrites. It is read again after a minute and after a 401."""
 
-    certificate: ClientCertificate | None = None
+    certificate: Identity | None = None
 
     def __init__(self, path: str, *, fallback: str = "", clock: Clock | None = None) -> None:
         self._path = path
@@ -178,7 +170,7 @@ class ExecCredentials:
         self._clock = clock or SystemClock()
         self._status: _ExecStatus | None = None
         self._expires_at: float | None = None
-        self._certificate: ClientCertificate | None = None
+        self._certificate: Identity | None = None
         self._lock = asyncio.Lock()
 
     @property
@@ -186,7 +178,7 @@ class ExecCredentials:
         return f"Bearer {self._status.token}" if self._status is not None and self._status.token else None
 
     @property
-    def certificate(self) -> ClientCertificate | None:
+    def certificate(self) -> Identity | None:
         return self._certificate
 
     def is_fresh(self) -> bool:
@@ -273,7 +265,7 @@ class ExecCredentials:
             expires_at = when.timestamp()
         certificate = None
         if status.client_certificate_data:
-            certificate = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+            certificate = Identity(status.client_certificate_data.encode(), status.client_key_data.encode())
         if certificate != self._certificate:
             self._certificate = certificate
         self._status, self._expires_at = status, expires_at

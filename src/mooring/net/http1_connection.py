@@ -1,4 +1,8 @@
-"""A connection of HTTP/1.1: a few requests in one write, their answers one after the other, and then the next few."""
+"""The client's HTTP/1.1 connections.
+
+``Http1Connection`` is for writes: a few requests in one write, their answers one after the other, and then the next
+few. ``ReadConnection`` is for reads: one GET at a time, whose answer is read as it comes; a watch is one of them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,16 @@ from mooring.net.connect import MAX_ANSWER_BYTES, Broken, Connector, HeaderField
 from mooring.net.errors import ConnectionFailed
 from mooring.net.http1 import BadMessage, Message, MessageReader
 
+IDLE_S = 60.0
+"""A connection that was idle for longer is not used again: API servers close idle connections after a few minutes."""
+
 
 class Http1Connection(asyncio.Protocol):
-    """``on_free`` is told when all answers are there, and when the connection is no more."""
+    """``on_free`` is told when all answers are there, and when the connection is no more.
+
+    The server answers in the order of the requests, so the first of ``under_way`` belongs to the next answer. That is
+    why nothing can be taken out of the middle: a connection with an answer that nobody waits for any more is closed.
+    """
 
     __slots__ = (
         "_failure",
@@ -134,11 +145,10 @@ def _encoded(request: HttpRequest) -> bytes:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A connection for reads (HTTP/1.1): one GET at a time, whose answer is read as it comes. A watch is one of them.
+# Reads
 
-IDLE_S = 60.0
 UNREAD_BYTES = 1 << 20
-"""A server that sends faster than we read waits when so much has come."""
+"""When this much has come and was not read, the connection stops reading, and the server has to wait."""
 _ANY_SIZE = 1 << 62
 _ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
@@ -162,7 +172,11 @@ class _Cut(Exception):
 
 
 class ReadConnection(asyncio.Protocol):
-    """Answers to GETs, one after the other."""
+    """Answers to GETs, one after the other.
+
+    The loop calls ``data_received`` and one task reads. ``_news`` is the future on which that task waits; it is made
+    anew for each wait, so it is always the newest one that has to be told.
+    """
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -227,7 +241,7 @@ class ReadConnection(asyncio.Protocol):
         self._news = asyncio.get_running_loop().create_future()
         await self._news
 
-    # What whoever reads calls
+    # What the reader calls
 
     async def begin(self) -> None:
         """It can be used at once."""

@@ -2,6 +2,22 @@
 
 What is sent together is one write, and several answers are often one read. The server says how many requests it takes
 at once, and how many bytes; what it has no room for yet waits here (a body) or in the pool's queue (a request).
+
+The state of a stream is kept in its request, because a request has one stream at most:
+
+```
+send ──▶ in _streams ──HEADERS of the answer──▶ status set ──DATA──▶ got grows ──END_STREAM──▶ answered
+              │ the server's window is full: unsent holds the rest of the body until WINDOW_UPDATE or SETTINGS
+              ├── RST_STREAM, GOAWAY before it, a lost connection: failed, with whether it may have been carried out
+              └── the deadline has passed, or the caller has gone: RST_STREAM is sent, and late frames are ignored
+```
+
+A request that is taken out of ``_streams`` must have its future settled there and then: after that nothing else knows
+of it, neither a lost connection nor the pool's alarm.
+
+Flow control has two windows. ``_window`` is what the server takes on the whole connection, ``request.window`` what it
+takes on one stream; a body is sent as far as both allow. Both count what we send. What the server may send is not
+limited in practice: our window is the largest that HTTP/2 has, and is opened again when half of it is used.
 """
 
 from __future__ import annotations
@@ -16,10 +32,10 @@ from mooring.net.errors import Fenced
 from mooring.net.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
 
 _STREAMS = 100
-"""How many requests a server is given at once that does not say how many it takes."""
+"""How many requests a server that names no limit is given at once."""
 _MOST_STREAMS = 1000
 _LAST_STREAM = 1 << 30
-"""After so many the connection is replaced: the numbers of streams have an end."""
+"""At this number the connection is replaced: stream numbers are never used twice, and they end at 2³¹."""
 _BEGINNINGS = {
     method: http2.encode_field(":method", method) + http2.encode_field(":scheme", "https")
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -57,13 +73,14 @@ class Http2Connection(asyncio.Protocol):
         self._streams: dict[int, HttpRequest] = {}  # requests under way
         self._next_stream = 1
         self._rest = b""  # of a frame that has not come whole
-        self._fields_of: tuple[int, int, bytes] | None = None  # stream, flags, fields that go on in the next frame
+        # Stream, flags and the beginning of fields that go on in CONTINUATION frames; nothing may come in between.
+        self._fields_of: tuple[int, int, bytes] | None = None
         self._failure = ""
         self._most_streams = _STREAMS
         self._has_begun = asyncio.get_running_loop().create_future()
         self._frame_bytes = http2.FRAME_BYTES
-        self._window = http2.WINDOW
-        self._stream_window = http2.WINDOW
+        self._window = http2.WINDOW  # bytes that the server takes now, on all streams together
+        self._stream_window = http2.WINDOW  # and on a stream that is new
         self._taken = 0  # bytes of answers since the server was last told to go on
         self._statuses: dict[bytes, int] = {}  # by the bytes that say so
 

@@ -1,7 +1,8 @@
-"""Pods of one template share what they have in common, which takes little more than half the memory.
+"""The kinds that a scheduler watches, and how pods are decoded so that they share what they have in common.
 
 Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
-are replaced by those seen before. Objects from an informer are never changed, so sharing parts is safe.
+are replaced by those seen before, which takes little more than half the memory. Objects from an informer are never
+changed, so sharing parts is safe.
 """
 
 from __future__ import annotations

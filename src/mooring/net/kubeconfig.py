@@ -19,10 +19,9 @@ import msgspec
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
-from mooring.net.connect import TlsSettings, proxy_from_environment
+from mooring.net.connect import proxy_from_environment
 from mooring.net.credentials import (
     EXEC_VERSIONS,
-    ClientCertificate,
     Credentials,
     ExecCredentials,
     ExecPlugin,
@@ -32,12 +31,11 @@ from mooring.net.credentials import (
     bearer,
     has_control_characters,
 )
+from mooring.net.tls import Identity, TlsSettings
 
 # --------------------------------------------------------------------------------------------------------------------
-# Kubeconfig files as they stand: read, checked for their types, and merged as kubectl merges them.
-#
-# The first file that names a cluster, user or context wins. Every entry remembers its file, because relative paths are
-# relative to it.
+# The files: read, checked for their types, and merged as kubectl merges them. The first file that names a cluster, user
+# or context wins. Every entry remembers its file, because relative paths are relative to it.
 
 MAX_FILE_BYTES = 16 << 20
 
@@ -195,6 +193,9 @@ def _plain(error: msgspec.ValidationError) -> str:
     problem, separator, where = str(error).partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {problem}" if separator else problem
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# One context of them, resolved
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HOST = re.compile(r"[0-9A-Za-z._:%~-]{1,253}")
@@ -429,7 +430,7 @@ def _tls(
         raise InputError(f"{user_where}: {missing} is missing; certificate and key go together")
     certificate = None
     if certificate_data or key_data:
-        certificate = ClientCertificate(
+        certificate = Identity(
             certificate_data or _file(certificate_file, f"{user_where}: client-certificate"),
             key_data or _file(key_file, f"{user_where}: client-key"),
         )

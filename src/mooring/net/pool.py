@@ -30,13 +30,11 @@ from collections.abc import Callable
 from mooring.api.clock import Clock, SystemClock
 from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
-from mooring.net.http1_connection import Http1Connection
+from mooring.net.http1_connection import IDLE_S, Http1Connection
 from mooring.net.http2_connection import Http2Connection
 
 Connection = Http1Connection | Http2Connection
 
-IDLE_S = 60.0
-"""A connection that was idle for longer is not used again: API servers close idle connections after a few minutes."""
 BATCH = 4
 """How many requests a connection is given at once: those behind the first wait for its answer."""
 
@@ -152,7 +150,8 @@ class ConnectionPool:
             if requests:
                 shared.send(requests)
             return
-        # One is enough if it can be shared; those that are about to end take nothing.
+        # One connection is enough if it can be shared. Until the first one is open that is not known, so only one is
+        # opened; ``_speaking`` finds out. Connections that are about to end take nothing.
         places = 1 if self._may_share else self._max_connections - len(self._open)
         lanes = len(self._idle) + places
         size = min(self._batch, -(-len(queue) // max(1, lanes)))
@@ -186,7 +185,8 @@ class ConnectionPool:
         while self._queue:
             self._queue.popleft().fail(error)
 
-    # Deadlines: one timer for all requests, which is seldom set anew
+    # Deadlines: one timer for all requests. It is set to the earliest deadline that was seen, and not moved when that
+    # request is answered. It may therefore ring too early, never too late, and costs nothing per request.
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._alarm is not None:
@@ -213,7 +213,7 @@ class ConnectionPool:
             self._set_alarm(loop, min(ahead))
 
     def _close_forsaken(self) -> None:
-        """Leave answers that nobody waits for any more."""
+        """Tell connections that a caller was cancelled: an answer that nobody waits for must not hold one up."""
         for connection in list(self._open):
             connection.leave_forsaken()
 

@@ -25,11 +25,12 @@ import msgspec
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import InputError
 from mooring.api.version import __version__
-from mooring.net.connect import Connector, HeaderFields, HttpAnswer, Proxy, TlsSettings
+from mooring.net.connect import Connector, HeaderFields, HttpAnswer, Proxy
 from mooring.net.errors import ConnectionFailed, RequestTimeout, ServerError, error_of_answer, parse_retry_after
 from mooring.net.http1_connection import ReadConnections, Reading
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.pool import ConnectionPool, RateLimiter
+from mooring.net.tls import TlsSettings
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

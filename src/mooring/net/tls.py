@@ -1,4 +1,4 @@
-"""Certificates: making one that signs itself, loading one from memory, and noticing that a file was replaced."""
+"""TLS: how a client verifies a server and what it shows, certificates that sign themselves, files that are replaced."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.errors import InputError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -24,6 +29,9 @@ class Identity(NamedTuple):
 
     certificate: bytes
     key: bytes
+
+    def __repr__(self) -> str:
+        return "Identity(…)"  # the key is a secret
 
 
 def self_signed(*hosts: str, common_name: str = "") -> Identity:
@@ -61,13 +69,8 @@ def self_signed_elsewhere(*hosts: str) -> Identity:
 
     The key comes through a pipe. Where no process can be started, it is made here.
     """
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "mooring.net.tls",
-        *hosts,
-    ]  # -P: nothing is imported from the working directory
+    # -P: nothing is imported from the working directory.
+    command = [sys.executable, "-P", "-m", "mooring.net.tls", *hosts]
     try:
         made = subprocess.run(command, capture_output=True, timeout=_MAKING_S, check=True)
         certificate, key = made.stdout.split(b"\0")
@@ -103,6 +106,84 @@ def file_stamp(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+FILES_PERIOD_S = 1.0
+"""How often files are looked at: a look takes three system calls, and every write asks for the context."""
+
+
+@dataclass(slots=True)
+class TlsSettings:
+    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
+
+    ca_data: bytes | None = None
+    ca_file: str = ""
+    insecure: bool = False
+    server_name: str = ""
+    certificate: Identity | None = None
+    certificate_file: str = ""
+    key_file: str = ""
+    protocols: tuple[str, ...] = ("http/1.1",)  # what the server may choose from
+    _context: ssl.SSLContext | None = field(default=None, repr=False)
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+    _made_from: object = field(default=None, repr=False)
+    _override: Identity | None = field(default=None, repr=False)
+    _looked_at: float = field(default=float("-inf"), repr=False)
+
+    def for_protocols(self, *protocols: str) -> TlsSettings:
+        """The same for connections of which the server may choose another protocol, the best first."""
+        return replace(self, protocols=protocols, _context=None, _looked_at=float("-inf"))
+
+    def context(self, override: Identity | None = None) -> ssl.SSLContext:
+        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
+
+        A file that changes is noticed within a second.
+        """
+        now = self.clock.monotonic()
+        if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
+            return self._context
+        made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
+        if self._context is None or made_from != self._made_from:
+            self._context, self._made_from = self._make(override), made_from
+        self._override, self._looked_at = override, now
+        return self._context
+
+    def _make(self, override: Identity | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(list(self.protocols))
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.ca_data is None and not self.ca_file:
+            context.load_default_certs()
+        else:
+            source = self.ca_file or "certificate-authority-data"
+            try:
+                pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
+                context.load_verify_locations(cadata=pem.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError, ValueError):
+                raise InputError(f"{source}: no PEM certificate in it") from None
+            except OSError as error:
+                why = error.strerror or error
+                raise InputError(f"{source}: cannot read the certificate authority: {why}") from None
+        self._load_identity(context, override)
+        return context
+
+    def _load_identity(self, context: ssl.SSLContext, override: Identity | None) -> None:
+        chosen = override or self.certificate
+        try:
+            if chosen is not None:
+                load_identity(context, *chosen)
+            elif self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file or None)
+        except OSError as error:
+            source = self.certificate_file or "client-certificate-data"
+            why = "certificate and key do not fit together or are not PEM"
+            if not isinstance(error, ssl.SSLError):  # which of the two files, Python does not say
+                source = next((f for f in (source, self.key_file) if f and not os.access(f, os.R_OK)), source)
+                why = error.strerror or str(error)
+            raise InputError(f"{source}: cannot use the client certificate: {why}") from None
 
 
 if __name__ == "__main__":
