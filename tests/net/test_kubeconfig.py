@@ -12,7 +12,7 @@ import pytest
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
-from mooring.net import connect as tls_settings
+from mooring.net import tls as tls_settings
 from mooring.net.kubeconfig import (
     MAX_FILE_BYTES,
     ClientConfig,
