@@ -16,7 +16,7 @@ from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import UsageError
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, STORED
-from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES
+from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES, SYSTEM_PRIORITIES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 EVENT_CHECK_S = 60.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

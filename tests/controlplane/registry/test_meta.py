@@ -128,12 +128,12 @@ def test_times(text: str, want: float | None) -> None:
 @pytest.mark.parametrize(
     ("new", "old", "path", "changed"),
     [
-        ({"spec": {"a": 1}}, {"spec": {"a": 1}}, ("spec", "a"), False),
-        ({"spec": {"a": 2}}, {"spec": {"a": 1}}, ("spec", "a"), True),
-        ({}, {"spec": {"a": 1}}, ("spec", "a"), True),
-        ({}, {}, ("spec", "a"), False),
-        ({"spec": None}, {}, ("spec", "a"), False),
+        ({"spec": {"a": 1}}, {"spec": {"a": 1}}, "spec.a", False),
+        ({"spec": {"a": 2}}, {"spec": {"a": 1}}, "spec.a", True),
+        ({}, {"spec": {"a": 1}}, "spec.a", True),
+        ({}, {}, "spec.a", False),
+        ({"spec": None}, {}, "spec.a", False),
     ],
 )
-def test_what_may_not_change(new: Any, old: Any, path: tuple[str, ...], changed: bool) -> None:
-    assert bool(immutable(new, old, "spec.a", *path)) is changed
+def test_what_may_not_change(new: Any, old: Any, path: str, changed: bool) -> None:
+    assert bool(immutable(new, old, path)) is changed

@@ -10,8 +10,7 @@ import pytest
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS
-from mooring.controlplane.registry.groups.core import REPLICATION_CONTROLLERS
-from mooring.controlplane.registry.groups.workloads import BUDGETS, DEPLOYMENTS
+from mooring.controlplane.registry.groups.workloads import BUDGETS, DEPLOYMENTS, REPLICATION_CONTROLLERS
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import patch

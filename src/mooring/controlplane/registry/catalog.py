@@ -4,42 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.controlplane.registry.groups import batch, core, nodes, pods, volumes
-from mooring.controlplane.registry.groups import core as events
-from mooring.controlplane.registry.groups import core as networking
-from mooring.controlplane.registry.groups import core as rbac
-from mooring.controlplane.registry.groups import core as reviews
-from mooring.controlplane.registry.groups import nodes as coordination
-from mooring.controlplane.registry.groups import nodes as node
-from mooring.controlplane.registry.groups import nodes as scheduling
-from mooring.controlplane.registry.groups import scheduling as pod_groups
-from mooring.controlplane.registry.groups import scheduling as resource
-from mooring.controlplane.registry.groups import scheduling as scheduling_x
-from mooring.controlplane.registry.groups import volumes as storage
-from mooring.controlplane.registry.groups import workloads as apps
-from mooring.controlplane.registry.groups import workloads as policy
+from mooring.controlplane.registry.groups import batch, core, nodes, pods, scheduling, volumes, workloads
 from mooring.controlplane.types.kind import Kind
 
-GROUPS: Final = (
-    apps,
-    batch,
-    coordination,
-    core,
-    events,
-    networking,
-    node,
-    nodes,
-    pod_groups,
-    pods,
-    policy,
-    rbac,
-    resource,
-    reviews,
-    scheduling,
-    scheduling_x,
-    storage,
-    volumes,
-)
+GROUPS: Final = (batch, core, nodes, pods, scheduling, volumes, workloads)
 KINDS: Final[tuple[Kind, ...]] = tuple(
     sorted(
         {value for module in GROUPS for value in vars(module).values() if isinstance(value, Kind)},

@@ -1,4 +1,4 @@
-"""Cells of ``kubectl get`` that several kinds have in common, with upstream's words."""
+"""What ``kubectl get`` shows: columns, and the cells that several kinds have in common, with upstream's words."""
 
 from __future__ import annotations
 
@@ -10,69 +10,75 @@ from mooring.controlplane.storage import selectors
 from mooring.controlplane.types.kind import Cell, Column, Kind, Object
 
 
-def get(obj: Any, *path: str) -> Any:
-    """The value at a path; None where there is nothing."""
-    for part in path:
+def columns(*described: str | Column) -> tuple[Column, ...]:
+    """Columns from short texts, in their order.
+
+    ``Node: spec.nodeName`` shows the value at a path, and ``Node: spec.nodeName | <none>`` says what is shown where
+    there is none. A plus before the name makes it a column for ``-o wide``. Every kind has ``Name``
+    and ``Age``.
+    """
+    return tuple(_column(each) if isinstance(each, str) else each for each in described)
+
+
+def _column(text: str) -> Column:
+    if text in _COMMON:
+        return _COMMON[text]
+    name, _, path = text.removeprefix("+").partition(": ")
+    path, _, default = path.partition(" | ")
+    return Column(name, at(path, default), priority=int(text.startswith("+")))
+
+
+def get(obj: Any, path: str) -> Any:
+    """The value at a path such as ``status.phase``; None where there is nothing."""
+    for part in path.split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 
-def at(*path: str, default: Any = "") -> Cell:
+def at(path: str, default: Any = "") -> Cell:
     """The value at a path as it is."""
 
     def cell(obj: Object, _: float) -> Any:
-        value = get(obj, *path)
+        value = get(obj, path)
         return default if value is None or value == "" else value
 
     return cell
 
 
-def since(*path: str) -> Cell:
-    """How long ago the time at a path was."""
-
-    def cell(obj: Object, now: float) -> str:
-        return ago(get(obj, *path), now)
-
-    return cell
-
-
 def ago(text: Any, now: float) -> str:
+    """How long ago a time was."""
     when = parse_time(text) if isinstance(text, str) else None
     return "<unknown>" if when is None else human_duration(now - when)
 
 
-NAME = Column("Name", at("metadata", "name"))
-AGE = Column("Age", since("metadata", "creationTimestamp"))
+_COMMON = {
+    "Name": Column("Name", at("metadata.name")),
+    "Age": Column("Age", lambda obj, now: ago(get(obj, "metadata.creationTimestamp"), now)),
+}
 
 
-def wide(name: str, cell: Cell, kind: str = "string") -> Column:
-    return Column(name, cell, kind, 1)
+def wide(name: str, cell: Cell) -> Column:
+    return Column(name, cell, priority=1)
 
 
-def number(name: str, *path: str) -> Column:
-    return Column(name, at(*path, default=0), "integer")
+def number(name: str, path: str) -> Column:
+    return Column(name, at(path, 0), "integer")
 
 
-def selector_cell(*path: str) -> Cell:
+def boolean(name: str, path: str) -> Column:
+    return Column(name, lambda obj, _: bool(get(obj, path)), "boolean")
+
+
+def selector_cell(path: str) -> Cell:
     """A label selector, or plain labels."""
-
-    def cell(obj: Object, _: float) -> str:
-        return selectors.text_of(get(obj, *path)) or "<none>"
-
-    return cell
+    return lambda obj, _: selectors.text_of(get(obj, path)) or "<none>"
 
 
 def phase(obj: Object, _: float) -> str:
-    if get(obj, "metadata", "deletionTimestamp"):
-        return "Terminating"
-    return get(obj, "status", "phase") or ""
+    return "Terminating" if get(obj, "metadata.deletionTimestamp") else get(obj, "status.phase") or ""
 
 
-def boolean(*path: str) -> Cell:
-    return lambda obj, _: bool(get(obj, *path))
-
-
-DEFAULT = (NAME, Column("Created At", at("metadata", "creationTimestamp"), "date"))
+DEFAULT = columns("Name", Column("Created At", at("metadata.creationTimestamp"), "date"))
 """What upstream shows of kinds that have no columns of their own."""
 
 

@@ -12,6 +12,9 @@ from mooring.controlplane.registry.validation import (
     SUBDOMAIN_RULE,
     is_label,
     is_subdomain,
+    keep,
+    numbered,
+    one_of,
     validate_affinity,
     validate_gates,
     validate_labels,
@@ -30,15 +33,12 @@ from mooring.controlplane.types.status import (
     unsupported,
 )
 
-_STANDARD = frozenset(["cpu", "memory", "ephemeral-storage", "storage"])
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative),"
     "`spec.tolerations` (only additions to existing tolerations),`spec.schedulingGates` (only deletions of existing "
     "gates)"
 )
-
-
 _encode = msgspec.json.Encoder().encode
 _known_valid: set[bytes] = set()
 MAX_KNOWN_VALID = 4096
@@ -61,31 +61,27 @@ def validate(pod: Object) -> list[Cause]:
 def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
     """The rules of a pod spec, also inside a template (``at`` is then ``spec.template.spec``)."""
     found: list[Cause] = []
-    volumes = _validate_volumes(spec.get("volumes") or (), f"{at}.volumes", found)
-    claims = _validate_claims(spec.get("resourceClaims") or (), f"{at}.resourceClaims", found)
+    volumes = _validate_volumes(spec.get("volumes"), f"{at}.volumes", found)
+    claims = _validate_claims(spec.get("resourceClaims"), f"{at}.resourceClaims", found)
     if not spec.get("containers"):
         found.append(required(f"{at}.containers"))
     names: set[str] = set()
     host_ports: set[str] = set()
     for group in ("initContainers", "containers"):
-        for i, container in enumerate(spec.get(group) or ()):
-            where = f"{at}.{group}[{i}]"
-            found += _validate_container(container, where, names, volumes, claims)
+        for where, container in numbered(spec.get(group), f"{at}.{group}"):
+            _validate_name(container.get("name", ""), f"{where}.name", names, found)
+            found += _validate_container(container, where, volumes, claims)
             if group == "containers":
                 _check_host_ports(container, where, host_ports, found)
-    _one_of(spec, "restartPolicy", ("Always", "OnFailure", "Never"), at, found)
-    _one_of(spec, "dnsPolicy", ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), at, found)
-    _one_of(spec, "preemptionPolicy", ("PreemptLowerPriority", "Never"), at, found)
+    found += one_of(spec, at, "restartPolicy", ("Always", "OnFailure", "Never"))
+    found += one_of(spec, at, "dnsPolicy", ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"))
+    found += one_of(spec, at, "preemptionPolicy", ("PreemptLowerPriority", "Never"))
     if (spec.get("activeDeadlineSeconds") or 1) < 1:
-        found.append(
-            invalid_value(
-                f"{at}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], "must be greater than or equal to 1"
-            )
-        )
-    if spec.get("nodeName") and not is_subdomain(spec["nodeName"]):
-        found.append(invalid_value(f"{at}.nodeName", spec["nodeName"], SUBDOMAIN_RULE))
-    if spec.get("priorityClassName") and not is_subdomain(spec["priorityClassName"]):
-        found.append(invalid_value(f"{at}.priorityClassName", spec["priorityClassName"], SUBDOMAIN_RULE))
+        why = "must be greater than or equal to 1"
+        found.append(invalid_value(f"{at}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], why))
+    for name in ("nodeName", "priorityClassName"):
+        if spec.get(name) and not is_subdomain(spec[name]):
+            found.append(invalid_value(f"{at}.{name}", spec[name], SUBDOMAIN_RULE))
     found += validate_labels(spec.get("nodeSelector") or {}, f"{at}.nodeSelector")
     found += validate_affinity(spec.get("affinity") or {}, f"{at}.affinity")
     found += validate_tolerations(spec.get("tolerations") or (), f"{at}.tolerations")
@@ -93,78 +89,68 @@ def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
     found += validate_gates(spec.get("schedulingGates") or (), f"{at}.schedulingGates")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         found.append(forbidden_field(f"{at}.nodeName", "cannot be set until all schedulingGates have been cleared"))
-    if spec.get("resources"):
-        found += validate_requirements(spec["resources"], f"{at}.resources")
+    found += _validate_requirements(spec.get("resources") or {}, f"{at}.resources")
     found += _validate_resource_list(spec.get("overhead") or {}, f"{at}.overhead")
     return found
 
 
-def _one_of(spec: Object, name: str, options: tuple[str, ...], at: str, found: list[Cause]) -> None:
-    if spec.get(name) is not None and spec[name] not in options:
-        found.append(unsupported(f"{at}.{name}", spec[name], options))
-
-
-def _validate_container(
-    container: Object, where: str, names: set[str], volumes: set[str], claims: set[str]
-) -> list[Cause]:
-    found: list[Cause] = []
-    name = container.get("name", "")
+def _validate_name(name: str, where: str, seen: set[str], found: list[Cause]) -> None:
+    """A name is there, is a label, and is not taken by another item of its list."""
     if not name:
-        found.append(required(f"{where}.name"))
+        found.append(required(where))
     elif not is_label(name):
-        found.append(invalid_value(f"{where}.name", name, LABEL_RULE))
-    elif name in names:
-        found.append(duplicate(f"{where}.name", name))
-    names.add(name)
+        found.append(invalid_value(where, name, LABEL_RULE))
+    elif name in seen:
+        found.append(duplicate(where, name))
+    seen.add(name)
+
+
+def _validate_container(container: Object, where: str, volumes: set[str], claims: set[str]) -> list[Cause]:
+    found: list[Cause] = []
     image = container.get("image", "")
     if not image:
         found.append(required(f"{where}.image"))
     elif image != image.strip():
         found.append(invalid_value(f"{where}.image", image, "must not have leading or trailing whitespace"))
-    _one_of(container, "imagePullPolicy", ("Always", "IfNotPresent", "Never"), where, found)
-    _one_of(container, "terminationMessagePolicy", ("File", "FallbackToLogsOnError"), where, found)
-    for i, port in enumerate(container.get("ports") or ()):
-        found += _validate_port(port, f"{where}.ports[{i}]")
-    found += validate_requirements(container.get("resources") or {}, f"{where}.resources")
-    for i, claim in enumerate((container.get("resources") or {}).get("claims") or ()):
+    found += one_of(container, where, "imagePullPolicy", ("Always", "IfNotPresent", "Never"))
+    found += one_of(container, where, "terminationMessagePolicy", ("File", "FallbackToLogsOnError"))
+    for place, port in numbered(container.get("ports"), f"{where}.ports"):
+        found += _validate_port(port, place)
+    resources = container.get("resources") or {}
+    found += _validate_requirements(resources, f"{where}.resources")
+    for place, claim in numbered(resources.get("claims"), f"{where}.resources.claims"):
         if claim.get("name") not in claims:
-            found.append(field_not_found(f"{where}.resources.claims[{i}].name", claim.get("name", "")))
-    for i, mount in enumerate(container.get("volumeMounts") or ()):
+            found.append(field_not_found(f"{place}.name", claim.get("name", "")))
+    for place, mount in numbered(container.get("volumeMounts"), f"{where}.volumeMounts"):
         if not mount.get("name"):
-            found.append(required(f"{where}.volumeMounts[{i}].name"))
+            found.append(required(f"{place}.name"))
         elif mount["name"] not in volumes:
-            found.append(field_not_found(f"{where}.volumeMounts[{i}].name", mount["name"]))
+            found.append(field_not_found(f"{place}.name", mount["name"]))
         if not mount.get("mountPath"):
-            found.append(required(f"{where}.volumeMounts[{i}].mountPath"))
-    for i, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            found.append(required(f"{where}.env[{i}].name"))
-    return found
+            found.append(required(f"{place}.mountPath"))
+    variables = numbered(container.get("env"), f"{where}.env")
+    return found + [required(f"{place}.name") for place, variable in variables if not variable.get("name")]
 
 
 def _validate_port(port: Object, where: str) -> list[Cause]:
     found: list[Cause] = []
-    number = port.get("containerPort", 0)
-    if number == 0:
+    if not port.get("containerPort"):
         found.append(required(f"{where}.containerPort"))
-    elif not 0 < number < 65536:
-        found.append(invalid_value(f"{where}.containerPort", number, "must be between 1 and 65535, inclusive"))
-    if port.get("hostPort") and not 0 < port["hostPort"] < 65536:
-        found.append(invalid_value(f"{where}.hostPort", port["hostPort"], "must be between 1 and 65535, inclusive"))
+    for name in ("containerPort", "hostPort"):
+        if port.get(name) and not 0 < port[name] < 65536:
+            found.append(invalid_value(f"{where}.{name}", port[name], "must be between 1 and 65535, inclusive"))
     if port.get("protocol") not in ("TCP", "UDP", "SCTP"):
         found.append(unsupported(f"{where}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP")))
     return found
 
 
 def _check_host_ports(container: Object, where: str, seen: set[str], found: list[Cause]) -> None:
-    for i, port in enumerate(container.get("ports") or ()):
-        number = port.get("hostPort")
-        if not number:
-            continue
-        name = f"{port.get('protocol')}/{port.get('hostIP', '')}/{number}"
-        if name in seen:
-            found.append(duplicate(f"{where}.ports[{i}].hostPort", name))
-        seen.add(name)
+    for place, port in numbered(container.get("ports"), f"{where}.ports"):
+        if port.get("hostPort"):
+            name = f"{port.get('protocol')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if name in seen:
+                found.append(duplicate(f"{place}.hostPort", name))
+            seen.add(name)
 
 
 def _validate_resource_list(resources: dict[str, Any], at: str) -> list[Cause]:
@@ -190,18 +176,17 @@ def _is_integral(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def validate_requirements(requirements: Object, at: str) -> list[Cause]:
+def _validate_requirements(requirements: Object, at: str) -> list[Cause]:
     """Requests and limits: sane numbers, and no request above its limit."""
     requests, limits = requirements.get("requests") or {}, requirements.get("limits") or {}
     found = _validate_resource_list(limits, f"{at}.limits") + _validate_resource_list(requests, f"{at}.requests")
     for name, value in requests.items():
         if name in limits:
             wanted, limit = quantities.parse(value), quantities.parse(limits[name])
-            overcommit = not (_is_integral(name) or name.startswith("hugepages-"))
-            if not overcommit and wanted != limit:
-                found.append(invalid_value(f"{at}.requests", value, f"must be equal to {name} limit of {limits[name]}"))
-            elif wanted > limit:
-                why = f"must be less than or equal to {name} limit of {limits[name]}"
+            is_exact = _is_integral(name) or name.startswith("hugepages-")
+            if wanted > limit or (is_exact and wanted != limit):
+                rule = "equal to" if is_exact else "less than or equal to"
+                why = f"must be {rule} {name} limit of {limits[name]}"
                 found.append(invalid_value(f"{at}.requests", value, why))
         elif _is_integral(name):
             found.append(required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
@@ -210,40 +195,36 @@ def validate_requirements(requirements: Object, at: str) -> list[Cause]:
 
 def _validate_volumes(volumes: Any, at: str, found: list[Cause]) -> set[str]:
     names: set[str] = set()
-    for i, volume in enumerate(volumes):
-        name = volume.get("name", "")
-        if not name:
-            found.append(required(f"{at}[{i}].name"))
-        elif not is_label(name):
-            found.append(invalid_value(f"{at}[{i}].name", name, LABEL_RULE))
-        elif name in names:
-            found.append(duplicate(f"{at}[{i}].name", name))
-        names.add(name)
+    for where, volume in numbered(volumes, at):
+        _validate_name(volume.get("name", ""), f"{where}.name", names, found)
         if len(volume) > 2:
-            found.append(forbidden_field(f"{at}[{i}]", "may not specify more than 1 volume type"))
+            found.append(forbidden_field(where, "may not specify more than 1 volume type"))
         claim = volume.get("persistentVolumeClaim")
         if claim is not None and not claim.get("claimName"):
-            found.append(required(f"{at}[{i}].persistentVolumeClaim.claimName"))
+            found.append(required(f"{where}.persistentVolumeClaim.claimName"))
     return names
 
 
 def _validate_claims(claims: Any, at: str, found: list[Cause]) -> set[str]:
     names: set[str] = set()
-    for i, claim in enumerate(claims):
+    for where, claim in numbered(claims, at):
         name = claim.get("name", "")
         if not name:
-            found.append(required(f"{at}[{i}].name"))
+            found.append(required(f"{where}.name"))
         elif name in names:
-            found.append(duplicate(f"{at}[{i}].name", name))
+            found.append(duplicate(f"{where}.name", name))
         names.add(name)
         sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")]
         if all(source is None for source in sources):
             why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            found.append(invalid_value(f"{at}[{i}]", claim, why))
+            found.append(invalid_value(where, claim, why))
         elif None not in sources:
             why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            found.append(invalid_value(f"{at}[{i}]", claim, why))
+            found.append(invalid_value(where, claim, why))
     return names
+
+
+# Updates
 
 
 def prepare_update(new: Object, old: Object) -> None:
@@ -265,10 +246,7 @@ def prepare_status(new: Object, old: Object) -> None:
             condition.setdefault("observedGeneration", seen[condition["type"]])
     if "qosClass" in before:
         state["qosClass"] = before["qosClass"]
-    if "ownerReferences" in old["metadata"]:
-        new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
-    else:
-        new["metadata"].pop("ownerReferences", None)
+    keep(new["metadata"], old["metadata"], "ownerReferences")
 
 
 def prepare_resize(new: Object, old: Object) -> None:
@@ -279,14 +257,10 @@ def prepare_resize(new: Object, old: Object) -> None:
         for container in spec.get(group) or ():
             if container.get("name") in wanted:
                 container["resources"] = wanted[container["name"]]
-    metadata = new["metadata"]
-    metadata.clear()
-    metadata.update(copy.deepcopy(old["metadata"]))
+    new["metadata"].clear()
+    new["metadata"].update(copy.deepcopy(old["metadata"]))
     new["spec"] = spec
-    if "status" in old:
-        new["status"] = copy.deepcopy(old["status"])
-    else:
-        new.pop("status", None)
+    keep(new, copy.deepcopy(old), "status")
 
 
 def validate_update(new: Object, old: Object) -> list[Cause]:
@@ -302,25 +276,16 @@ def validate_update(new: Object, old: Object) -> list[Cause]:
     munged = copy.deepcopy(spec)
     for group in ("containers", "initContainers"):
         for container, known in zip(munged.get(group) or (), before.get(group) or (), strict=True):
-            _keep(container, known, "image")
-    _keep(munged, before, "tolerations")
-    _keep(munged, before, "schedulingGates")
+            keep(container, known, "image")
+    keep(munged, before, "tolerations", "schedulingGates", "activeDeadlineSeconds")
     found += _check_deadline(spec, before)
-    _keep(munged, before, "activeDeadlineSeconds")
     if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
-        _keep(munged, before, "terminationGracePeriodSeconds")
+        keep(munged, before, "terminationGracePeriodSeconds")
     if before.get("schedulingGates"):
         found += _gated_changes(munged, before)
     if munged != before:
         found.append(forbidden_field("spec", f"pod updates may not change fields other than {UPDATABLE}"))
     return found
-
-
-def _keep(new: Object, old: Object, name: str) -> None:
-    if name in old:
-        new[name] = old[name]
-    else:
-        new.pop(name, None)
 
 
 def _check_deadline(spec: Object, before: Object) -> list[Cause]:
@@ -348,12 +313,12 @@ def _only_added_tolerations(new: list[Object], old: list[Object]) -> list[Cause]
 
 def _only_removed_gates(new: list[Object], old: list[Object]) -> list[Cause]:
     known = {gate.get("name") for gate in old}
+    why = "only deletion is allowed, but found new scheduling gate"
     return [
-        forbidden_field(f"spec.schedulingGates[{i}].name", "only deletion is allowed, but found new scheduling gate "
-                        f"'{gate.get('name')}'")
-        for i, gate in enumerate(new)
+        forbidden_field(f"{where}.name", f"{why} '{gate.get('name')}'")
+        for where, gate in numbered(new, "spec.schedulingGates")
         if gate.get("name") not in known
-    ]  # fmt: skip
+    ]
 
 
 def _gated_changes(munged: Object, before: Object) -> list[Cause]:
@@ -361,10 +326,9 @@ def _gated_changes(munged: Object, before: Object) -> list[Cause]:
     found: list[Cause] = []
     wanted, known = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in known.items()):
-        found.append(
-            invalid_value("spec.nodeSelector", wanted, "only additions are allowed; no mutations or deletions")
-        )
-    _keep(munged, before, "nodeSelector")
+        why = "only additions are allowed; no mutations or deletions"
+        found.append(invalid_value("spec.nodeSelector", wanted, why))
+    keep(munged, before, "nodeSelector")
     new = (munged.get("affinity") or {}).get("nodeAffinity")
     old = (before.get("affinity") or {}).get("nodeAffinity")
     if new != old:
@@ -380,25 +344,18 @@ def _gated_changes(munged: Object, before: Object) -> list[Cause]:
 
 
 def _affinity_changes(new: Object | None, old: Object | None) -> list[Cause]:
-    at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    known = ((old or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    must = "requiredDuringSchedulingIgnoredDuringExecution"
+    at = f"spec.affinity.nodeAffinity.{must}.nodeSelectorTerms"
+    known = ((old or {}).get(must) or {}).get("nodeSelectorTerms")
     if known is None:
         return []
-    terms = ((new or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    terms = ((new or {}).get(must) or {}).get("nodeSelectorTerms") or []
     if len(terms) != len(known):
-        return [
-            invalid_value(
-                f"{at}.nodeSelectorTerms",
-                terms,
-                "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
-            )
-        ]
-    found = []
-    for i, (term, before) in enumerate(zip(terms, known, strict=True)):
-        for part in ("matchExpressions", "matchFields"):
-            items = term.get(part) or []
-            if any(item not in items for item in before.get(part) or ()):
-                found.append(
-                    invalid_value(f"{at}.nodeSelectorTerms[{i}]", term, "only additions are allowed to the term")
-                )
-    return found
+        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid_value(at, terms, why)]
+    return [
+        invalid_value(f"{at}[{i}]", term, "only additions are allowed to the term")
+        for i, (term, before) in enumerate(zip(terms, known, strict=True))
+        for part in ("matchExpressions", "matchFields")
+        if any(item not in (term.get(part) or []) for item in before.get(part) or ())
+    ]

@@ -1,17 +1,17 @@
-"""Object metadata: names, generated names, timestamps, and the rules that hold for every kind."""
+"""Rules that many kinds share: metadata, and what scheduling reads (selectors, affinity, taints, gates)."""
 
 from __future__ import annotations
 
+import copy
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mooring.api import times
 from mooring.api.errors import ParseError
-from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.selectors import is_label_key, is_label_value
-from mooring.controlplane.types.kind import Object
+from mooring.controlplane.types.kind import Context, Object
 from mooring.controlplane.types.status import (
     Cause,
     duplicate,
@@ -48,6 +48,67 @@ LABEL_VALUE_RULE = (
 )
 
 
+# Building blocks of a strategy
+
+
+def fill(obj: Object, /, **values: Any) -> Object:
+    """Set what an object leaves open; returns the object."""
+    for name, value in values.items():
+        obj.setdefault(name, value)
+    return obj
+
+
+def keep(new: Object, old: Object, *names: str) -> None:
+    """Let fields be as they were before."""
+    for name in names:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+
+
+def first_status(status: Object) -> Callable[[Object, Context], None]:
+    """Admission that gives a new object this status."""
+
+    def admit(obj: Object, _: Context) -> None:
+        obj["status"] = copy.deepcopy(status)
+
+    return admit
+
+
+def immutable(new: Object, old: Object, *paths: str) -> list[Cause]:
+    """An error for each path whose value changed."""
+    found = []
+    for path in paths:
+        value: Any = new
+        before: Any = old
+        for part in path.split("."):
+            value, before = (value or {}).get(part), (before or {}).get(part)
+        if value != before:
+            found.append(invalid_value(path, value, "field is immutable"))
+    return found
+
+
+def one_of(obj: Mapping[str, Any], at: str, name: str, options: Sequence[str]) -> list[Cause]:
+    """An error when a field is set to something that is not among the options."""
+    value = obj.get(name)
+    return [] if value is None or value in options else [unsupported(f"{at}.{name}", value, options)]
+
+
+def not_negative(obj: Mapping[str, Any], at: str, *names: str) -> list[Cause]:
+    why = "must be greater than or equal to 0"
+    return [invalid_value(f"{at}.{name}", obj[name], why) for name in names if (obj.get(name) or 0) < 0]
+
+
+def numbered(items: Sequence[Object] | None, at: str) -> Iterator[tuple[str, Object]]:
+    """The items of a list, each with its place."""
+    for i, item in enumerate(items or ()):
+        yield f"{at}[{i}]", item
+
+
+# Metadata
+
+
 def parse_time(text: str) -> float | None:
     """Seconds since the epoch, or None for what is not a timestamp."""
     try:
@@ -74,38 +135,33 @@ def name_problems(field: str, name: str, style: str) -> list[Cause]:
         if name in (".", "..") or "/" in name or "%" in name:
             return [invalid_value(field, name, "may not contain '/' or '%', nor be '.' or '..'")]
         return []
-    if style == "label":
-        if len(name) > 63:
-            return [invalid_value(field, name, "must be no more than 63 characters")]
-        return [] if _LABEL.fullmatch(name) else [invalid_value(field, name, LABEL_RULE)]
-    if len(name) > 253:
-        return [invalid_value(field, name, "must be no more than 253 characters")]
-    return [] if _SUBDOMAIN.fullmatch(name) else [invalid_value(field, name, SUBDOMAIN_RULE)]
+    limit, pattern, rule = (63, _LABEL, LABEL_RULE) if style == "label" else (253, _SUBDOMAIN, SUBDOMAIN_RULE)
+    if len(name) > limit:
+        return [invalid_value(field, name, f"must be no more than {limit} characters")]
+    return [] if pattern.fullmatch(name) else [invalid_value(field, name, rule)]
 
 
-def label_problems(field: str, labels: dict[str, str]) -> list[Cause]:
+def validate_labels(labels: Mapping[str, str], at: str) -> list[Cause]:
     found = []
     for key, value in labels.items():
-        if not selectors.is_label_key(key):
-            found.append(invalid_value(field, key, QUALIFIED_RULE))
-        if not selectors.is_label_value(value):
+        if not is_label_key(key):
+            found.append(invalid_value(at, key, QUALIFIED_RULE))
+        if not is_label_value(value):
             rule = "must be no more than 63 characters" if len(value) > 63 else LABEL_VALUE_RULE
-            found.append(invalid_value(field, value, rule))
+            found.append(invalid_value(at, value, rule))
     return found
 
 
-def annotation_problems(annotations: dict[str, str]) -> list[Cause]:
-    found = [
-        invalid_value("metadata.annotations", key, QUALIFIED_RULE)
-        for key in annotations
-        if not selectors.is_label_key(key.lower())
-    ]
+def _validate_annotations(annotations: dict[str, str]) -> list[Cause]:
+    at = "metadata.annotations"
+    found = [invalid_value(at, key, QUALIFIED_RULE) for key in annotations if not is_label_key(key.lower())]
     if sum(len(key) + len(value) for key, value in annotations.items()) > 256 * 1024:
-        found.append(too_long("metadata.annotations", 262144))
+        found.append(too_long(at, 262144))
     return found
 
 
 def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> list[Cause]:
+    """The rules that metadata has, whatever the kind."""
     found: list[Cause] = []
     name = metadata.get("name", "")
     if not name:
@@ -115,23 +171,22 @@ def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> li
     if is_namespaced and not metadata.get("namespace"):
         found.append(required("metadata.namespace"))
     if metadata.get("labels"):
-        found += label_problems("metadata.labels", metadata["labels"])
+        found += validate_labels(metadata["labels"], "metadata.labels")
     if annotations := metadata.get("annotations"):
-        found += annotation_problems(annotations)
+        found += _validate_annotations(annotations)
     controllers = 0
-    for i, reference in enumerate(metadata.get("ownerReferences") or ()):
-        where = f"metadata.ownerReferences[{i}]"
+    for where, reference in numbered(metadata.get("ownerReferences"), "metadata.ownerReferences"):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not reference.get(field):
-                found.append(invalid_value(f"{where}.{field}", "", f"{_WORDS.get(field, field)} must not be empty"))
+                called = "version" if field == "apiVersion" else field
+                found.append(invalid_value(f"{where}.{field}", "", f"{called} must not be empty"))
         controllers += bool(reference.get("controller"))
     if controllers > 1:
-        found.append(
-            invalid_value("metadata.ownerReferences", "", "Only one reference can have Controller set to true")
-        )
+        why = "Only one reference can have Controller set to true"
+        found.append(invalid_value("metadata.ownerReferences", "", why))
     seen = set()
     for finalizer in metadata.get("finalizers") or ():
-        if not selectors.is_label_key(finalizer):
+        if not is_label_key(finalizer):
             found.append(invalid_value("metadata.finalizers", finalizer, QUALIFIED_RULE))
         if finalizer in seen:
             found.append(duplicate("metadata.finalizers", finalizer))
@@ -139,93 +194,39 @@ def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> li
     return found
 
 
-_WORDS = {"apiVersion": "version"}
-
-
 def validate_update(new: Object, old: Object) -> list[Cause]:
-    found: list[Cause] = []
-    if old.get("deletionTimestamp"):
-        known = set(old.get("finalizers") or ())
-        added = [name for name in new.get("finalizers") or () if name not in known]
-        if added:
-            text = "no new finalizers can be added if the object is being deleted, found new finalizers "
-            found.append(forbidden_field("metadata.finalizers", text + repr(added).replace("'", '"')))
-    return found
+    """An object that is being deleted gets no new finalizers: it could never go."""
+    known = old.get("finalizers") or ()
+    added = [name for name in new.get("finalizers") or () if name not in known] if old.get("deletionTimestamp") else []
+    if not added:
+        return []
+    text = "no new finalizers can be added if the object is being deleted, found new finalizers "
+    return [forbidden_field("metadata.finalizers", text + repr(added).replace("'", '"'))]
 
 
-def immutable(new: Object, old: Object, at: str, *path: str) -> list[Cause]:
-    """An error when the value at ``path`` changed."""
-    value: Any = new
-    before: Any = old
-    for part in path:
-        value, before = (value or {}).get(part), (before or {}).get(part)
-    return [] if value == before else [invalid_value(at, value, "field is immutable")]
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Validation of what scheduling reads: selectors, affinity, tolerations, taints, spread constraints, gates.
+# What scheduling reads
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character"
 )
+_NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
 
 
-def validate_labels(labels: Mapping[str, str], at: str) -> list[Cause]:
-    return label_problems(at, dict(labels))
+def _validate_key(key: str, where: str) -> list[Cause]:
+    return [] if is_label_key(key) else [invalid_value(where, key, _NAME_RULE)]
 
 
-def validate_label_selector(selector: Mapping[str, Any] | None, at: str) -> list[Cause]:
-    if not selector:
-        return []
-    found = validate_labels(selector.get("matchLabels") or {}, f"{at}.matchLabels")
-    for i, expression in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{at}.matchExpressions[{i}]"
-        operator, values = expression.get("operator", ""), expression.get("values") or []
-        if operator in ("In", "NotIn"):
-            if not values:
-                found.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                found.append(forbidden_field(f"{where}.values", why))
-        else:
-            found.append(invalid_value(f"{where}.operator", operator, "not a valid selector operator"))
-        if not is_label_key(expression.get("key", "")):
-            found.append(invalid_value(f"{where}.key", expression.get("key", ""), _NAME_RULE))
-        for j, value in enumerate(values):
-            if not is_label_value(value):
-                found.append(invalid_value(f"{where}.values[{j}]", value, "a valid label value is expected"))
-    return found
+def _validate_topology_key(term: Mapping[str, Any], where: str) -> list[Cause]:
+    key = term.get("topologyKey", "")
+    if not key:
+        return [required(f"{where}.topologyKey", "can not be empty")]
+    return _validate_key(key, f"{where}.topologyKey")
 
 
-def validate_node_selector(selector: Mapping[str, Any], at: str) -> list[Cause]:
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")]
-    return [cause for i, term in enumerate(terms) for cause in validate_node_term(term, f"{at}.nodeSelectorTerms[{i}]")]
-
-
-def validate_node_term(term: Mapping[str, Any], at: str) -> list[Cause]:
-    found: list[Cause] = []
-    for i, expression in enumerate(term.get("matchExpressions") or ()):
-        found += _validate_node_requirement(expression, f"{at}.matchExpressions[{i}]")
-    for i, expression in enumerate(term.get("matchFields") or ()):
-        where = f"{at}.matchFields[{i}]"
-        if expression.get("operator") not in ("In", "NotIn"):
-            found.append(
-                invalid_value(f"{where}.operator", expression.get("operator", ""), "not a valid selector operator")
-            )
-        elif len(expression.get("values") or ()) != 1:
-            why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            found.append(required(f"{where}.values", why))
-        if expression.get("key") != "metadata.name":
-            found.append(invalid_value(f"{where}.key", expression.get("key", ""), "not a valid field selector key"))
-    return found
-
-
-def _validate_node_requirement(expression: Mapping[str, Any], where: str) -> list[Cause]:
+def _validate_expression(expression: Mapping[str, Any], where: str, *, is_for_nodes: bool) -> list[Cause]:
+    """A requirement on labels. Nodes are also compared with numbers; their values are not checked, as upstream."""
     found: list[Cause] = []
     operator, values = expression.get("operator", ""), expression.get("values") or []
     if operator in ("In", "NotIn"):
@@ -235,33 +236,67 @@ def _validate_node_requirement(expression: Mapping[str, Any], where: str) -> lis
         if values:
             why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             found.append(forbidden_field(f"{where}.values", why))
-    elif operator in ("Gt", "Lt"):
+    elif is_for_nodes and operator in ("Gt", "Lt"):
         if len(values) != 1:
             why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
             found.append(required(f"{where}.values", why))
     else:
         found.append(invalid_value(f"{where}.operator", operator, "not a valid selector operator"))
-    if not is_label_key(expression.get("key", "")):
-        found.append(invalid_value(f"{where}.key", expression.get("key", ""), _NAME_RULE))
+    found += _validate_key(expression.get("key", ""), f"{where}.key")
+    for j, value in enumerate(() if is_for_nodes else values):
+        if not is_label_value(value):
+            found.append(invalid_value(f"{where}.values[{j}]", value, "a valid label value is expected"))
+    return found
+
+
+def validate_label_selector(selector: Mapping[str, Any] | None, at: str) -> list[Cause]:
+    if not selector:
+        return []
+    found = validate_labels(selector.get("matchLabels") or {}, f"{at}.matchLabels")
+    for where, expression in numbered(selector.get("matchExpressions"), f"{at}.matchExpressions"):
+        found += _validate_expression(expression, where, is_for_nodes=False)
+    return found
+
+
+def validate_node_selector(selector: Mapping[str, Any], at: str) -> list[Cause]:
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        return [required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")]
+    return [
+        cause for where, term in numbered(terms, f"{at}.nodeSelectorTerms") for cause in validate_node_term(term, where)
+    ]
+
+
+def validate_node_term(term: Mapping[str, Any], at: str) -> list[Cause]:
+    found: list[Cause] = []
+    for where, expression in numbered(term.get("matchExpressions"), f"{at}.matchExpressions"):
+        found += _validate_expression(expression, where, is_for_nodes=True)
+    for where, expression in numbered(term.get("matchFields"), f"{at}.matchFields"):
+        operator, key = expression.get("operator", ""), expression.get("key", "")
+        if operator not in ("In", "NotIn"):
+            found.append(invalid_value(f"{where}.operator", operator, "not a valid selector operator"))
+        elif len(expression.get("values") or ()) != 1:
+            why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            found.append(required(f"{where}.values", why))
+        if key != "metadata.name":
+            found.append(invalid_value(f"{where}.key", key, "not a valid field selector key"))
     return found
 
 
 def validate_affinity(affinity: Mapping[str, Any], at: str) -> list[Cause]:
+    must, may = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
     found: list[Cause] = []
     node = affinity.get("nodeAffinity") or {}
-    if node.get("requiredDuringSchedulingIgnoredDuringExecution") is not None:
-        where = f"{at}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-        found += validate_node_selector(node["requiredDuringSchedulingIgnoredDuringExecution"], where)
-    for i, preferred in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-        where = f"{at}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
+    if node.get(must) is not None:
+        found += validate_node_selector(node[must], f"{at}.nodeAffinity.{must}")
+    for where, preferred in numbered(node.get(may), f"{at}.nodeAffinity.{may}"):
         found += _validate_weight(preferred, where)
         found += validate_node_term(preferred.get("preference") or {}, f"{where}.preference")
     for name in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(name) or {}
-        for i, term in enumerate(terms.get("requiredDuringSchedulingIgnoredDuringExecution") or ()):
-            found += _validate_pod_term(term, f"{at}.{name}.requiredDuringSchedulingIgnoredDuringExecution[{i}]")
-        for i, weighted in enumerate(terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-            where = f"{at}.{name}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
+        for where, term in numbered(terms.get(must), f"{at}.{name}.{must}"):
+            found += _validate_pod_term(term, where)
+        for where, weighted in numbered(terms.get(may), f"{at}.{name}.{may}"):
             found += _validate_weight(weighted, where)
             found += _validate_pod_term(weighted.get("podAffinityTerm") or {}, f"{where}.podAffinityTerm")
     return found
@@ -275,56 +310,47 @@ def _validate_weight(weighted: Mapping[str, Any], where: str) -> list[Cause]:
 def _validate_pod_term(term: Mapping[str, Any], where: str) -> list[Cause]:
     found = validate_label_selector(term.get("labelSelector"), f"{where}.labelSelector")
     found += validate_label_selector(term.get("namespaceSelector"), f"{where}.namespaceSelector")
-    key = term.get("topologyKey", "")
-    if not key:
-        found.append(required(f"{where}.topologyKey", "can not be empty"))
-    elif not is_label_key(key):
-        found.append(invalid_value(f"{where}.topologyKey", key, _NAME_RULE))
-    both = set(term.get("matchLabelKeys") or ()) & set(term.get("mismatchLabelKeys") or ())
-    for shared in sorted(both):
+    found += _validate_topology_key(term, where)
+    for shared in sorted(set(term.get("matchLabelKeys") or ()) & set(term.get("mismatchLabelKeys") or ())):
         why = "exists in both matchLabelKeys and mismatchLabelKeys"
         found.append(invalid_value(f"{where}.matchLabelKeys", shared, why))
     for name in ("matchLabelKeys", "mismatchLabelKeys"):
         if term.get(name) and term.get("labelSelector") is None:
-            found.append(forbidden_field(f"{where}.{name}", "must not be specified when labelSelector is not set"))
+            found.append(forbidden_field(f"{where}.{name}", _NEEDS_SELECTOR))
     return found
 
 
-def validate_tolerations(tolerations: Sequence[Mapping[str, Any]], at: str) -> list[Cause]:
+def validate_tolerations(tolerations: Sequence[Object], at: str) -> list[Cause]:
     found: list[Cause] = []
-    for i, toleration in enumerate(tolerations):
-        where = f"{at}[{i}]"
+    for where, toleration in numbered(tolerations, at):
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
-        if key and not is_label_key(key):
-            found.append(invalid_value(f"{where}.key", key, _NAME_RULE))
-        if not key and operator != "Exists":
+        value, effect = toleration.get("value", ""), toleration.get("effect", "")
+        if key:
+            found += _validate_key(key, f"{where}.key")
+        elif operator != "Exists":
             why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             found.append(invalid_value(f"{where}.operator", operator, why))
         if operator in ("Equal", ""):
-            if not is_label_value(toleration.get("value", "")):
-                found.append(invalid_value(f"{where}.operator", toleration["value"], "a valid label value is expected"))
-        elif operator == "Exists":
-            if toleration.get("value"):
-                why = "value must be empty when `operator` is 'Exists'"
-                found.append(invalid_value(f"{where}.operator", toleration["value"], why))
-        else:
+            if not is_label_value(value):
+                found.append(invalid_value(f"{where}.operator", value, "a valid label value is expected"))
+        elif operator != "Exists":
             found.append(unsupported(f"{where}.operator", operator, ("Equal", "Exists")))
-        if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
+        elif value:
+            found.append(invalid_value(f"{where}.operator", value, "value must be empty when `operator` is 'Exists'"))
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            found.append(invalid_value(f"{where}.effect", toleration.get("effect", ""), why))
-        if toleration.get("effect") and toleration["effect"] not in _EFFECTS:
-            found.append(unsupported(f"{where}.effect", toleration["effect"], _EFFECTS))
+            found.append(invalid_value(f"{where}.effect", effect, why))
+        if effect and effect not in _EFFECTS:
+            found.append(unsupported(f"{where}.effect", effect, _EFFECTS))
     return found
 
 
-def validate_taints(taints: Sequence[Mapping[str, Any]], at: str) -> list[Cause]:
+def validate_taints(taints: Sequence[Object], at: str) -> list[Cause]:
     found: list[Cause] = []
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(taints):
-        where = f"{at}[{i}]"
+    for where, taint in numbered(taints, at):
         key, effect = taint.get("key", ""), taint.get("effect", "")
-        if not is_label_key(key):
-            found.append(invalid_value(f"{where}.key", key, _NAME_RULE))
+        found += _validate_key(key, f"{where}.key")
         if not is_label_value(taint.get("value", "")):
             found.append(invalid_value(f"{where}.value", taint["value"], "a valid label value is expected"))
         if not effect:
@@ -337,18 +363,14 @@ def validate_taints(taints: Sequence[Mapping[str, Any]], at: str) -> list[Cause]
     return found
 
 
-def validate_spread(constraints: Sequence[Mapping[str, Any]], at: str) -> list[Cause]:
+def validate_spread(constraints: Sequence[Object], at: str) -> list[Cause]:
     found: list[Cause] = []
     seen: set[tuple[str, str]] = set()
-    for i, constraint in enumerate(constraints):
-        where = f"{at}[{i}]"
+    for where, constraint in numbered(constraints, at):
         if constraint.get("maxSkew", 0) <= 0:
             found.append(invalid_value(f"{where}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"))
         key, when = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
-        if not key:
-            found.append(required(f"{where}.topologyKey", "can not be empty"))
-        elif not is_label_key(key):
-            found.append(invalid_value(f"{where}.topologyKey", key, _NAME_RULE))
+        found += _validate_topology_key(constraint, where)
         if when not in ("DoNotSchedule", "ScheduleAnyway"):
             found.append(unsupported(f"{where}.whenUnsatisfiable", when, ("DoNotSchedule", "ScheduleAnyway")))
         if (key, when) in seen:
@@ -362,23 +384,20 @@ def validate_spread(constraints: Sequence[Mapping[str, Any]], at: str) -> list[C
                 why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
                 found.append(invalid_value(f"{where}.minDomains", domains, why))
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if constraint.get(name) is not None and constraint[name] not in ("Ignore", "Honor"):
-                found.append(unsupported(f"{where}.{name}", constraint[name], ("Ignore", "Honor")))
+            found += one_of(constraint, where, name, ("Ignore", "Honor"))
         found += validate_label_selector(constraint.get("labelSelector"), f"{where}.labelSelector")
         if constraint.get("matchLabelKeys") and constraint.get("labelSelector") is None:
-            why = "must not be specified when labelSelector is not set"
-            found.append(forbidden_field(f"{where}.matchLabelKeys", why))
+            found.append(forbidden_field(f"{where}.matchLabelKeys", _NEEDS_SELECTOR))
     return found
 
 
-def validate_gates(gates: Sequence[Mapping[str, Any]], at: str) -> list[Cause]:
+def validate_gates(gates: Sequence[Object], at: str) -> list[Cause]:
     found: list[Cause] = []
     seen: set[str] = set()
-    for i, gate in enumerate(gates):
+    for where, gate in numbered(gates, at):
         name = gate.get("name", "")
-        if not name or not is_label_key(name):
-            found.append(invalid_value(f"{at}[{i}]", name, _NAME_RULE))
+        found += _validate_key(name, where)
         if name in seen:
-            found.append(duplicate(f"{at}[{i}]", name))
+            found.append(duplicate(where, name))
         seen.add(name)
     return found

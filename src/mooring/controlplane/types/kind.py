@@ -15,11 +15,8 @@ import msgspec
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.status import Cause
 
-# --------------------------------------------------------------------------------------------------------------------
-# An API object as plain values, in the shape that JSON gives it.
-
 Object = dict[str, Any]
-
+"""An API object as plain values, in the shape that JSON gives it."""
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -48,23 +45,11 @@ class Context(Protocol):
     def has_default_tolerations(self) -> bool: ...
 
 
-def _nothing(_: Object) -> None:
+def _change_nothing(*_: object) -> None:
     pass
 
 
-def _admit_all(_: Object, __: Context) -> None:
-    pass
-
-
-def _change_nothing(_: Object, __: Object) -> None:
-    pass
-
-
-def _valid(_: Object) -> list[Cause]:
-    return []
-
-
-def _valid_update(_: Object, __: Object) -> list[Cause]:
+def _find_nothing(*_: object) -> list[Cause]:
     return []
 
 
@@ -76,12 +61,12 @@ class Strategy:
     ``prepare_status`` on (new, old) of a status write, then validation.
     """
 
-    default: Callable[[Object], None] = _nothing
-    admit: Callable[[Object, Context], None] = _admit_all
+    default: Callable[[Object], None] = _change_nothing
+    admit: Callable[[Object, Context], None] = _change_nothing
     prepare_update: Callable[[Object, Object], None] = _change_nothing
     prepare_status: Callable[[Object, Object], None] = _change_nothing
-    validate: Callable[[Object], list[Cause]] = _valid
-    validate_update: Callable[[Object, Object], list[Cause]] = _valid_update
+    validate: Callable[[Object], list[Cause]] = _find_nothing
+    validate_update: Callable[[Object, Object], list[Cause]] = _find_nothing
     name_style: str = "subdomain"
     """``subdomain``, ``label`` or ``path`` (RBAC names may hold colons)."""
     keeps_status_at_create: bool = False

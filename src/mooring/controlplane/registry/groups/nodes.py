@@ -1,28 +1,25 @@
-"""Nodes, of the core group."""
+"""Nodes and what a pod on one refers to: RuntimeClasses, Leases, PriorityClasses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from mooring.controlplane.registry.columns import AGE, NAME, at, boolean, get, wide
-from mooring.controlplane.registry.validation import immutable, validate_taints
+from mooring.controlplane.registry.columns import boolean, columns, get, number, wide
+from mooring.controlplane.registry.validation import fill, immutable, validate_taints
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 
 def _node_status(obj: Object, _: float) -> str:
-    ready = [c for c in get(obj, "status", "conditions") or () if c.get("type") == "Ready"]
+    ready = [c for c in get(obj, "status.conditions") or () if c.get("type") == "Ready"]
     shown = ["Unknown" if not ready else "Ready" if ready[-1].get("status") == "True" else "NotReady"]
-    if get(obj, "spec", "unschedulable"):
+    if get(obj, "spec.unschedulable"):
         shown.append("SchedulingDisabled")
     return ",".join(shown)
 
 
 def _node_roles(obj: Object, _: float) -> str:
     prefix = "node-role.kubernetes.io/"
-    labels: dict[str, str] = get(obj, "metadata", "labels") or {}
+    labels: dict[str, str] = get(obj, "metadata.labels") or {}
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix) and key != prefix}
     if labels.get("kubernetes.io/role"):
         roles.add(labels["kubernetes.io/role"])
@@ -31,7 +28,7 @@ def _node_roles(obj: Object, _: float) -> str:
 
 def _address(kind: str) -> Cell:
     def cell(obj: Object, _: float) -> str:
-        for address in get(obj, "status", "addresses") or ():
+        for address in get(obj, "status.addresses") or ():
             if address.get("type") == kind:
                 return str(address.get("address", ""))
         return "<none>"
@@ -40,13 +37,9 @@ def _address(kind: str) -> Cell:
 
 
 def _kernel(obj: Object, _: float) -> str:
-    info = get(obj, "status", "nodeInfo") or {}
+    info = get(obj, "status.nodeInfo") or {}
     kernel = info.get("kernelVersion") or "<unknown>"
     return f"{kernel} ({info['architecture']})" if info.get("architecture") else str(kernel)
-
-
-def _node(obj: Mapping[str, Any]) -> dict[str, str]:
-    return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
 
 def _default_node(obj: Object) -> None:
@@ -107,27 +100,29 @@ NODES = Kind(
     is_namespaced=False,
     short_names=("no",),
     subresources=("status",),
-    fields=Fields(("spec.unschedulable",), _node),
+    fields=Fields(
+        ("spec.unschedulable",),
+        lambda obj: {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"},
+    ),
     strategy=Strategy(
         default=_default_node, validate=_validate_node, validate_update=_update_node, keeps_status_at_create=True
     ),
-    columns=(
-        NAME,
+    columns=columns(
+        "Name",
         Column("Status", _node_status),
         Column("Roles", _node_roles),
-        AGE,
-        Column("Version", at("status", "nodeInfo", "kubeletVersion")),
+        "Age",
+        "Version: status.nodeInfo.kubeletVersion",
         wide("Internal-IP", _address("InternalIP")),
         wide("External-IP", _address("ExternalIP")),
-        wide("OS-Image", at("status", "nodeInfo", "osImage", default="<unknown>")),
+        "+OS-Image: status.nodeInfo.osImage | <unknown>",
         wide("Kernel-Version", _kernel),
-        wide("Container-Runtime", at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>")),
+        "+Container-Runtime: status.nodeInfo.containerRuntimeVersion | <unknown>",
     ),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The node.k8s.io group: RuntimeClasses.
+# RuntimeClasses
 
 
 def _default_runtime_class(obj: Object) -> None:
@@ -139,7 +134,7 @@ def _validate_runtime_class(obj: Object) -> list[Cause]:
 
 
 def _update_runtime_class(new: Object, old: Object) -> list[Cause]:
-    return immutable(new, old, "handler", "handler")
+    return immutable(new, old, "handler")
 
 
 RUNTIME_CLASSES = Kind(
@@ -150,38 +145,37 @@ RUNTIME_CLASSES = Kind(
     strategy=Strategy(
         default=_default_runtime_class, validate=_validate_runtime_class, validate_update=_update_runtime_class
     ),
-    columns=(NAME, Column("Handler", at("handler")), AGE),
+    columns=columns("Name", "Handler: handler", "Age"),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The coordination.k8s.io group: Leases.
+# Leases
 
 LEASES = Kind(
     "Lease",
     "leases",
     "coordination.k8s.io",
     strategy=Strategy(allows_unconditional_update=False, creates_on_update=True),
-    columns=(NAME, Column("Holder", at("spec", "holderIdentity")), AGE),
+    columns=columns("Name", "Holder: spec.holderIdentity", "Age"),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The scheduling.k8s.io group: PriorityClasses.
+# PriorityClasses
+
+
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 def _default_priority_class(obj: Object) -> None:
-    obj.setdefault("value", 0)
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    fill(obj, value=0, preemptionPolicy="PreemptLowerPriority")
 
 
 def _validate_priority_class(obj: Object) -> list[Cause]:
     name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
-    known = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
-    if name.startswith("system-") and known.get(name) != value:
+    if name.startswith("system-") and SYSTEM_PRIORITIES.get(name) != value:
         why = "priority class names with 'system-' prefix are reserved for system use only"
         return [forbidden_field("metadata.name", why)]
-    if value > 1000000000 and name not in known:
+    if value > 1000000000 and name not in SYSTEM_PRIORITIES:
         why = "maximum allowed value of a user defined priority is 1000000000"
         return [forbidden_field("value", why)]
     if obj["preemptionPolicy"] not in ("PreemptLowerPriority", "Never"):
@@ -190,11 +184,9 @@ def _validate_priority_class(obj: Object) -> list[Cause]:
 
 
 def _update_priority_class(new: Object, old: Object) -> list[Cause]:
-    found = []
+    found = immutable(new, old, "preemptionPolicy")
     if new.get("value") != old.get("value"):
-        found.append(forbidden_field("value", "may not be changed in an update."))
-    if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
-        found += immutable(new, old, "preemptionPolicy", "preemptionPolicy")
+        found.insert(0, forbidden_field("value", "may not be changed in an update."))
     return found
 
 
@@ -208,11 +200,11 @@ PRIORITY_CLASSES = Kind(
     strategy=Strategy(
         default=_default_priority_class, validate=_validate_priority_class, validate_update=_update_priority_class
     ),
-    columns=(
-        NAME,
-        Column("Value", at("value", default=0), "integer"),
-        Column("Global-Default", boolean("globalDefault"), "boolean"),
-        AGE,
-        Column("PreemptionPolicy", at("preemptionPolicy")),
+    columns=columns(
+        "Name",
+        number("Value", "value"),
+        boolean("Global-Default", "globalDefault"),
+        "Age",
+        "PreemptionPolicy: preemptionPolicy",
     ),
 )

@@ -1,4 +1,4 @@
-"""Pods, of the core group; their rules are long and live in ``registry/pod_*.py``."""
+"""Pods: what the server fills in, what admission decides, what ``kubectl get`` shows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import msgspec
 from mooring.api.quantity import NANO
 from mooring.api.well_known import NOT_READY, REGION, UNREACHABLE, ZONE
 from mooring.controlplane.registry import pod_validation
-from mooring.controlplane.registry.columns import AGE, NAME, at, get, pod_ready, pod_restarts, pod_status, wide
+from mooring.controlplane.registry.columns import columns, get, pod_ready, pod_restarts, pod_status, wide
 from mooring.controlplane.registry.groups.nodes import NODES, PRIORITY_CLASSES, RUNTIME_CLASSES
 from mooring.controlplane.types import quantities, status
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
 from mooring.core.state.requests import Amounts, held_together, parse_amounts
 
-# --------------------------------------------------------------------------------------------------------------------
-# What the API server fills in where a pod says nothing.
+# Defaults
 
 _POD_LEVEL = ("cpu", "memory")
+_DROPPED_IF_EMPTY = (
+    *("nodeName", "priorityClassName", "hostNetwork", "hostPID", "hostIPC"),
+    *("tolerations", "nodeSelector", "schedulingGates", "topologySpreadConstraints", "volumes"),
+)
 
 
 def default_pod(pod: Object) -> None:
@@ -56,10 +59,7 @@ def default_pod_spec(spec: Object) -> None:
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
     elif spec.get("serviceAccount"):
         spec["serviceAccountName"] = spec["serviceAccount"]
-    for name in ("nodeName", "priorityClassName", "hostNetwork", "hostPID", "hostIPC"):
-        if name in spec and not spec[name]:
-            del spec[name]
-    for name in ("tolerations", "nodeSelector", "schedulingGates", "topologySpreadConstraints", "volumes"):
+    for name in _DROPPED_IF_EMPTY:
         if name in spec and not spec[name]:
             del spec[name]
     for container in _containers(spec):
@@ -198,11 +198,7 @@ def _qos_of(encoded: bytes) -> str:
     return "Burstable"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What happens to a pod between its request and the store: priority, runtime class, label keys, first status.
-
-# --------------------------------------------------------------------------------------------------------------------
-# The priority that a class, or the default one, stands for: admission asks for pods and for pod groups.
+# Admission: priority, runtime class, label keys, first status
 
 
 class Priority(NamedTuple):
@@ -265,25 +261,20 @@ def _admit_priority(pod: Object, context: Context) -> None:
     found = priority_for(spec.get("priorityClassName", ""), context)
     if found is None:
         raise _refuse(pod, f"no PriorityClass with name {spec['priorityClassName']} was found")
-    name, priority, policy = found
-    if name:
-        spec["priorityClassName"] = name
-    given = spec.get("priority")
-    if given is not None and given != priority:
-        raise _refuse(
-            pod,
-            f"the integer value of priority ({given}) must not be provided in pod spec; "
-            f"priority admission controller computed {priority} from the given PriorityClass name",
-        )
-    spec["priority"] = priority
-    given_policy = spec.get("preemptionPolicy")
-    if given_policy is not None and given_policy != policy:
-        raise _refuse(
-            pod,
-            f"the string value of PreemptionPolicy ({given_policy}) must not be provided in pod spec; "
-            f"priority admission controller computed {policy} from the given PriorityClass name",
-        )
-    spec["preemptionPolicy"] = policy
+    if found.name:
+        spec["priorityClassName"] = found.name
+    for field, computed, what in (
+        ("priority", found.value, "integer value of priority"),
+        ("preemptionPolicy", found.preemption_policy, "string value of PreemptionPolicy"),
+    ):
+        given = spec.get(field)
+        if given is not None and given != computed:
+            raise _refuse(
+                pod,
+                f"the {what} ({given}) must not be provided in pod spec; "
+                f"priority admission controller computed {computed} from the given PriorityClass name",
+            )
+        spec[field] = computed
 
 
 def _admit_runtime_class(pod: Object, context: Context) -> None:
@@ -367,25 +358,19 @@ def _merge_term(term: Object, labels: dict[str, str]) -> None:
                 selector.setdefault("matchExpressions", []).append(requirement)
 
 
-_POD_SPEC = ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
+# What can be selected and shown
+
+_SPEC_FIELDS = [(name, f"spec.{name}") for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")]
+_STATUS_FIELDS = [(name, f"status.{name}") for name in ("phase", "podIP", "nominatedNodeName")]
 
 
-_POD_STATUS = ("phase", "podIP", "nominatedNodeName")
-
-
-_POD_SPEC_PATHS = [(name, f"spec.{name}") for name in _POD_SPEC]
-
-
-_POD_STATUS_PATHS = [(name, f"status.{name}") for name in _POD_STATUS]
-
-
-def _pod(obj: Mapping[str, Any]) -> dict[str, str]:
+def _pod_fields(obj: Mapping[str, Any]) -> dict[str, str]:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     found = {}
-    for name, path in _POD_SPEC_PATHS:
+    for name, path in _SPEC_FIELDS:
         if value := spec.get(name):
             found[path] = value
-    for name, path in _POD_STATUS_PATHS:
+    for name, path in _STATUS_FIELDS:
         if value := status.get(name):
             found[path] = value
     found["spec.hostNetwork"] = "true" if spec.get("hostNetwork") else "false"
@@ -393,10 +378,10 @@ def _pod(obj: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _readiness_gates(obj: Object, _: float) -> str:
-    gates = [gate.get("conditionType") for gate in get(obj, "spec", "readinessGates") or ()]
+    gates = [gate.get("conditionType") for gate in get(obj, "spec.readinessGates") or ()]
     if not gates:
         return "<none>"
-    true = {c.get("type") for c in get(obj, "status", "conditions") or () if c.get("status") == "True"}
+    true = {c.get("type") for c in get(obj, "status.conditions") or () if c.get("status") == "True"}
     return f"{sum(gate in true for gate in gates)}/{len(gates)}"
 
 
@@ -408,9 +393,7 @@ PODS = Kind(
     subresources=("binding", "ephemeralcontainers", "eviction", "resize", "status"),
     categories=("all",),
     has_generation=True,
-    fields=Fields(
-        (*(path for _, path in _POD_SPEC_PATHS), *(path for _, path in _POD_STATUS_PATHS), "spec.hostNetwork"), _pod
-    ),
+    fields=Fields((*(path for _, path in _SPEC_FIELDS + _STATUS_FIELDS), "spec.hostNetwork"), _pod_fields),
     strategy=Strategy(
         default=default_pod,
         admit=admit_pod,
@@ -420,15 +403,15 @@ PODS = Kind(
         validate_update=pod_validation.validate_update,
         returns_deleted=True,
     ),
-    columns=(
-        NAME,
+    columns=columns(
+        "Name",
         Column("Ready", pod_ready),
         Column("Status", pod_status),
         Column("Restarts", pod_restarts),
-        AGE,
-        wide("IP", at("status", "podIP", default="<none>")),
-        wide("Node", at("spec", "nodeName", default="<none>")),
-        wide("Nominated Node", at("status", "nominatedNodeName", default="<none>")),
+        "Age",
+        "+IP: status.podIP | <none>",
+        "+Node: spec.nodeName | <none>",
+        "+Nominated Node: status.nominatedNodeName | <none>",
         wide("Readiness Gates", _readiness_gates),
     ),
 )

@@ -1,26 +1,25 @@
-"""The scheduling.k8s.io group, continued: Workloads and PodGroups, which are scheduled together."""
+"""Groups of pods that are scheduled together, and devices that pods claim (dynamic resource allocation)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from mooring.controlplane.registry.columns import AGE, NAME, at, get
+from mooring.controlplane.registry.columns import columns, get
 from mooring.controlplane.registry.groups.pods import priority_for
-from mooring.controlplane.registry.validation import immutable
+from mooring.controlplane.registry.validation import fill, first_status, immutable
 from mooring.controlplane.types import quantities, status
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, invalid_value, required
 
 _GROUP, _VERSION = "scheduling.k8s.io", "v1beta1"
 _IMMUTABLE = (
-    "parentCompositePodGroupName",
-    "workloadRef",
-    "schedulingConstraints",
-    "resourceClaims",
-    "disruptionMode",
-    "priorityClassName",
-    "priority",
+    "spec.parentCompositePodGroupName",
+    "spec.workloadRef",
+    "spec.schedulingConstraints",
+    "spec.resourceClaims",
+    "spec.disruptionMode",
+    "spec.priorityClassName",
+    "spec.priority",
 )
 MAX_TEMPLATES = 8
 
@@ -55,19 +54,18 @@ def _validate_pod_group(obj: Object) -> list[Cause]:
 
 def _validate_group(spec: Object, where: str) -> list[Cause]:
     found = _one_of(spec.get("schedulingPolicy") or {}, ("basic", "gang"), f"{where}.schedulingPolicy")
-    gang = get(spec, "schedulingPolicy", "gang")
+    gang = get(spec, "schedulingPolicy.gang")
     if isinstance(gang, dict):
         count = gang.get("minCount")
         if count is None:
             found.append(required(f"{where}.schedulingPolicy.gang.minCount"))
         elif count < 1:
-            found.append(
-                invalid_value(f"{where}.schedulingPolicy.gang.minCount", count, "must be greater than or equal to 1")
-            )
+            why = "must be greater than or equal to 1"
+            found.append(invalid_value(f"{where}.schedulingPolicy.gang.minCount", count, why))
     mode = spec.get("disruptionMode")
     if mode is not None:
         found += _one_of(mode, ("single", "all"), f"{where}.disruptionMode")
-    topology = get(spec, "schedulingConstraints", "topology") or []
+    topology = get(spec, "schedulingConstraints.topology") or []
     if len(topology) > 1:
         found.append(_too_many(f"{where}.schedulingConstraints.topology", len(topology), 1))
     return found
@@ -88,12 +86,10 @@ def _too_many(where: str, count: int, most: int) -> Cause:
 
 
 def _update_pod_group(new: Object, old: Object) -> list[Cause]:
-    found: list[Cause] = []
-    for field in _IMMUTABLE:
-        found += immutable(new, old, f"spec.{field}", "spec", field)
-    policies = [sorted(get(obj, "spec", "schedulingPolicy") or {}) for obj in (new, old)]
+    found = immutable(new, old, *_IMMUTABLE)
+    policies = [sorted(get(obj, "spec.schedulingPolicy") or {}) for obj in (new, old)]
     if policies[0] != policies[1]:  # minCount may change, the kind of policy may not
-        found += immutable(new, old, "spec.schedulingPolicy", "spec", "schedulingPolicy")
+        found += immutable(new, old, "spec.schedulingPolicy")
     return found
 
 
@@ -111,12 +107,12 @@ def _validate_workload(obj: Object) -> list[Cause]:
 
 
 def _policy(obj: Object, _: float) -> str:
-    policy: Any = get(obj, "spec", "schedulingPolicy") or {}
+    policy: Any = get(obj, "spec.schedulingPolicy") or {}
     return "Gang" if policy.get("gang") is not None else "Basic"
 
 
 def _status(obj: Object, _: float) -> str:
-    conditions: dict[str, Any] = {each.get("type"): each for each in get(obj, "status", "conditions") or []}
+    conditions: dict[str, Any] = {each.get("type"): each for each in get(obj, "status.conditions") or []}
     if "DisruptionTarget" in conditions:
         return str(conditions["DisruptionTarget"].get("reason", ""))
     if "PodGroupInitiallyScheduled" not in conditions:
@@ -131,7 +127,7 @@ WORKLOADS = Kind(
     version=_VERSION,
     has_generation=True,
     strategy=Strategy(validate=_validate_workload),
-    columns=(NAME, AGE),
+    columns=columns("Name", "Age"),
 )
 
 POD_GROUPS = Kind(
@@ -147,20 +143,17 @@ POD_GROUPS = Kind(
         validate=_validate_pod_group,
         validate_update=_update_pod_group,
     ),
-    columns=(
-        NAME,
+    columns=columns(
+        "Name",
         Column("Policy", _policy),
-        Column("Workload", at("spec", "workloadRef", "workloadName", default="<none>")),
+        "Workload: spec.workloadRef.workloadName | <none>",
         Column("Status", _status),
-        AGE,
+        "Age",
     ),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The scheduling.x-k8s.io group, which the scheduler-plugins project defines: PodGroups.
-
-PLUGIN_POD_GROUPS = Kind(
+PLUGIN_POD_GROUPS = Kind(  # of the scheduler-plugins project
     "PodGroup",
     "podgroups",
     "scheduling.x-k8s.io",
@@ -168,28 +161,22 @@ PLUGIN_POD_GROUPS = Kind(
     short_names=("pg",),
     subresources=("status",),
     has_generation=True,
-    columns=(NAME, AGE),
+    columns=columns("Name", "Age"),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The resource.k8s.io group: dynamic resource allocation.
+# Devices
 
-_ResourceGROUP = "resource.k8s.io"
+_DEVICES = "resource.k8s.io"
+_SLICE_FIELDS = ("spec.nodeName", "spec.driver")
 
 
 def _claim_state(obj: Object, _: float) -> str:
-    states = ["deleted"] if get(obj, "metadata", "deletionTimestamp") else []
-    if get(obj, "status", "allocation") is None:
-        return ",".join([*states, "pending"]) if not states else ",".join(states)
-    states.append("allocated")
-    states.append("reserved" if get(obj, "status", "reservedFor") else "")
-    return ",".join(state for state in states if state)
-
-
-def _slice(obj: Mapping[str, Any]) -> dict[str, str]:
-    spec = obj.get("spec") or {}
-    return {"spec.nodeName": spec.get("nodeName", ""), "spec.driver": spec.get("driver", "")}
+    states = ["deleted"] if get(obj, "metadata.deletionTimestamp") else []
+    if get(obj, "status.allocation") is None:
+        return ",".join(states or ["pending"])
+    states += ["allocated", "reserved"] if get(obj, "status.reservedFor") else ["allocated"]
+    return ",".join(states)
 
 
 def _default_requests(spec: Object) -> None:
@@ -201,25 +188,20 @@ def _default_requests(spec: Object) -> None:
             if mode == "ExactCount":
                 exact.setdefault("count", 1)
             for toleration in exact.get("tolerations") or ():
-                toleration.setdefault("operator", "Equal")
+                fill(toleration, operator="Equal")
 
 
 def _default_resource_claim(obj: Object) -> None:
     _default_requests(obj.setdefault("spec", {}))
 
 
-def _admit_resource_claim(obj: Object, _: Context) -> None:
-    obj["status"] = {}
-
-
 def _default_claim_template(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("metadata", {})
+    spec = fill(obj.setdefault("spec", {}), metadata={})
     _default_requests(spec.setdefault("spec", {}))
 
 
 def _update_spec(new: Object, old: Object) -> list[Cause]:
-    return immutable(new, old, "spec", "spec")
+    return immutable(new, old, "spec")
 
 
 def _default_slice(obj: Object) -> None:
@@ -240,64 +222,59 @@ def _admit_taint_rule(obj: Object, context: Context) -> None:
 
 
 DEVICE_CLASSES = Kind(
-    "DeviceClass",
-    "deviceclasses",
-    _ResourceGROUP,
-    is_namespaced=False,
-    has_generation=True,
-    columns=(NAME, AGE),
+    "DeviceClass", "deviceclasses", _DEVICES, is_namespaced=False, has_generation=True, columns=columns("Name", "Age")
 )
 
 
 DEVICE_TAINT_RULES = Kind(
     "DeviceTaintRule",
     "devicetaintrules",
-    _ResourceGROUP,
+    _DEVICES,
     is_namespaced=False,
     has_generation=True,
     subresources=("status",),
     strategy=Strategy(admit=_admit_taint_rule),
-    columns=(NAME, AGE),
+    columns=columns("Name", "Age"),
 )
 
 
 RESOURCE_CLAIMS = Kind(
     "ResourceClaim",
     "resourceclaims",
-    _ResourceGROUP,
+    _DEVICES,
     subresources=("status",),
     strategy=Strategy(
         default=_default_resource_claim,
-        admit=_admit_resource_claim,
+        admit=first_status({}),
         validate_update=_update_spec,
         returns_deleted=True,
     ),
-    columns=(NAME, Column("State", _claim_state), AGE),
+    columns=columns("Name", Column("State", _claim_state), "Age"),
 )
 
 
 RESOURCE_CLAIM_TEMPLATES = Kind(
     "ResourceClaimTemplate",
     "resourceclaimtemplates",
-    _ResourceGROUP,
+    _DEVICES,
     strategy=Strategy(default=_default_claim_template, validate_update=_update_spec),
-    columns=(NAME, AGE),
+    columns=columns("Name", "Age"),
 )
 
 
 RESOURCE_SLICES = Kind(
     "ResourceSlice",
     "resourceslices",
-    _ResourceGROUP,
+    _DEVICES,
     is_namespaced=False,
     has_generation=True,
-    fields=Fields(("spec.nodeName", "spec.driver"), _slice),
+    fields=Fields(_SLICE_FIELDS, lambda obj: {path: get(obj, path) or "" for path in _SLICE_FIELDS}),
     strategy=Strategy(default=_default_slice, admit=_admit_slice),
-    columns=(
-        NAME,
-        Column("Node", at("spec", "nodeName")),
-        Column("Driver", at("spec", "driver")),
-        Column("Pool", at("spec", "pool", "name")),
-        AGE,
+    columns=columns(
+        "Name",
+        "Node: spec.nodeName",
+        "Driver: spec.driver",
+        "Pool: spec.pool.name",
+        "Age",
     ),
 )

@@ -1,198 +1,73 @@
-"""Persistent volumes and their claims, of the core group."""
+"""Persistent volumes and their claims, and the storage.k8s.io group: classes, drivers, attachments."""
 
 from __future__ import annotations
 
-from mooring.controlplane.registry.columns import AGE, NAME, at, boolean, get, phase, wide
-from mooring.controlplane.registry.validation import immutable, validate_label_selector, validate_node_selector
+from mooring.controlplane.registry.columns import boolean, columns, get, phase
+from mooring.controlplane.registry.validation import (
+    fill,
+    immutable,
+    validate_label_selector,
+    validate_node_selector,
+)
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
-# --------------------------------------------------------------------------------------------------------------------
-# The storage.k8s.io group: classes, drivers and what they say about nodes.
-
-_GROUP = "storage.k8s.io"
+_STORAGE = "storage.k8s.io"
 
 
-def _storage_class_name(obj: Object, _: float) -> str:
-    name = str(get(obj, "metadata", "name"))
-    annotations: dict[str, str] = get(obj, "metadata", "annotations") or {}
-    return f"{name} (default)" if annotations.get("storageclass.kubernetes.io/is-default-class") == "true" else name
-
-
-def _audiences(obj: Object, _: float) -> str:
-    requests = get(obj, "spec", "tokenRequests")
-    return "<unset>" if requests is None else ",".join(request.get("audience", "") for request in requests)
+# Storage classes
 
 
 def _default_storage_class(obj: Object) -> None:
-    obj.setdefault("reclaimPolicy", "Delete")
-    obj.setdefault("volumeBindingMode", "Immediate")
+    fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
 def _validate_storage_class(obj: Object) -> list[Cause]:
     found = [] if obj.get("provisioner") else [required("provisioner")]
-    if obj.get("volumeBindingMode") not in ("Immediate", "WaitForFirstConsumer"):
-        found.append(
-            unsupported("volumeBindingMode", obj.get("volumeBindingMode"), ("Immediate", "WaitForFirstConsumer"))
-        )
+    modes = ("Immediate", "WaitForFirstConsumer")
+    if obj.get("volumeBindingMode") not in modes:
+        found.append(unsupported("volumeBindingMode", obj.get("volumeBindingMode"), modes))
     return found
 
 
 def _update_storage_class(new: Object, old: Object) -> list[Cause]:
-    return [
-        cause
-        for name in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
-        for cause in immutable(new, old, name, name)
-    ]
+    return immutable(new, old, "provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
 
 
-def _default_csi_driver(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    for name, value in (
-        ("attachRequired", True),
-        ("podInfoOnMount", False),
-        ("volumeLifecycleModes", ["Persistent"]),
-        ("storageCapacity", False),
-        ("fsGroupPolicy", "ReadWriteOnceWithFSType"),
-        ("requiresRepublish", False),
-        ("seLinuxMount", False),
-    ):
-        spec.setdefault(name, value)
-
-
-def _default_capacity(obj: Object) -> None:
-    for name in ("capacity", "maximumVolumeSize"):
-        if obj.get(name) is not None:
-            obj[name] = quantities.canonical(obj[name])
-
-
-CSI_DRIVERS = Kind(
-    "CSIDriver",
-    "csidrivers",
-    _GROUP,
-    is_namespaced=False,
-    strategy=Strategy(default=_default_csi_driver),
-    columns=(
-        NAME,
-        Column("AttachRequired", boolean("spec", "attachRequired"), "boolean"),
-        Column("PodInfoOnMount", boolean("spec", "podInfoOnMount"), "boolean"),
-        Column("StorageCapacity", boolean("spec", "storageCapacity"), "boolean"),
-        Column("TokenRequests", _audiences),
-        Column("RequiresRepublish", boolean("spec", "requiresRepublish"), "boolean"),
-        Column("Modes", lambda obj, _: ",".join(get(obj, "spec", "volumeLifecycleModes") or ()) or "<none>"),
-        AGE,
-    ),
-)
-
-
-CSI_NODES = Kind(
-    "CSINode",
-    "csinodes",
-    _GROUP,
-    is_namespaced=False,
-    columns=(
-        NAME,
-        Column("Drivers", lambda obj, _: len(get(obj, "spec", "drivers") or ()), "integer"),
-        AGE,
-    ),
-)
-
-
-CSI_STORAGE_CAPACITIES = Kind(
-    "CSIStorageCapacity",
-    "csistoragecapacities",
-    _GROUP,
-    strategy=Strategy(default=_default_capacity),
-    columns=(
-        NAME,
-        Column("StorageClassName", at("storageClassName")),
-        Column("Capacity", at("capacity")),
-    ),
-)
+def _storage_class_name(obj: Object, _: float) -> str:
+    name = str(get(obj, "metadata.name"))
+    annotations: dict[str, str] = get(obj, "metadata.annotations") or {}
+    return f"{name} (default)" if annotations.get("storageclass.kubernetes.io/is-default-class") == "true" else name
 
 
 STORAGE_CLASSES = Kind(
     "StorageClass",
     "storageclasses",
-    _GROUP,
+    _STORAGE,
     is_namespaced=False,
     short_names=("sc",),
     strategy=Strategy(
         default=_default_storage_class, validate=_validate_storage_class, validate_update=_update_storage_class
     ),
-    columns=(
+    columns=columns(
         Column("Name", _storage_class_name),
-        Column("Provisioner", at("provisioner")),
-        Column("ReclaimPolicy", at("reclaimPolicy")),
-        Column("VolumeBindingMode", at("volumeBindingMode")),
-        Column("AllowVolumeExpansion", boolean("allowVolumeExpansion")),
-        AGE,
+        "Provisioner: provisioner",
+        "ReclaimPolicy: reclaimPolicy",
+        "VolumeBindingMode: volumeBindingMode",
+        Column("AllowVolumeExpansion", lambda obj, _: bool(obj.get("allowVolumeExpansion"))),
+        "Age",
     ),
 )
 
 
-VOLUME_ATTACHMENTS = Kind(
-    "VolumeAttachment",
-    "volumeattachments",
-    _GROUP,
-    is_namespaced=False,
-    subresources=("status",),
-    columns=(
-        NAME,
-        Column("Attacher", at("spec", "attacher")),
-        Column("PV", at("spec", "source", "persistentVolumeName")),
-        Column("Node", at("spec", "nodeName")),
-        Column("Attached", boolean("status", "attached"), "boolean"),
-        AGE,
-    ),
-)
-
+# Volumes and claims
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-
-
-def _modes(*path: str) -> Cell:
-    def cell(obj: Object, _: float) -> str:
-        return ",".join(_MODES.get(mode, mode) for mode in dict.fromkeys(get(obj, *path) or ()))
-
-    return cell
-
-
-def _volume_claim(obj: Object, _: float) -> str:
-    reference = get(obj, "spec", "claimRef")
-    return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
-
-
-_ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-
-
-def _default_volume(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    quantities.canonicalize(spec.get("capacity"))
-    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-    spec.setdefault("volumeMode", "Filesystem")
-
-
-def _admit_volume(obj: Object, context: Context) -> None:
-    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": context.timestamp()}
-
-
-def _validate_volume(obj: Object) -> list[Cause]:
-    spec = obj.get("spec") or {}
-    found: list[Cause] = []
-    if not spec.get("accessModes"):
-        found.append(required("spec.accessModes"))
-    found += _validate_modes(spec)
-    storage = (spec.get("capacity") or {}).get("storage")
-    if storage is None:
-        found.append(required("spec.capacity"))
-    elif quantities.parse(storage) <= 0:
-        found.append(invalid_value("spec.capacity[storage]", storage, "must be greater than zero"))
-    node_affinity = (spec.get("nodeAffinity") or {}).get("required")
-    if node_affinity is not None:
-        found += validate_node_selector(node_affinity, "spec.nodeAffinity.required")
-    known = {
+_NAME_ONLY = Fields(("name",), lambda _: {})
+"""Upstream accepts ``name`` besides ``metadata.name`` for these two."""
+_NO_SOURCES = frozenset(
+    [
         "capacity",
         "accessModes",
         "claimRef",
@@ -202,8 +77,45 @@ def _validate_volume(obj: Object) -> list[Cause]:
         "volumeMode",
         "nodeAffinity",
         "volumeAttributesClassName",
-    }
-    sources = [name for name in spec if name not in known]
+    ]
+)
+"""What a volume's spec says besides its source."""
+
+
+def _modes(path: str) -> Cell:
+    return lambda obj, _: ",".join(_MODES.get(mode, mode) for mode in dict.fromkeys(get(obj, path) or ()))
+
+
+def _validate_modes(spec: Object, why: str = "") -> list[Cause]:
+    modes = spec.get("accessModes") or ()
+    found = [] if modes else [required("spec.accessModes", why)]
+    return found + [unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+
+
+def _validate_size(size: str | None, at: str, missing: str) -> list[Cause]:
+    if size is None:
+        return [required(missing)]
+    return [] if quantities.parse(size) > 0 else [invalid_value(at, size, "must be greater than zero")]
+
+
+def _default_volume(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    quantities.canonicalize(spec.get("capacity"))
+    fill(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
+
+
+def _admit_volume(obj: Object, context: Context) -> None:
+    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": context.timestamp()}
+
+
+def _validate_volume(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    found = _validate_modes(spec)
+    found += _validate_size((spec.get("capacity") or {}).get("storage"), "spec.capacity[storage]", "spec.capacity")
+    node_affinity = (spec.get("nodeAffinity") or {}).get("required")
+    if node_affinity is not None:
+        found += validate_node_selector(node_affinity, "spec.nodeAffinity.required")
+    sources = [name for name in spec if name not in _NO_SOURCES]
     if not sources:
         found.append(required("spec", "must specify a volume type"))
     elif len(sources) > 1:
@@ -213,18 +125,40 @@ def _validate_volume(obj: Object) -> list[Cause]:
     return found
 
 
-def _validate_modes(spec: Object) -> list[Cause]:
-    return [
-        unsupported("spec.accessModes", mode, _ACCESS_MODES)
-        for mode in spec.get("accessModes") or ()
-        if mode not in _ACCESS_MODES
-    ]
+def _volume_claim(obj: Object, _: float) -> str:
+    reference = get(obj, "spec.claimRef")
+    return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
+
+
+PERSISTENT_VOLUMES = Kind(
+    "PersistentVolume",
+    "persistentvolumes",
+    "",
+    is_namespaced=False,
+    short_names=("pv",),
+    subresources=("status",),
+    fields=_NAME_ONLY,
+    strategy=Strategy(default=_default_volume, admit=_admit_volume, validate=_validate_volume, returns_deleted=True),
+    columns=columns(
+        "Name",
+        "Capacity: spec.capacity.storage",
+        Column("Access Modes", _modes("spec.accessModes")),
+        "Reclaim Policy: spec.persistentVolumeReclaimPolicy",
+        Column("Status", phase),
+        Column("Claim", _volume_claim),
+        "StorageClass: spec.storageClassName",
+        "VolumeAttributesClass: spec.volumeAttributesClassName | <unset>",
+        "Reason: status.reason",
+        "Age",
+        "+VolumeMode: spec.volumeMode | <unset>",
+    ),
+)
 
 
 def default_claim(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     quantities.canonicalize_requirements(spec.get("resources"))
-    spec.setdefault("volumeMode", "Filesystem")
+    fill(spec, volumeMode="Filesystem")
 
 
 def _admit_claim(obj: Object, context: Context) -> None:
@@ -243,39 +177,23 @@ def _admit_claim(obj: Object, context: Context) -> None:
 
 def _validate_claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
-    found: list[Cause] = []
-    if not spec.get("accessModes"):
-        found.append(required("spec.accessModes", "at least 1 access mode is required"))
-    found += _validate_modes(spec)
-    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if storage is None:
-        found.append(required("spec.resources[storage]"))
-    elif quantities.parse(storage) <= 0:
-        found.append(invalid_value("spec.resources[storage]", storage, "must be greater than zero"))
-    found += validate_label_selector(spec.get("selector"), "spec.selector")
-    return found
+    size, at = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), "spec.resources[storage]"
+    found = _validate_modes(spec, "at least 1 access mode is required") + _validate_size(size, at, at)
+    return found + validate_label_selector(spec.get("selector"), "spec.selector")
 
 
 def _update_claim(new: Object, old: Object) -> list[Cause]:
-    spec, before = dict(new.get("spec") or {}), dict(old.get("spec") or {})
+    before = old.get("spec") or {}
+    changeable = {"resources", "volumeAttributesClassName"}
     if not before.get("volumeName"):
-        spec.pop("volumeName", None)
-        before.pop("volumeName", None)
-    spec.pop("resources", None)
-    before.pop("resources", None)
+        changeable.add("volumeName")
     if before.get("storageClassName") is None:
-        spec.pop("storageClassName", None)
-    for name in ("volumeAttributesClassName",):
-        spec.pop(name, None)
-        before.pop(name, None)
-    if spec == before:
+        changeable.add("storageClassName")
+    specs = [{k: v for k, v in (obj.get("spec") or {}).items() if k not in changeable} for obj in (new, old)]
+    if specs[0] == specs[1]:
         return []
     why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
     return [forbidden_field("spec", why)]
-
-
-_NAME_ONLY = Fields(("name",), lambda _: {})
-"""Upstream accepts ``name`` besides ``metadata.name`` for these two."""
 
 
 PERSISTENT_VOLUME_CLAIMS = Kind(
@@ -292,40 +210,93 @@ PERSISTENT_VOLUME_CLAIMS = Kind(
         validate_update=_update_claim,
         returns_deleted=True,
     ),
-    columns=(
-        NAME,
+    columns=columns(
+        "Name",
         Column("Status", phase),
-        Column("Volume", at("spec", "volumeName")),
-        Column("Capacity", at("status", "capacity", "storage")),
-        Column("Access Modes", _modes("status", "accessModes")),
-        Column("StorageClass", at("spec", "storageClassName")),
-        Column("VolumeAttributesClass", at("spec", "volumeAttributesClassName", default="<unset>")),
-        AGE,
-        wide("VolumeMode", at("spec", "volumeMode", default="<unset>")),
+        "Volume: spec.volumeName",
+        "Capacity: status.capacity.storage",
+        Column("Access Modes", _modes("status.accessModes")),
+        "StorageClass: spec.storageClassName",
+        "VolumeAttributesClass: spec.volumeAttributesClassName | <unset>",
+        "Age",
+        "+VolumeMode: spec.volumeMode | <unset>",
     ),
 )
 
 
-PERSISTENT_VOLUMES = Kind(
-    "PersistentVolume",
-    "persistentvolumes",
-    "",
+# Drivers, and what they say about nodes
+
+
+def _default_csi_driver(obj: Object) -> None:
+    fill(
+        obj.setdefault("spec", {}),
+        attachRequired=True,
+        podInfoOnMount=False,
+        volumeLifecycleModes=["Persistent"],
+        storageCapacity=False,
+        fsGroupPolicy="ReadWriteOnceWithFSType",
+        requiresRepublish=False,
+        seLinuxMount=False,
+    )
+
+
+def _audiences(obj: Object, _: float) -> str:
+    requests = get(obj, "spec.tokenRequests")
+    return "<unset>" if requests is None else ",".join(request.get("audience", "") for request in requests)
+
+
+def _default_capacity(obj: Object) -> None:
+    for name in ("capacity", "maximumVolumeSize"):
+        if obj.get(name) is not None:
+            obj[name] = quantities.canonical(obj[name])
+
+
+CSI_DRIVERS = Kind(
+    "CSIDriver",
+    "csidrivers",
+    _STORAGE,
     is_namespaced=False,
-    short_names=("pv",),
+    strategy=Strategy(default=_default_csi_driver),
+    columns=columns(
+        "Name",
+        boolean("AttachRequired", "spec.attachRequired"),
+        boolean("PodInfoOnMount", "spec.podInfoOnMount"),
+        boolean("StorageCapacity", "spec.storageCapacity"),
+        Column("TokenRequests", _audiences),
+        boolean("RequiresRepublish", "spec.requiresRepublish"),
+        Column("Modes", lambda obj, _: ",".join(get(obj, "spec.volumeLifecycleModes") or ()) or "<none>"),
+        "Age",
+    ),
+)
+
+CSI_NODES = Kind(
+    "CSINode",
+    "csinodes",
+    _STORAGE,
+    is_namespaced=False,
+    columns=columns("Name", Column("Drivers", lambda obj, _: len(get(obj, "spec.drivers") or ()), "integer"), "Age"),
+)
+
+CSI_STORAGE_CAPACITIES = Kind(
+    "CSIStorageCapacity",
+    "csistoragecapacities",
+    _STORAGE,
+    strategy=Strategy(default=_default_capacity),
+    columns=columns("Name", "StorageClassName: storageClassName", "Capacity: capacity"),
+)
+
+VOLUME_ATTACHMENTS = Kind(
+    "VolumeAttachment",
+    "volumeattachments",
+    _STORAGE,
+    is_namespaced=False,
     subresources=("status",),
-    fields=_NAME_ONLY,
-    strategy=Strategy(default=_default_volume, admit=_admit_volume, validate=_validate_volume, returns_deleted=True),
-    columns=(
-        NAME,
-        Column("Capacity", at("spec", "capacity", "storage")),
-        Column("Access Modes", _modes("spec", "accessModes")),
-        Column("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy")),
-        Column("Status", phase),
-        Column("Claim", _volume_claim),
-        Column("StorageClass", at("spec", "storageClassName")),
-        Column("VolumeAttributesClass", at("spec", "volumeAttributesClassName", default="<unset>")),
-        Column("Reason", at("status", "reason")),
-        AGE,
-        wide("VolumeMode", at("spec", "volumeMode", default="<unset>")),
+    columns=columns(
+        "Name",
+        "Attacher: spec.attacher",
+        "PV: spec.source.persistentVolumeName",
+        "Node: spec.nodeName",
+        boolean("Attached", "status.attached"),
+        "Age",
     ),
 )

@@ -1,70 +1,61 @@
-"""What the kinds with a pod template share: defaults, first status, validation, columns."""
+"""Kinds with a pod template (the apps group and ReplicationControllers), and PodDisruptionBudgets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.controlplane.registry.columns import AGE, NAME, at, get, number, selector_cell, wide
+from mooring.controlplane.registry.columns import columns, get, number, selector_cell, wide
 from mooring.controlplane.registry.groups.pods import default_pod_spec
 from mooring.controlplane.registry.groups.volumes import default_claim
 from mooring.controlplane.registry.pod_validation import validate_pod_spec
-from mooring.controlplane.registry.validation import immutable, validate_label_selector
+from mooring.controlplane.registry.validation import (
+    fill,
+    first_status,
+    immutable,
+    keep,
+    not_negative,
+    validate_label_selector,
+)
 from mooring.controlplane.storage.selectors import from_object
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
-PERCENT_RULE = (
+# What kinds with a pod template share
+
+_PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
     "validation is '[0-9]+%')"
 )
-ANY_PERCENT = 10**18
+_ANY_PERCENT = 10**18
 
 
 def default_template(spec: Object) -> None:
-    template = spec.setdefault("template", {})
-    template.setdefault("metadata", {})
+    template = fill(spec.setdefault("template", {}), metadata={})
     default_pod_spec(template.setdefault("spec", {}))
 
 
-def default_replicas(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("replicas", 1)
-    default_template(spec)
+def _default_replicas(obj: Object) -> None:
+    default_template(fill(obj.setdefault("spec", {}), replicas=1))
 
 
-def first_status(status: Object) -> Callable[[Object, Context], None]:
-    """Admission that gives a new object this status."""
-
-    def admit(obj: Object, _: Context) -> None:
-        obj["status"] = dict(status)
-
-    return admit
-
-
-def validate_workload(obj: Object) -> list[Cause]:
+def _validate_workload(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     found: list[Cause] = []
-    template = spec.get("template") or {}
+    template, selector = spec.get("template") or {}, spec.get("selector")
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if obj["kind"] == "ReplicationController":
-        selector: Any = {"matchLabels": spec.get("selector") or {}}
-        empty = not spec.get("selector")
-    else:
-        selector = spec.get("selector")
-        empty = not selector
-    if empty:
+    if not selector:
         found.append(required("spec.selector"))
     else:
+        if obj["kind"] == "ReplicationController":
+            selector = {"matchLabels": selector}
         problems = validate_label_selector(selector, "spec.selector")
         found += problems
         parsed = from_object(selector)
         if not problems and parsed is not None and not parsed.matches(labels):
             why = "`selector` does not match template `labels`"
             found.append(invalid_value("spec.template.metadata.labels", labels, why))
-    if spec.get("replicas", 0) < 0:
-        found.append(invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
+    found += not_negative(spec, "spec", "replicas")
     pod_spec = template.get("spec") or {}
     found += validate_pod_spec(pod_spec, "spec.template.spec")
     if pod_spec.get("restartPolicy") != "Always":
@@ -72,131 +63,120 @@ def validate_workload(obj: Object) -> list[Cause]:
     return found
 
 
-def validate_share(value: Any, at: str, *, limit: int = 100) -> list[Cause]:
+def _validate_share(value: Any, at: str, *, limit: int = 100) -> list[Cause]:
     """A number of pods, or a percentage of them: of at most ``limit`` percent."""
     if isinstance(value, str):
         percent = quantities.whole(value[:-1]) if value.endswith("%") else None
         if percent is None or percent < 0:
-            return [invalid_value(at, value, PERCENT_RULE)]
+            return [invalid_value(at, value, _PERCENT_RULE)]
         return [invalid_value(at, value, f"must not be greater than {limit}%")] if percent > limit else []
     if isinstance(value, int) and value < 0:
         return [invalid_value(at, value, "must be greater than or equal to 0")]
     return []
 
 
-def is_none(value: Any) -> bool:
+def _is_none(value: Any) -> bool:
     """Whether a number or percentage of pods is zero."""
     return value in (0, None) or (isinstance(value, str) and not quantities.whole(value.removesuffix("%")))
 
 
 def selector_is_immutable(new: Object, old: Object) -> list[Cause]:
-    return immutable(new, old, "spec.selector", "spec", "selector")
+    return immutable(new, old, "spec.selector")
 
 
 def keep_metadata(new: Object, old: Object) -> None:
     """Status writes of workloads leave metadata alone."""
-    for name in ("labels", "annotations", "ownerReferences", "finalizers"):
-        if name in old["metadata"]:
-            new["metadata"][name] = old["metadata"][name]
-        else:
-            new["metadata"].pop(name, None)
+    keep(new["metadata"], old["metadata"], "labels", "annotations", "ownerReferences", "finalizers")
 
 
-def template_columns(*path: str) -> tuple[Column, ...]:
-    """Columns of a workload whose pod template and selector are at a path."""
+def template_columns(path: str) -> tuple[Column, ...]:
+    """Wide columns of a workload whose pod template and selector are at a path."""
 
     def names(name: str) -> Cell:
         def cell(obj: Object, _: float) -> str:
-            containers = get(obj, *path, "template", "spec", "containers") or ()
+            containers = get(obj, f"{path}.template.spec.containers") or ()
             return ",".join(container.get(name, "") for container in containers)
 
         return cell
 
-    return (
-        wide("Containers", names("name")),
-        wide("Images", names("image")),
-        wide("Selector", selector_cell(*path, "selector")),
-    )
+    selector = wide("Selector", selector_cell(f"{path}.selector"))
+    return (wide("Containers", names("name")), wide("Images", names("image")), selector)
 
 
-WORKLOAD = template_columns("spec")
+TEMPLATE_COLUMNS = template_columns("spec")
+_REPLICA_COLUMNS = columns(
+    "Name",
+    number("Desired", "spec.replicas"),
+    number("Current", "status.replicas"),
+    number("Ready", "status.readyReplicas"),
+    "Age",
+    *TEMPLATE_COLUMNS,
+)
+_REPLICA_FIELDS = Fields(
+    ("status.replicas",), lambda obj: {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+)
+_READY = Column("Ready", lambda obj, _: f"{get(obj, 'status.readyReplicas') or 0}/{get(obj, 'spec.replicas') or 0}")
 
 
-REPLICA_COLUMNS = (
-    NAME,
-    number("Desired", "spec", "replicas"),
-    number("Current", "status", "replicas"),
-    number("Ready", "status", "readyReplicas"),
-    AGE,
-    *WORKLOAD,
+# ReplicaSets and ReplicationControllers
+
+
+def _default_replication_controller(obj: Object) -> None:
+    _default_replicas(obj)
+    spec = obj["spec"]
+    labels = spec["template"]["metadata"].get("labels")
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+
+REPLICA_SETS = Kind(
+    "ReplicaSet",
+    "replicasets",
+    "apps",
+    short_names=("rs",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    fields=_REPLICA_FIELDS,
+    strategy=Strategy(
+        default=_default_replicas,
+        admit=first_status({"replicas": 0}),
+        prepare_status=keep_metadata,
+        validate=_validate_workload,
+        validate_update=selector_is_immutable,
+    ),
+    columns=_REPLICA_COLUMNS,
+)
+
+REPLICATION_CONTROLLERS = Kind(
+    "ReplicationController",
+    "replicationcontrollers",
+    "",
+    short_names=("rc",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    fields=_REPLICA_FIELDS,
+    strategy=Strategy(
+        default=_default_replication_controller,
+        admit=first_status({"replicas": 0}),
+        prepare_status=keep_metadata,
+        validate=_validate_workload,
+    ),
+    columns=_REPLICA_COLUMNS,
 )
 
 
-def _replica_fields(obj: Mapping[str, Any]) -> dict[str, str]:
-    return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+# Deployments, DaemonSets, StatefulSets: these are updated in steps
 
 
-REPLICA_FIELDS = Fields(("status.replicas",), _replica_fields)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The apps group: Deployments, ReplicaSets, StatefulSets, DaemonSets and the revisions of the latter two.
-
-
-def _ready(ready: str, wanted: str = "replicas") -> Cell:
-    def cell(obj: Object, _: float) -> str:
-        return f"{get(obj, 'status', ready) or 0}/{get(obj, 'spec', wanted) or 0}"
-
-    return cell
-
-
-def _controller(obj: Object) -> str:
-    for reference in get(obj, "metadata", "ownerReferences") or ():
-        if reference.get("controller"):
-            return f"{reference.get('kind', '').lower()}.apps/{reference.get('name', '')}"
-    return "<none>"
-
-
-def _default_deployment(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-    strategy = spec.setdefault("strategy", {})
+def _default_rolling(spec: Object, name: str, **values: Any) -> None:
+    strategy = spec.setdefault(name, {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-    default_template(spec)
-
-
-def _default_stateful_set(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("replicas", 1)
-    spec.setdefault("serviceName", "")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("podManagementPolicy", "OrderedReady")
-    strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
-    spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
-    for claim in spec.get("volumeClaimTemplates") or ():
-        claim.setdefault("kind", "PersistentVolumeClaim")
-        claim.setdefault("apiVersion", "v1")
-        default_claim(claim)
-        claim.setdefault("status", {"phase": "Pending"})
-    default_template(spec)
-
-
-def _default_daemon_set(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxSurge", 0)
-        rolling.setdefault("maxUnavailable", 1)
-    default_template(spec)
+        fill(strategy.setdefault("rollingUpdate", {}), **values)
 
 
 def _rolling(obj: Object, name: str) -> Object | None:
@@ -204,66 +184,69 @@ def _rolling(obj: Object, name: str) -> Object | None:
     return (strategy.get("rollingUpdate") or {}) if strategy.get("type") == "RollingUpdate" else None
 
 
+def _default_deployment(obj: Object) -> None:
+    spec = fill(obj.setdefault("spec", {}), replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    _default_rolling(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
+    default_template(spec)
+
+
 def _validate_deployment(obj: Object) -> list[Cause]:
-    found = validate_workload(obj)
+    found = _validate_workload(obj)
     rolling = _rolling(obj, "strategy")
     if rolling is not None:
         at = "spec.strategy.rollingUpdate"
         down, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-        found += validate_share(down, f"{at}.maxUnavailable") + validate_share(
-            more, f"{at}.maxSurge", limit=ANY_PERCENT
-        )
-        if is_none(down) and is_none(more):
+        found += _validate_share(down, f"{at}.maxUnavailable")
+        found += _validate_share(more, f"{at}.maxSurge", limit=_ANY_PERCENT)
+        if _is_none(down) and _is_none(more):
             found.append(invalid_value(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0"))
     return found
 
 
+DEPLOYMENTS = Kind(
+    "Deployment",
+    "deployments",
+    "apps",
+    short_names=("deploy",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_deployment,
+        admit=first_status({}),
+        prepare_status=keep_metadata,
+        validate=_validate_deployment,
+        validate_update=selector_is_immutable,
+    ),
+    columns=columns(
+        "Name",
+        _READY,
+        Column("Up-to-date", lambda obj, _: get(obj, "status.updatedReplicas") or 0),
+        Column("Available", lambda obj, _: get(obj, "status.availableReplicas") or 0),
+        "Age",
+        *TEMPLATE_COLUMNS,
+    ),
+)
+
+
+def _default_daemon_set(obj: Object) -> None:
+    spec = fill(obj.setdefault("spec", {}), revisionHistoryLimit=10)
+    _default_rolling(spec, "updateStrategy", maxSurge=0, maxUnavailable=1)
+    default_template(spec)
+
+
 def _validate_daemon_set(obj: Object) -> list[Cause]:
-    found = validate_workload(obj)
+    found = _validate_workload(obj)
     rolling = _rolling(obj, "updateStrategy")
     if rolling is not None:
         at = "spec.updateStrategy.rollingUpdate"
         down, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-        found += validate_share(down, f"{at}.maxUnavailable") + validate_share(more, f"{at}.maxSurge")
-        if is_none(down) and is_none(more):
+        found += _validate_share(down, f"{at}.maxUnavailable") + _validate_share(more, f"{at}.maxSurge")
+        if _is_none(down) and _is_none(more):
             found.append(required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-        elif not is_none(down) and not is_none(more):
+        elif not _is_none(down) and not _is_none(more):
             found.append(invalid_value(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
     return found
-
-
-def _with_claims(obj: Object) -> Object:
-    """A StatefulSet whose template has the volumes that its controller will add: containers may mount them."""
-    spec = obj.get("spec") or {}
-    named = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
-    template = spec.get("template") or {}
-    if not named or not isinstance(template.get("spec"), dict):
-        return obj
-    volumes: list[Object] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named if name]
-    volumes += [each for each in template["spec"].get("volumes") or () if each.get("name") not in named]
-    return {**obj, "spec": {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}}
-
-
-def _validate_stateful_set(obj: Object) -> list[Cause]:
-    found = validate_workload(_with_claims(obj))
-    rolling = _rolling(obj, "updateStrategy")
-    if rolling is not None and rolling.get("partition", 0) < 0:
-        at = "spec.updateStrategy.rollingUpdate.partition"
-        found.append(invalid_value(at, rolling["partition"], "must be greater than or equal to 0"))
-    return found
-
-
-CONTROLLER_REVISIONS = Kind(
-    "ControllerRevision",
-    "controllerrevisions",
-    "apps",
-    columns=(
-        NAME,
-        Column("Controller", lambda obj, _: _controller(obj)),
-        Column("Revision", at("revision", default=0)),
-        AGE,
-    ),
-)
 
 
 DAEMON_SETS = Kind(
@@ -283,64 +266,47 @@ DAEMON_SETS = Kind(
         validate=_validate_daemon_set,
         validate_update=selector_is_immutable,
     ),
-    columns=(
-        NAME,
-        number("Desired", "status", "desiredNumberScheduled"),
-        number("Current", "status", "currentNumberScheduled"),
-        number("Ready", "status", "numberReady"),
-        number("Up-to-date", "status", "updatedNumberScheduled"),
-        number("Available", "status", "numberAvailable"),
-        Column("Node Selector", selector_cell("spec", "template", "spec", "nodeSelector")),
-        AGE,
-        *WORKLOAD,
+    columns=columns(
+        "Name",
+        number("Desired", "status.desiredNumberScheduled"),
+        number("Current", "status.currentNumberScheduled"),
+        number("Ready", "status.numberReady"),
+        number("Up-to-date", "status.updatedNumberScheduled"),
+        number("Available", "status.numberAvailable"),
+        Column("Node Selector", selector_cell("spec.template.spec.nodeSelector")),
+        "Age",
+        *TEMPLATE_COLUMNS,
     ),
 )
 
 
-DEPLOYMENTS = Kind(
-    "Deployment",
-    "deployments",
-    "apps",
-    short_names=("deploy",),
-    subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
-    strategy=Strategy(
-        default=_default_deployment,
-        admit=first_status({}),
-        prepare_status=keep_metadata,
-        validate=_validate_deployment,
-        validate_update=selector_is_immutable,
-    ),
-    columns=(
-        NAME,
-        Column("Ready", _ready("readyReplicas")),
-        Column("Up-to-date", at("status", "updatedReplicas", default=0)),
-        Column("Available", at("status", "availableReplicas", default=0)),
-        AGE,
-        *WORKLOAD,
-    ),
-)
+def _default_stateful_set(obj: Object) -> None:
+    spec = fill(obj.setdefault("spec", {}), replicas=1, serviceName="", revisionHistoryLimit=10)
+    fill(spec, podManagementPolicy="OrderedReady")
+    _default_rolling(spec, "updateStrategy", partition=0)
+    fill(spec, persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Retain"})
+    for claim in spec.get("volumeClaimTemplates") or ():
+        fill(claim, kind="PersistentVolumeClaim", apiVersion="v1")
+        default_claim(claim)
+        fill(claim, status={"phase": "Pending"})
+    default_template(spec)
 
 
-REPLICA_SETS = Kind(
-    "ReplicaSet",
-    "replicasets",
-    "apps",
-    short_names=("rs",),
-    subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
-    fields=REPLICA_FIELDS,
-    strategy=Strategy(
-        default=default_replicas,
-        admit=first_status({"replicas": 0}),
-        prepare_status=keep_metadata,
-        validate=validate_workload,
-        validate_update=selector_is_immutable,
-    ),
-    columns=REPLICA_COLUMNS,
-)
+def _with_claims(obj: Object) -> Object:
+    """A StatefulSet whose template has the volumes that its controller will add: containers may mount them."""
+    spec = obj.get("spec") or {}
+    named = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
+    template = spec.get("template") or {}
+    if not named or not isinstance(template.get("spec"), dict):
+        return obj
+    volumes: list[Object] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named if name]
+    volumes += [each for each in template["spec"].get("volumes") or () if each.get("name") not in named]
+    return {**obj, "spec": {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}}
+
+
+def _validate_stateful_set(obj: Object) -> list[Cause]:
+    found = _validate_workload(_with_claims(obj))
+    return found + not_negative(_rolling(obj, "updateStrategy") or {}, "spec.updateStrategy.rollingUpdate", "partition")
 
 
 STATEFUL_SETS = Kind(
@@ -358,12 +324,33 @@ STATEFUL_SETS = Kind(
         validate=_validate_stateful_set,
         validate_update=selector_is_immutable,
     ),
-    columns=(NAME, Column("Ready", _ready("readyReplicas")), AGE, *WORKLOAD[:2]),
+    columns=columns("Name", _READY, "Age", *TEMPLATE_COLUMNS[:2]),
 )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The policy group: PodDisruptionBudgets.
+def _controller(obj: Object, _: float) -> str:
+    for reference in get(obj, "metadata.ownerReferences") or ():
+        if reference.get("controller"):
+            return f"{reference.get('kind', '').lower()}.apps/{reference.get('name', '')}"
+    return "<none>"
+
+
+CONTROLLER_REVISIONS = Kind(
+    "ControllerRevision",
+    "controllerrevisions",
+    "apps",
+    columns=columns(
+        "Name", Column("Controller", _controller), Column("Revision", lambda obj, _: obj.get("revision") or 0), "Age"
+    ),
+)
+
+
+# PodDisruptionBudgets
+
+
+def _admit_budget(obj: Object, _: Context) -> None:
+    obj.setdefault("spec", {})
+    obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
 
 def _validate_budget(obj: Object) -> list[Cause]:
@@ -372,13 +359,16 @@ def _validate_budget(obj: Object) -> list[Cause]:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         found.append(invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
-        found += validate_share(spec.get(name), f"spec.{name}")
+        found += _validate_share(spec.get(name), f"spec.{name}")
     return found
 
 
-def _admit_budget(obj: Object, _: Context) -> None:
-    obj.setdefault("spec", {})
-    obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+def _share(name: str) -> Cell:
+    def cell(obj: Object, _: float) -> str:
+        value = get(obj, f"spec.{name}")
+        return "N/A" if value in (None, "") else str(value)
+
+    return cell
 
 
 BUDGETS = Kind(
@@ -389,11 +379,11 @@ BUDGETS = Kind(
     subresources=("status",),
     has_generation=True,
     strategy=Strategy(admit=_admit_budget, validate=_validate_budget, allows_unconditional_update=False),
-    columns=(
-        NAME,
-        Column("Min Available", lambda obj, _: str(at("spec", "minAvailable", default="N/A")(obj, 0))),
-        Column("Max Unavailable", lambda obj, _: str(at("spec", "maxUnavailable", default="N/A")(obj, 0))),
-        number("Allowed Disruptions", "status", "disruptionsAllowed"),
-        AGE,
+    columns=columns(
+        "Name",
+        Column("Min Available", _share("minAvailable")),
+        Column("Max Unavailable", _share("maxUnavailable")),
+        number("Allowed Disruptions", "status.disruptionsAllowed"),
+        "Age",
     ),
 )
