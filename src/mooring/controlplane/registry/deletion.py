@@ -39,7 +39,7 @@ def delete(
     if kind is NAMESPACES and entry.name in IMMORTAL:
         raise status.forbidden("namespaces", "", entry.name, "this namespace may not be deleted")
     _check_preconditions(kind, entry, options.get("preconditions") or {})
-    policy = _policy(kind, options)
+    policy = _policy(options)
     obj = entry.object()
     metadata = obj["metadata"]
     grace_s = _grace_period_s(kind, obj, options)
@@ -68,24 +68,20 @@ def delete(
     if kind is NAMESPACES:
         obj.setdefault("status", {})["phase"] = "Terminating"
     if is_finished(kind, obj):
-        if not entry_had_deletion(entry, grace_s):
-            obj = entry.object()  # gone at once: the last state carries no deletion timestamp
+        # Watchers that saw the object terminating see a last state that says so too; one that is gone at once never
+        # carries a deletion timestamp.
+        if grace_s or b'"deletionTimestamp"' not in entry.raw:
+            obj = entry.object()
         return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)
     if dry_run:
         return StoredEntry(kind, entry.key, entry.rv, obj), False
     return api.store.update(kind, entry, obj), False
 
 
-def entry_had_deletion(entry: StoredEntry, grace_s: int) -> bool:
-    """Whether watchers saw the object terminating before; then its last state says so too."""
-    return grace_s == 0 and b'"deletionTimestamp"' in entry.raw
-
-
 def _check_preconditions(kind: Kind, entry: StoredEntry, preconditions: Mapping[str, Any]) -> None:
     uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
     if uid and uid != entry.uid:
-        why = f"Precondition failed: UID in precondition: {str(uid)[:64]}, UID in object meta: {entry.uid}"
-        raise status.conflict(kind.plural, kind.group, entry.name, why)
+        raise status.uid_conflict(kind.plural, kind.group, entry.name, uid, entry.uid)
     if version and version != str(entry.rv):
         why = (
             f"Precondition failed: ResourceVersion in precondition: {str(version)[:32]}, "
@@ -94,21 +90,19 @@ def _check_preconditions(kind: Kind, entry: StoredEntry, preconditions: Mapping[
         raise status.conflict(kind.plural, kind.group, entry.name, why)
 
 
-def _policy(kind: Kind, options: Mapping[str, Any]) -> str:
+def _invalid(cause: status.Cause) -> status.StatusError:
+    return status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+
+
+def _policy(options: Mapping[str, Any]) -> str:
     policy = options.get("propagationPolicy") or ""
     if policy and policy not in _POLICIES:
-        causes = [status.unsupported("propagationPolicy", policy, ["Foreground", "Background", "Orphan", "nil"])]
-        raise status.invalid("DeleteOptions", "meta.k8s.io", "", causes)
+        raise _invalid(status.unsupported("propagationPolicy", policy, ["Foreground", "Background", "Orphan", "nil"]))
     orphan = options.get("orphanDependents")
     if orphan is not None:
         if policy:
             why = "orphanDependents and deletionPropagation cannot be both set"
-            raise status.invalid(
-                "DeleteOptions",
-                "meta.k8s.io",
-                "",
-                [status.invalid_value("propagationPolicy", policy, why)],
-            )
+            raise _invalid(status.invalid_value("propagationPolicy", policy, why))
         policy = "Orphan" if orphan else "Background"
     return str(policy)
 
@@ -116,8 +110,7 @@ def _policy(kind: Kind, options: Mapping[str, Any]) -> str:
 def _grace_period_s(kind: Kind, obj: Object, options: Mapping[str, Any]) -> int:
     given = options.get("gracePeriodSeconds")
     if given is not None and given < 0:
-        causes = [status.invalid_value("gracePeriodSeconds", given, "must be greater than or equal to 0")]
-        raise status.invalid("DeleteOptions", "meta.k8s.io", "", causes)
+        raise _invalid(status.invalid_value("gracePeriodSeconds", given, "must be greater than or equal to 0"))
     if kind is not PODS:
         return 0
     spec = obj.get("spec") or {}

@@ -3,78 +3,16 @@
 from __future__ import annotations
 
 from mooring.api.times import format_time
+from mooring.controlplane.registry.columns import get
 from mooring.controlplane.registry.groups.core import NAMESPACES
 from mooring.controlplane.registry.groups.pods import PODS, copy_topology_labels
 from mooring.controlplane.registry.groups.workloads import BUDGETS
+from mooring.controlplane.registry.validation import fill
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
 from mooring.controlplane.types.kind import Kind, Object
-
-# --------------------------------------------------------------------------------------------------------------------
-# Disruption budgets at eviction: who may go, counted in the budget's status as upstream's eviction does.
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-
-
-def allow(api: Api, pod: Object, dry_run: bool) -> None:
-    """Take one disruption out of the pod's budget, or raise 429."""
-    metadata = pod["metadata"]
-    labels = metadata.get("labels") or {}
-    matching = []
-    for entry in api.store.iterate(BUDGETS, metadata["namespace"]):
-        budget = entry.object()
-        selector = selectors.from_object((budget.get("spec") or {}).get("selector"))
-        if selector is not None and selector.matches(labels):
-            matching.append(budget)
-    if not matching:
-        return
-    if len(matching) > 1:
-        raise status.StatusError(
-            500,
-            "InternalError",
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-        )
-    budget = matching[0]
-    spec, state = budget.get("spec") or {}, budget.get("status") or {}
-    ready = _is_ready(pod)
-    policy = spec.get("unhealthyPodEvictionPolicy") or "IfHealthyBudget"
-    healthy_enough = state.get("currentHealthy", 0) >= state.get("desiredHealthy", 0) > 0
-    if not ready and (policy == "AlwaysAllow" or healthy_enough):
-        return
-    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _refuse(
-            budget, f"The disruption budget {budget['metadata']['name']} is still being processed by the server.", 10
-        )
-    if state.get("disruptionsAllowed", 0) <= 0:
-        name = budget["metadata"]["name"]
-        raise _refuse(
-            budget,
-            f"The disruption budget {name} needs {state.get('desiredHealthy', 0)} healthy pods and has "
-            f"{state.get('currentHealthy', 0)} currently",
-            0,
-        )
-    if dry_run:
-        return
-
-    def take_one(current: Object) -> None:
-        current["status"]["disruptionsAllowed"] -= 1
-        current["status"].setdefault("disruptedPods", {})[metadata["name"]] = api.timestamp()
-
-    api.modify(BUDGETS, metadata["namespace"], budget["metadata"]["name"], take_one, subresource="status")
-
-
-def _refuse(budget: Object, message: str, retry_after_s: int) -> status.StatusError:
-    return status.too_many_requests(
-        "Cannot evict pod as it would violate the pod's disruption budget.",
-        retry_after_s,
-        {"reason": "DisruptionBudget", "message": message},
-    )
-
 
 SUCCESS_201: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -109,12 +47,7 @@ def bind_pod(
         return status.conflict("pods/binding", "", name, why)
 
     if metadata.get("uid") and metadata["uid"] != entry.uid:
-        raise status.conflict(
-            "pods/binding",
-            "",
-            name,
-            f"Precondition failed: UID in precondition: {metadata['uid'][:64]}, UID in object meta: {entry.uid}",
-        )
+        raise status.uid_conflict("pods/binding", "", name, metadata["uid"], entry.uid)
     spec = pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
         raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
@@ -123,10 +56,9 @@ def bind_pod(
     if spec.get("schedulingGates"):
         raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
-    for key, value in (metadata.get("annotations") or {}).items():
-        pod["metadata"].setdefault("annotations", {})[key] = value
-    for key, value in (metadata.get("labels") or {}).items():
-        pod["metadata"].setdefault("labels", {})[key] = value
+    for part in ("annotations", "labels"):
+        if metadata.get(part):
+            pod["metadata"].setdefault(part, {}).update(metadata[part])
     copy_topology_labels(pod, node, api)
     state = pod.setdefault("status", {})
     state.pop("nominatedNodeName", None)
@@ -182,6 +114,50 @@ def _mark_evicted(pod: Object, now: str) -> None:
     )
 
 
+# Disruption budgets: evictions are counted in the budget's status, as upstream does
+
+
+def allow(api: Api, pod: Object, dry_run: bool) -> None:
+    """Take one disruption out of the pod's budget, or raise 429."""
+    metadata = pod["metadata"]
+    labels = metadata.get("labels") or {}
+    matching = []
+    for entry in api.store.iterate(BUDGETS, metadata["namespace"]):
+        selector = selectors.from_object(get(entry.object(), "spec.selector"))
+        if selector is not None and selector.matches(labels):
+            matching.append(entry.object())
+    if not matching:
+        return
+    if len(matching) > 1:
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise status.StatusError(500, "InternalError", why)
+    budget = matching[0]
+    name, state = budget["metadata"]["name"], budget.get("status") or {}
+    policy = get(budget, "spec.unhealthyPodEvictionPolicy") or "IfHealthyBudget"
+    healthy, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
+    conditions = get(pod, "status.conditions") or ()
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    if not is_ready and (policy == "AlwaysAllow" or healthy >= desired > 0):
+        return
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise _refuse(f"The disruption budget {name} is still being processed by the server.", 10)
+    if state.get("disruptionsAllowed", 0) <= 0:
+        raise _refuse(f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently", 0)
+    if dry_run:
+        return
+
+    def take_one(current: Object) -> None:
+        current["status"]["disruptionsAllowed"] -= 1
+        current["status"].setdefault("disruptedPods", {})[metadata["name"]] = api.timestamp()
+
+    api.modify(BUDGETS, metadata["namespace"], name, take_one, subresource="status")
+
+
+def _refuse(message: str, retry_after_s: int) -> status.StatusError:
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return status.too_many_requests(text, retry_after_s, {"reason": "DisruptionBudget", "message": message})
+
+
 # Scale
 
 
@@ -193,14 +169,11 @@ def scale_of(obj: Object) -> Object:
     selector = selectors.text_of(spec.get("selector"))
     if selector:
         shown["selector"] = selector
+    shared = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {
-            key: metadata[key]
-            for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-            if key in metadata
-        },
+        "metadata": {key: metadata[key] for key in shared if key in metadata},
         "spec": {"replicas": spec.get("replicas", 0)} if spec.get("replicas") else {},
         "status": shown,
     }
@@ -245,21 +218,16 @@ def finalize(api: Api, name: str, obj: Object, options: Options) -> StoredEntry:
     if version and version != str(entry.rv):
         raise status.conflict("namespaces", "", name)
     new = entry.object()
-    new["spec"] = {"finalizers": (obj.get("spec") or {}).get("finalizers") or []}
-    if not new["spec"]["finalizers"]:
-        new["spec"] = {}
+    finalizers = (obj.get("spec") or {}).get("finalizers")
+    new["spec"] = {"finalizers": finalizers} if finalizers else {}
     return api.write(NAMESPACES, entry, old, new, options.dry_run)
 
 
 def request_token(api: Api, namespace: str, name: str, body: bytes, token: str) -> Object:
     """A TokenRequest for a service account: an opaque token, an hour long by the book."""
     request, _ = schema.decode("authentication.v1.TokenRequest", body, "TokenRequest", "v1")
-    request.setdefault("kind", "TokenRequest")
-    request.setdefault("apiVersion", "authentication.k8s.io/v1")
-    spec = request.setdefault("spec", {})
-    expires_s = spec.setdefault("expirationSeconds", 3600)
-    request["status"] = {
-        "token": token,
-        "expirationTimestamp": format_time(api.clock.now() + min(max(expires_s, 600), 2**31)),
-    }
+    fill(request, kind="TokenRequest", apiVersion="authentication.k8s.io/v1")
+    expires_s = request.setdefault("spec", {}).setdefault("expirationSeconds", 3600)
+    ends = format_time(api.clock.now() + min(max(expires_s, 600), 2**31))
+    request["status"] = {"token": token, "expirationTimestamp": ends}
     return request

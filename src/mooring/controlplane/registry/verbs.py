@@ -15,7 +15,7 @@ from mooring.api.clock import Clock, SystemClock
 from mooring.api.times import format_time
 from mooring.controlplane.registry import deletion, pod_validation
 from mooring.controlplane.registry.groups.core import NAMESPACES
-from mooring.controlplane.registry.validation import generated_name, validate, validate_update
+from mooring.controlplane.registry.validation import generated_name, keep, validate, validate_update
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types import apply, patch, schema, status
@@ -48,21 +48,12 @@ _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 0x4000 << 64 | 0x8000 << 48
 
 
-_SERVERS_OWN = frozenset(
-    [
-        "name",
-        "generateName",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-    ]
+_IDENTITY = (
+    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("generation", "generateName", "managedFields"),
 )
+"""Metadata that a write leaves as it was."""
+_SERVERS_OWN = frozenset(["name", "namespace", "resourceVersion", "selfLink", *_IDENTITY])
 """Metadata that ``_begin`` puts in order, fills in or drops."""
 
 
@@ -211,19 +202,11 @@ class Api:
         if entry is None:
             raise status.not_found("namespaces", "", namespace)
         if entry.fields and entry.fields.get("status.phase") == "Terminating":
-            error = status.forbidden(
-                kind.plural,
-                kind.group,
-                name,
-                f"unable to create new content in namespace {namespace} because it is being terminated",
-            )
-            error.details["causes"] = [
-                {
-                    "reason": "NamespaceTerminating",
-                    "message": f"namespace {namespace} is being terminated",
-                    "field": "metadata.namespace",
-                }
-            ]
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = status.forbidden(kind.plural, kind.group, name, why)
+            text = f"namespace {namespace} is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}
+            error.details["causes"] = [cause]
             raise error
 
     def _begin(self, kind: Kind, strategy: Strategy, obj: Object) -> Object:
@@ -292,11 +275,8 @@ class Api:
             raise status.not_found(kind.plural, kind.group, name)
         version = metadata.get("resourceVersion", "")
         if not version and not strategy.allows_unconditional_update:
-            cause = status.Cause(
-                "FieldValueInvalid",
-                "metadata.resourceVersion",
-                "Invalid value: 0x0: must be specified for an update",
-            )
+            text = "Invalid value: 0x0: must be specified for an update"
+            cause = status.Cause("FieldValueInvalid", "metadata.resourceVersion", text)
             raise status.invalid(kind.kind, kind.group, name, [cause])
         if version and version != str(old.rv):
             raise status.conflict(kind.plural, kind.group, name)
@@ -325,12 +305,7 @@ class Api:
         strategy = stored.strategy
         metadata, before = new["metadata"], old["metadata"]
         if metadata.get("uid") and metadata["uid"] != entry.uid:
-            raise status.conflict(
-                kind.plural,
-                kind.group,
-                entry.name,
-                f"Precondition failed: UID in precondition: {metadata['uid'][:64]}, UID in object meta: {entry.uid}",
-            )
+            raise status.uid_conflict(kind.plural, kind.group, entry.name, metadata["uid"], entry.uid)
         self._keep_identity(metadata, before)
         if subresource != "status" or strategy.keeps_status_at_create:
             strategy.default(new)  # what a status write does not change has its defaults already
@@ -342,10 +317,7 @@ class Api:
             strategy.prepare_status(new, old)
         elif not subresource:
             if stored.has_status:
-                if "status" in old:
-                    new["status"] = old["status"]
-                else:
-                    new.pop("status", None)
+                keep(new, old, "status")
             strategy.prepare_update(new, old)
         elif subresource == "resize":
             pod_validation.prepare_resize(new, old)
@@ -376,19 +348,7 @@ class Api:
 
     @staticmethod
     def _keep_identity(metadata: Object, before: Object) -> None:
-        for key in (
-            "uid",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "generateName",
-            "managedFields",
-        ):
-            if key in before:
-                metadata[key] = before[key]
-            else:
-                metadata.pop(key, None)
+        keep(metadata, before, *_IDENTITY)
         metadata.pop("selfLink", None)
         for key in ("labels", "annotations", "ownerReferences", "finalizers"):
             if not metadata.get(key, True):
@@ -426,12 +386,8 @@ class Api:
         """Refuse a patch that makes it another object, or that names a version that is not current."""
         metadata = new.setdefault("metadata", {})
         if metadata.setdefault("name", entry.name) != entry.name:
-            raise status.invalid(
-                kind.kind,
-                kind.group,
-                entry.name,
-                [status.invalid_value("metadata.name", metadata["name"], "field is immutable")],
-            )
+            cause = status.invalid_value("metadata.name", metadata["name"], "field is immutable")
+            raise status.invalid(kind.kind, kind.group, entry.name, [cause])
         if kind.is_namespaced and metadata.setdefault("namespace", entry.namespace) != entry.namespace:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
@@ -480,17 +436,12 @@ class Api:
         if given and given != str(entry.rv):
             raise status.conflict(kind.plural, kind.group, name)
         merged = apply.applied(kind, old, applied, options.manager, options.force, subresource, now)
-        managed_fields = merged["metadata"].get("managedFields")
-        options = replace(options, manager="")  # ownership was decided by apply
-        return self._replace_applied(kind, entry, merged, managed_fields, options, subresource), False
-
-    def _replace_applied(
-        self, kind: Kind, entry: StoredEntry, new: Object, managed: Any, options: Options, subresource: str
-    ) -> StoredEntry:
-        """Like an update, but ownership was decided by apply."""
-        with_fields = entry.object()
-        with_fields["metadata"]["managedFields"] = managed
-        return self._replace(kind, entry, with_fields, new, options, subresource)
+        # Apply has decided who owns which field. A plain write keeps the ownership that the old object records, and
+        # changes it for its manager: so the old object is given the new ownership, and the write has no manager.
+        before = entry.object()
+        before["metadata"]["managedFields"] = merged["metadata"].get("managedFields")
+        options = replace(options, manager="")
+        return self._replace(kind, entry, before, merged, options, subresource), False
 
     # Deleting
 

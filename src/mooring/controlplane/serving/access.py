@@ -22,7 +22,7 @@ import msgspec
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
 from mooring.controlplane.types.kind import Kind, Object
-from mooring.controlplane.types.status import StatusError, unauthorized
+from mooring.controlplane.types.status import StatusError, forbidden, unauthorized
 
 MAX_ISSUED = 1000
 MASTERS = "system:masters"
@@ -128,19 +128,11 @@ class Access:
         if attributes.resource:
             where = f' in the namespace "{attributes.namespace}"' if attributes.namespace else " at the cluster scope"
             resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
-            qualified = attributes.resource + (f".{attributes.group}" if attributes.group else "")
-            subject = qualified + (f' "{attributes.name}"' if attributes.name else "")
             why = (
                 f'User "{attributes.user}" cannot {attributes.verb} resource "{resource}" '
                 f'in API group "{attributes.group}"{where}'
             )
-            details = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
-            raise StatusError(
-                403,
-                "Forbidden",
-                f"{subject} is forbidden: {why}",
-                details={key: value for key, value in details.items() if value},
-            )
+            raise forbidden(attributes.resource, attributes.group, attributes.name, why)
         raise StatusError(
             403,
             "Forbidden",
@@ -201,8 +193,7 @@ def write_kubeconfig(path: Path, server: str, token: str, ca: bytes | None = Non
     write_private(path, yaml.dump(dict(kubeconfig(server, token, ca)), sort_keys=False))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Token and access reviews: questions about users, answered and not stored.
+# Token and access reviews: questions about users, answered and not stored
 
 
 def answer(kind: Kind, review: Object, access: Access, user: ApiUser, namespace: str) -> Object:
@@ -210,13 +201,10 @@ def answer(kind: Kind, review: Object, access: Access, user: ApiUser, namespace:
     spec = review.setdefault("spec", {})
     match kind.kind:
         case "TokenReview":
-            found = access.user_of(spec.get("token", ""))
-            spec.pop("token", None)
-            review["status"] = (
-                {"authenticated": True, "user": _user_info(found)}
-                if found is not None
-                else {"user": {}, "error": "invalid bearer token"}
-            )
+            found = access.user_of(spec.pop("token", ""))
+            review["status"] = {"user": {}, "error": "invalid bearer token"}
+            if found is not None:
+                review["status"] = {"authenticated": True, "user": _user_info(found)}
         case "SelfSubjectReview":
             review.pop("spec", None)
             review["status"] = {"userInfo": _user_info(user)}
@@ -234,25 +222,13 @@ def answer(kind: Kind, review: Object, access: Access, user: ApiUser, namespace:
 
 
 def _user_info(user: ApiUser) -> Object:
-    info: Object = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    return info
+    info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {key: value for key, value in info.items() if value}
 
 
 def _decision(access: Access, spec: Object, name: str, groups: tuple[str, ...], namespace: str) -> Object:
     resource, path = spec.get("resourceAttributes") or {}, spec.get("nonResourceAttributes") or {}
-    asked = Attributes(
-        user=name,
-        groups=groups,
-        verb=resource.get("verb") or path.get("verb", ""),
-        group=resource.get("group", ""),
-        resource=resource.get("resource", ""),
-        subresource=resource.get("subresource", ""),
-        namespace=resource.get("namespace", namespace),
-        name=resource.get("name", ""),
-        path=path.get("path", ""),
-    )
+    asked_for = {key: resource.get(key, "") for key in ("group", "resource", "subresource", "name")}
+    verb, namespace = resource.get("verb") or path.get("verb", ""), resource.get("namespace", namespace)
+    asked = Attributes(name, groups, verb, **asked_for, namespace=namespace, path=path.get("path", ""))
     return {"allowed": access.is_allowed(asked)}

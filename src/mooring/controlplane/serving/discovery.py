@@ -1,4 +1,7 @@
-"""What is served: group and resource lists, legacy and aggregated, and the version."""
+"""What is served: discovery (legacy and aggregated), the version, and OpenAPI v3 documents.
+
+The documents are made from the type table: enough for kubectl to validate, patch and explain.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,20 @@ from mooring.controlplane.registry.catalog import KINDS, group_versions
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
 
+_encode = msgspec.json.Encoder().encode
 GIT_VERSION = "v1.36.4+mooring"
-_SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+_READ_WRITE = ("get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
-    "status": (None, ("get", "patch", "update")),
-    "scale": (_SCALE, ("get", "patch", "update")),
+    "status": (None, _READ_WRITE),
+    "scale": ({"group": "autoscaling", "version": "v1", "kind": "Scale"}, _READ_WRITE),
     "binding": ({"group": "", "version": "v1", "kind": "Binding"}, ("create",)),
     "eviction": ({"group": "policy", "version": "v1", "kind": "Eviction"}, ("create",)),
     "finalize": (None, ("update",)),
-    "ephemeralcontainers": (None, ("get", "patch", "update")),
-    "resize": (None, ("get", "patch", "update")),
+    "ephemeralcontainers": (None, _READ_WRITE),
+    "resize": (None, _READ_WRITE),
     "token": ({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}, ("create",)),
 }
+"""The kind of each subresource, where it is not the resource's own, and its verbs."""
 
 
 def version() -> dict[str, str]:
@@ -51,47 +56,59 @@ def core_versions(address: str) -> dict[str, Any]:
     }
 
 
-def _group(group: str, kind: bool = False) -> dict[str, Any]:
+def _group_names() -> list[str]:
+    return [name for name in dict.fromkeys(group for group, _ in group_versions()) if name]
+
+
+def _group(name: str) -> dict[str, Any]:
     versions = [
-        {"groupVersion": f"{group}/{version}", "version": version} for g, version in group_versions() if g == group
+        {"groupVersion": f"{name}/{version}", "version": version} for g, version in group_versions() if g == name
     ]
-    found: dict[str, Any] = {"name": group, "versions": versions, "preferredVersion": versions[0]}
-    return {"kind": "APIGroup", "apiVersion": "v1", **found} if kind else found
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def groups() -> dict[str, Any]:
-    names = dict.fromkeys(group for group, _ in group_versions() if group)
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _group_names()]}
 
 
 def group(name: str) -> dict[str, Any] | None:
-    return _group(name, kind=True) if name and any(g == name for g, _ in group_versions()) else None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if name in _group_names() else None
+
+
+def _kinds_of(group: str, version: str) -> list[Kind]:
+    return [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+
+
+def _gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _other_names(kind: Kind) -> dict[str, Any]:
+    names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {key: value for key, value in names.items() if value}
 
 
 def resources(group: str, version: str) -> dict[str, Any] | None:
-    kinds = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+    kinds = _kinds_of(group, version)
     if not kinds:
         return None
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": kinds[0].api_version,
-        "resources": [resource for kind in kinds for resource in _legacy(kind)],
+        "resources": [resource for kind in kinds for resource in _resources_of(kind)],
     }
 
 
-def _legacy(kind: Kind) -> list[dict[str, Any]]:
+def _resources_of(kind: Kind) -> list[dict[str, Any]]:
     main: dict[str, Any] = {
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.is_namespaced,
         "kind": kind.kind,
         "verbs": list(kind.verbs),
+        **_other_names(kind),
     }
-    if kind.short_names:
-        main["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        main["categories"] = list(kind.categories)
     found = [main]
     for name in kind.subresources:
         gvk, verbs = _SUBRESOURCES[name]
@@ -103,62 +120,46 @@ def _legacy(kind: Kind) -> list[dict[str, Any]]:
             "verbs": list(verbs),
         }
         if gvk and gvk["group"]:
-            entry.update({"group": gvk["group"], "version": gvk["version"]})
+            entry |= {"group": gvk["group"], "version": gvk["version"]}
         found.append(entry)
     return found
 
 
 def aggregated(core: bool) -> dict[str, Any]:
     """apidiscovery.k8s.io/v2: everything about the core group, or about all others, in one answer."""
-    names = [""] if core else [name for name in dict.fromkeys(g for g, _ in group_versions()) if name]
     items = []
-    for name in names:
-        versions = []
-        for group, version in group_versions():
-            if group == name:
-                kinds = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
-                versions.append(
-                    {"version": version, "freshness": "Current", "resources": [_aggregated(kind) for kind in kinds]}
-                )
+    for name in [""] if core else _group_names():
+        versions = [
+            {
+                "version": version,
+                "freshness": "Current",
+                "resources": [_aggregated(k) for k in _kinds_of(name, version)],
+            }
+            for group, version in group_versions()
+            if group == name
+        ]
         items.append({"metadata": {"name": name, "creationTimestamp": None}, "versions": versions})
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    }
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
 def _aggregated(kind: Kind) -> dict[str, Any]:
-    scope = "Namespaced" if kind.is_namespaced else "Cluster"
     found: dict[str, Any] = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-        "scope": scope,
+        "responseKind": _gvk(kind),
+        "scope": "Namespaced" if kind.is_namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
+        **_other_names(kind),
     }
-    if kind.short_names:
-        found["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        found["categories"] = list(kind.categories)
-    if kind.subresources:
-        found["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": _SUBRESOURCES[name][0]
-                or {"group": kind.group, "version": kind.version, "kind": kind.kind},
-                "verbs": list(_SUBRESOURCES[name][1]),
-            }
-            for name in kind.subresources
-        ]
-    return found
+    subresources = [
+        {"subresource": name, "responseKind": gvk or _gvk(kind), "verbs": list(verbs)}
+        for name, (gvk, verbs) in ((name, _SUBRESOURCES[name]) for name in kind.subresources)
+    ]
+    return {**found, "subresources": subresources} if subresources else found
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# OpenAPI v3 documents, made from the type table: enough for kubectl to validate, patch and explain.
+# OpenAPI
 
-_encode = msgspec.json.Encoder().encode
 _SCALARS: dict[str, dict[str, Any]] = {
     "string": {"type": "string"},
     "bytes": {"type": "string", "format": "byte"},
@@ -197,27 +198,26 @@ def document(path: str) -> bytes | None:
         return _index()
     for group, version in group_versions():
         if rest == _root(group, version):
-            return _openapi_group(group, version)
+            return _document(group, version)
     return None
 
 
 @cache
 def _index() -> bytes:
     paths = {
-        _root(group, version): {"serverRelativeURL": f"/openapi/v3/{_root(group, version)}?hash=mooring"}
-        for group, version in group_versions()
+        root: {"serverRelativeURL": f"/openapi/v3/{root}?hash=mooring"}
+        for root in (_root(group, version) for group, version in group_versions())
     }
     return _encode({"paths": paths})
 
 
 @cache
-def _openapi_group(group: str, version: str) -> bytes:
-    kinds = [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+def _document(group: str, version: str) -> bytes:
+    kinds = _kinds_of(group, version)
     schemas: dict[str, Any] = {}
     for kind in kinds:
         _collect(kind.type_name, schemas)
-        gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-        schemas[full_name(kind.type_name)]["x-kubernetes-group-version-kind"] = [gvk]
+        schemas[full_name(kind.type_name)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
     _collect("meta.v1.DeleteOptions", schemas)
     document = {
         "openapi": "3.0.0",
@@ -229,7 +229,6 @@ def _openapi_group(group: str, version: str) -> bytes:
 
 
 def _paths(kind: Kind) -> list[tuple[str, dict[str, Any]]]:
-    gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     reference = {"$ref": f"#/components/schemas/{full_name(kind.type_name)}"}
     answer = {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}}
     query = [
@@ -243,7 +242,7 @@ def _paths(kind: Kind) -> list[tuple[str, dict[str, Any]]]:
             "parameters": parameters,
             "responses": answer,
             "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": gvk,
+            "x-kubernetes-group-version-kind": _gvk(kind),
         }
 
     collection: dict[str, Any] = {"post": operation("post", query)}

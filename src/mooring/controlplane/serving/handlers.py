@@ -46,6 +46,8 @@ from mooring.controlplane.types.status import StatusError
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 MAX_WARNINGS = 16
+_SPECIAL = frozenset(["binding", "eviction", "finalize", "scale", "token"])
+"""Subresources that are more than a part of their object."""
 
 
 class Call:
@@ -228,8 +230,10 @@ class Handlers:
         return verb
 
     def _dispatch(self, call: Call, route: Route, verb: str) -> Reply:
-        if route.subresource not in ("", "status"):
+        if route.subresource in _SPECIAL:
             return self._subresource(call, route, verb)
+        if route.subresource and verb == "create":
+            raise status.method_not_allowed()
         kind = route.kind
         if verb == "get":
             return self._show(call, kind, self.api.get(kind, route.namespace, route.name))
@@ -239,25 +243,18 @@ class Handlers:
             if kind.verbs == ("create",):
                 obj = self.api.decode(kind, call.body, call.options)
                 return Reply.json(reviews.answer(kind, obj, self.access, call.user, route.namespace), 201)
-            namespace = self._create_namespace(kind, route)
-            created = self.api.create(kind, namespace, self.api.decode(kind, call.body, call.options), call.options)
-            return self._show(call, kind, created, 201)
-        if verb == "update":
+            if kind.is_namespaced and not route.namespace:
+                raise status.method_not_allowed()
             obj = self.api.decode(kind, call.body, call.options)
-            entry, is_new = self.api.update(
-                kind, route.namespace, route.name, obj, call.options, subresource=route.subresource
-            )
-            return self._show(call, kind, entry, 201 if is_new else 200)
-        if verb == "patch":
-            entry, is_new = self.api.patch(
-                kind,
-                route.namespace,
-                route.name,
-                call.request.patch_type,
-                call.body,
-                call.options,
-                subresource=route.subresource,
-            )
+            return self._show(call, kind, self.api.create(kind, route.namespace, obj, call.options), 201)
+        if verb in ("update", "patch"):
+            where, subresource = (kind, route.namespace, route.name), route.subresource
+            if verb == "update":
+                obj = self.api.decode(kind, call.body, call.options)
+                entry, is_new = self.api.update(*where, obj, call.options, subresource=subresource)
+            else:
+                kind_of_patch = call.request.patch_type
+                entry, is_new = self.api.patch(*where, kind_of_patch, call.body, call.options, subresource=subresource)
             return self._show(call, kind, entry, 201 if is_new else 200)
         if verb == "delete":
             entry, is_gone = self.api.delete(
@@ -265,12 +262,6 @@ class Handlers:
             )
             return self._deleted(call, kind, entry, is_gone)
         return self._delete_collection(call, route)
-
-    @staticmethod
-    def _create_namespace(kind: Kind, route: Route) -> str:
-        if kind.is_namespaced and not route.namespace:
-            raise status.method_not_allowed()
-        return route.namespace
 
     def _show(self, call: Call, kind: Kind, entry: StoredEntry, code: int = 200) -> Reply:
         if call.accept.form == "Table":
@@ -284,14 +275,9 @@ class Handlers:
     def _deleted(self, call: Call, kind: Kind, entry: StoredEntry, is_gone: bool) -> Reply:
         if is_gone and not kind.storage.strategy.returns_deleted:
             details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
+            shown = {key: value for key, value in details.items() if value}
             return Reply.json(
-                {
-                    "kind": "Status",
-                    "apiVersion": "v1",
-                    "metadata": {},
-                    "status": "Success",
-                    "details": {key: value for key, value in details.items() if value},
-                }
+                {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": shown}
             )
         return self._show(call, kind, entry)
 
@@ -338,23 +324,6 @@ class Handlers:
                 api.get(kind, ns, name)
                 token = self.access.issue(ApiUser(f"system:serviceaccount:{ns}:{name}", groups=_account_groups(ns)))
                 return Reply.json(sub.request_token(api, ns, name, body, token), 201)
-            case (("ephemeralcontainers" | "resize"), "get"):
-                return self._show(call, kind, api.get(kind, ns, name))
-            case (("ephemeralcontainers" | "resize"), ("update" | "patch")):
-                if verb == "update":
-                    entry, _ = api.update(
-                        kind,
-                        ns,
-                        name,
-                        api.decode(kind, body, call.options),
-                        call.options,
-                        subresource=route.subresource,
-                    )
-                else:
-                    entry, _ = api.patch(
-                        kind, ns, name, call.request.patch_type, body, call.options, subresource=route.subresource
-                    )
-                return self._show(call, kind, entry)
         raise status.method_not_allowed()
 
     # Watching
@@ -405,17 +374,8 @@ def _body(kind: Kind, entry: StoredEntry) -> bytes:
 
 def _attributes(call: Call, route: Route, verb: str) -> Attributes:
     kind, user = route.kind, call.user
-    return Attributes(
-        user.name,
-        user.groups,
-        verb,
-        kind.group,
-        kind.plural,
-        route.subresource,
-        route.namespace,
-        route.name,
-        call.path,
-    )
+    place = (kind.group, kind.plural, route.subresource, route.namespace, route.name, call.path)
+    return Attributes(user.name, user.groups, verb, *place)
 
 
 def _account_groups(namespace: str) -> tuple[str, ...]:

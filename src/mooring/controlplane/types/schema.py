@@ -67,39 +67,33 @@ def _strict_decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 
 def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[str, Any], list[str]]:
-    """Decode a body into a dict of the right shape; also the unknown fields and whatever else deserves a warning.
-
-    The strict decoder says in a few microseconds that all is well; only what it refuses is walked.
-    """
-    try:
-        _strict_decoder(type_name).decode(body)
-        fits = True
-    except msgspec.ValidationError:
-        fits = False
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {_one_line(error)}") from None
+    """Decode a body into a dict of the right shape; also the unknown fields and whatever else deserves a warning."""
     try:
         obj = msgspec.json.decode(body)
+        return obj, _clean(type_name, obj, body, kind, version)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {_one_line(error)}") from None
-    if not fits:
-        return obj, normalize(type_name, obj, kind, version)
-    _drop_nulls(types()[type_name], obj, body)
-    return obj, []
 
 
 def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[str]:
     """Like ``decode`` for an object at hand: cleans it in place where needed, returns the unknown fields."""
     try:
-        body = msgspec.json.encode(obj)
-        _strict_decoder(type_name).decode(body)
-        _drop_nulls(types()[type_name], obj, body)
-        return []
-    except msgspec.ValidationError:
-        pass
+        return _clean(type_name, obj, msgspec.json.encode(obj), kind, version)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError, TypeError) as error:
         raise bad_request(f"the object cannot be written as JSON: {_one_line(error)}") from None
-    return normalize(type_name, obj, kind, version)
+
+
+def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version: str) -> list[str]:
+    """Bring an object into its type's shape; ``body`` is its JSON.
+
+    The strict decoder says in a few microseconds that all is well. Only what it refuses is walked, and what may hold
+    nulls: they mean that a field is left out, but the decoder allows them.
+    """
+    try:
+        _strict_decoder(type_name).decode(body)
+    except msgspec.ValidationError:
+        return normalize(type_name, obj, kind, version)
+    return normalize(type_name, obj, kind, version) if b"null" in body else []
 
 
 def _one_line(error: Exception) -> str:
@@ -114,44 +108,6 @@ def normalize(type_name: str, obj: Any, kind: str, version: str) -> list[str]:
     except _Mismatch as error:
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: json: {error}') from None
     return unknown
-
-
-def _drop_nulls(described: Type, obj: dict[str, Any], body: bytes) -> None:
-    """Drop nulls in place in an object that is known to be of the right shape; ``body`` is its JSON."""
-    left = body.count(b"null")
-    if left:
-        nulls = [key for key, value in obj.items() if value is None]
-        for key in nulls:
-            del obj[key]
-        if left > len(nulls):
-            _drop_nulls_below(described, obj)
-
-
-def _drop_nulls_below(described: Type, obj: dict[str, Any]) -> None:
-    for key, value in obj.items():
-        if isinstance(value, (dict, list)):
-            _drop_nulls_in(described.fields[key].type, value)
-
-
-def _drop_nulls_in(name: str, value: Any) -> None:
-    if name in SCALARS:
-        return
-    prefix, element = name[:2], name[2:]
-    if prefix == "[]":
-        value[:] = [_zero(element) if item is None else item for item in value]
-        items = value
-    elif prefix == "{}":
-        for key in [key for key, item in value.items() if item is None]:
-            value[key] = _zero(element)
-        items = list(value.values())
-    else:
-        for key in [key for key, item in value.items() if item is None]:
-            del value[key]
-        _drop_nulls_below(types()[name], value)
-        return
-    if element not in SCALARS:
-        for item in items:
-            _drop_nulls_in(element, item)
 
 
 class _Mismatch(Exception):
@@ -202,8 +158,10 @@ def _walk_value(name: str, value: Any, where: str, unknown: list[str]) -> None:
                 value[key] = _zero(name[2:])
             _walk_value(name[2:], value[key], f"{where}.{key}", unknown)
     elif name in SCALARS:
-        if not _fits(name, value):
-            raise _mismatch(value, where, name)
+        try:
+            msgspec.convert(value, SCALARS[name])
+        except msgspec.ValidationError:
+            raise _mismatch(value, where, name) from None
     else:
         _walk_struct(types()[name], value, where, unknown)
 
@@ -217,22 +175,3 @@ def _zero(name: str) -> Any:
     if name == "bool":
         return False
     return [] if name[:2] == "[]" else {}
-
-
-def _fits(name: str, value: Any) -> bool:
-    match name:
-        case "string" | "bytes" | "time" | "microtime":
-            return isinstance(value, str)
-        case "bool":
-            return isinstance(value, bool)
-        case "int32":
-            return isinstance(value, int) and not isinstance(value, bool) and -(2**31) <= value < 2**31
-        case "int64":
-            return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-        case "double" | "quantity" | "intstr":
-            if isinstance(value, bool):
-                return False
-            if name == "intstr":
-                return isinstance(value, str) or (isinstance(value, int) and -(2**31) <= value < 2**31)
-            return isinstance(value, (int, float)) or (name == "quantity" and isinstance(value, str))
-    return True

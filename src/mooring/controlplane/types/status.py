@@ -38,10 +38,9 @@ class StatusError(ApiError):
             "metadata": {},
             "status": "Failure",
             "message": str(self),
-            "reason": self.reason,
         }
-        if not self.reason:
-            del status["reason"]
+        if self.reason:
+            status["reason"] = self.reason
         if self.details:
             status["details"] = self.details
         status["code"] = self.code
@@ -65,13 +64,7 @@ def required(field: str, detail: str = "") -> Cause:
 
 def _shown(value: Any) -> str:
     """A value as Go's field errors print it: strings quoted, numbers and booleans bare, objects as JSON."""
-    if isinstance(value, (dict, list)):
-        return json.dumps(value, separators=(",", ":"))
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return json.dumps(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=not isinstance(value, str))
 
 
 def invalid_value(field: str, value: Any, detail: str) -> Cause:
@@ -109,58 +102,47 @@ def _details(name: str, group: str, kind: str) -> dict[str, Any]:
 
 
 def not_found(resource: str, group: str, name: str) -> StatusError:
-    return StatusError(
-        404, "NotFound", f'{qualified(resource, group)} "{name}" not found', details=_details(name, group, resource)
-    )
+    text = f'{qualified(resource, group)} "{name}" not found'
+    return StatusError(404, "NotFound", text, details=_details(name, group, resource))
 
 
 def already_exists(resource: str, group: str, name: str) -> StatusError:
-    return StatusError(
-        409,
-        "AlreadyExists",
-        f'{qualified(resource, group)} "{name}" already exists',
-        details=_details(name, group, resource),
-    )
+    text = f'{qualified(resource, group)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", text, details=_details(name, group, resource))
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 def conflict(resource: str, group: str, name: str, why: str = MODIFIED) -> StatusError:
-    return StatusError(
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}',
-        details=_details(name, group, resource),
-    )
+    text = f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}'
+    return StatusError(409, "Conflict", text, details=_details(name, group, resource))
+
+
+def uid_conflict(resource: str, group: str, name: str, wanted: Any, found: str) -> StatusError:
+    why = f"Precondition failed: UID in precondition: {str(wanted)[:64]}, UID in object meta: {found}"
+    return conflict(resource, group, name, why)
 
 
 def apply_conflict(causes: Sequence[tuple[str, str]]) -> StatusError:
     """A server-side apply that touches fields of other managers: (manager, field) pairs."""
     managers = sorted({manager for manager, _ in causes})
-    fields = "\n".join(f"- {field}" for _, field in causes)
     count = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
-    if len(managers) == 1:
-        shown = f' with "{managers[0]}": ' + (causes[0][1] if len(causes) == 1 else f"\n{fields}")
-        if len(causes) > 1:
-            shown = f' with "{managers[0]}":\n{fields}'
+    if len(causes) == 1:
+        shown = f' with "{managers[0]}": {causes[0][1]}'
+    elif len(managers) == 1:
+        shown = f' with "{managers[0]}":\n' + "\n".join(f"- {field}" for _, field in causes)
     else:
         lines = []
         for manager in managers:
             lines.append(f'conflicts with "{manager}":')
             lines += [f"- {field}" for owner, field in causes if owner == manager]
         shown = ": " + "\n".join(lines)
-    return StatusError(
-        409,
-        "Conflict",
-        f"Apply failed with {count}: conflicts{shown}",
-        details={
-            "causes": [
-                {"reason": "FieldManagerConflict", "message": f'conflict with "{manager}"', "field": field}
-                for manager, field in causes
-            ]
-        },
-    )
+    details = [
+        {"reason": "FieldManagerConflict", "message": f'conflict with "{manager}"', "field": field}
+        for manager, field in causes
+    ]
+    return StatusError(409, "Conflict", f"Apply failed with {count}: conflicts{shown}", details={"causes": details})
 
 
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> StatusError:
@@ -193,24 +175,14 @@ def too_old(asked: int, oldest: int) -> StatusError:
 
 
 def too_large(asked: int, current: int) -> StatusError:
-    message = f"Too large resource version: {asked}, current: {current}"
-    return StatusError(
-        504,
-        "Timeout",
-        f"Timeout: {message}",
-        details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
-        retry_after_s=1,
-    )
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return StatusError(504, "Timeout", message, details={"causes": [cause]}, retry_after_s=1)
 
 
 def too_many_requests(message: str, retry_after_s: float, cause: Mapping[str, Any] | None = None) -> StatusError:
-    return StatusError(
-        429,
-        "TooManyRequests",
-        message,
-        details={"causes": [dict(cause)]} if cause else None,
-        retry_after_s=retry_after_s or None,
-    )
+    details = {"causes": [dict(cause)]} if cause else None
+    return StatusError(429, "TooManyRequests", message, details=details, retry_after_s=retry_after_s or None)
 
 
 def method_not_allowed(message: str = "the server does not allow this method on the requested resource") -> StatusError:
@@ -218,20 +190,14 @@ def method_not_allowed(message: str = "the server does not allow this method on 
 
 
 def unsupported_media(content_type: str, accepted: Sequence[str]) -> StatusError:
-    return StatusError(
-        415,
-        "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
-        details={"causes": [{"reason": "UnexpectedServerResponse", "message": f"unknown: {content_type[:100]}"}]},
-    )
+    text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+    cause = {"reason": "UnexpectedServerResponse", "message": f"unknown: {content_type[:100]}"}
+    return StatusError(415, "UnsupportedMediaType", text, details={"causes": [cause]})
 
 
 def not_acceptable(accepted: Sequence[str]) -> StatusError:
-    return StatusError(
-        406,
-        "NotAcceptable",
-        "only the following media types are accepted: " + ", ".join(accepted),
-    )
+    text = "only the following media types are accepted: " + ", ".join(accepted)
+    return StatusError(406, "NotAcceptable", text)
 
 
 def path_not_found() -> StatusError:
