@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+SOAK := $(BIN)/python -m tests.faults.soak
 
 .PHONY: start test check style bench parity docs soak fuzz audit lock release clean
 .DEFAULT_GOAL := start
@@ -28,14 +29,14 @@ style: $(STAMP)
 	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/lint-imports
 
-test: style  ## everything CI runs; types and a soak of three minutes run beside the tests, and count as one each
+test: style  ## everything CI runs; types and a soak of thirty seeds run beside the tests, and count as one each
 	@mkdir -p build
 	@$(BIN)/mypy >build/types.log 2>&1 & types=$$!; \
-	  $(BIN)/mooring bench soak --minutes 3 >build/soak.log 2>&1 & soak=$$!; \
+	  $(SOAK) --minutes 5 --seeds 30 >build/soak.log 2>&1 & soak=$$!; \
 	  trap 'kill $$types $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
 	  echo "$(BIN)/pytest -n auto --dist worksteal"; $(BIN)/pytest -n auto --dist worksteal || exit $$?; \
 	  echo "$(BIN)/mypy"; wait $$types; typed=$$?; cat build/types.log; [ $$typed -eq 0 ] || exit $$typed; \
-	  echo "$(BIN)/mooring bench soak --minutes 3"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
+	  echo "$(SOAK) --minutes 5 --seeds 30"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
 	$(BIN)/mooring bench decide --pods 500
@@ -47,8 +48,8 @@ parity: $(STAMP)  ## replay the recorded corpora and write docs/parity.md
 docs: $(STAMP)  ## build the documentation into build/site; broken links fail
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-soak: $(STAMP)  ## an hour of churn and faults on the embedded control plane (MINUTES=3 for less)
-	$(BIN)/mooring bench soak --minutes $(or $(MINUTES),60)
+soak: $(STAMP)  ## replicas of the scheduler under faults, in virtual time (SEEDS=1000 for more)
+	$(SOAK) --seeds $(or $(SEEDS),100)
 
 fuzz: $(STAMP)  ## feed the parsers nonsense, 60 seconds each
 	$(BIN)/python scripts/fuzz --seconds 60

@@ -174,34 +174,16 @@ def test_a_storys_own_configuration_gets_the_plugin_too() -> None:
     assert story.plugin_files == ("mine.py",)
 
 
-SLEEPER = """title: A leader that slept
-soak: {seed: 1, replicas: 2}
-steps:
-- nodes: {count: 2}
-- advance: 5s
-- create: {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: web}]}}
-- fault: {what: sleep, name: leader, for: 17s}
-- advance: 20s
-"""
-
-
-def test_a_story_with_faults_is_played_by_replicas(tmp_path, capsys):
+def test_a_story_with_faults_is_for_the_soak(tmp_path, capsys):
     story = tmp_path / "sleeper.yaml"
-    story.write_text(SLEEPER)
-    assert run(["scenario", "run", "--virtual-time", str(story)]) == 0
-    assert capsys.readouterr().out.startswith("sleeper: as expected (4 expectations held in ")
-
-
-def test_a_story_with_faults_needs_virtual_time(tmp_path, capsys):
-    story = tmp_path / "sleeper.yaml"
-    story.write_text(SLEEPER)
-    assert run(["scenario", "run", str(story)]) == 2
+    story.write_text("soak: {seed: 1, replicas: 2}\nsteps:\n- fault: {what: sleep, name: leader, for: 17s}\n")
+    assert run(["scenario", "run", "--virtual-time", str(story)]) == 2
     error = capsys.readouterr().err
-    assert "a story with faults needs --virtual-time" in error and error.count("\n") == 1
+    assert "python -m tests.faults.soak --story FILE" in error and error.count("\n") == 1
 
 
-def test_a_fault_needs_replicas(tmp_path, capsys):
+def test_a_fault_is_for_the_soak(tmp_path, capsys):
     story = tmp_path / "story.yaml"
     story.write_text("steps:\n- fault: {what: sleep}\n")
     assert run(["scenario", "run", "--virtual-time", str(story)]) == 2
-    assert "steps[0]: fault: only a story with replicas of the scheduler has faults" in capsys.readouterr().err
+    assert "steps[0]: fault: a story with faults is played in a checkout" in capsys.readouterr().err

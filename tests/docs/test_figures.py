@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import tomllib
 
 import pytest
 
 from mooring.controlplane.cluster.node_lifecycle import GRACE_S as NODE_GRACE_S
-from mooring.controlplane.storage.store import Store
 from mooring.core.config.types import ClientConnectionConfiguration, ExtenderConfig, KubeSchedulerConfiguration
-from mooring.live.events import EventRecorder
 from mooring.live.leader_election import JITTER_FACTOR, LeaderElectionSettings
 from mooring.live.observer import MAX_NODES
 from mooring.live.process import DRAIN_S
@@ -33,12 +30,6 @@ QPS = ClientConnectionConfiguration().qps
 
 def text(page: str) -> str:
     return re.sub(r"\s+", " ", (REPOSITORY / page).read_text(encoding="utf-8"))
-
-
-def default_of(function: object, parameter: str) -> int:
-    value = inspect.signature(function).parameters[parameter].default  # type: ignore[arg-type]
-    assert isinstance(value, int)
-    return value
 
 
 def recorded_verdicts() -> str:
@@ -83,8 +74,6 @@ def recorded_verdicts() -> str:
             f"doubles from {CONFIGURATION.pod_initial_backoff_seconds} s to {CONFIGURATION.pod_max_backoff_seconds} s",
         ),
         ("docs/scenarios.md", f"{NODE_GRACE_S:g} seconds later the node is unreachable"),
-        ("docs/run/soak.md", f"({default_of(Store, 'history'):,} by default)"),
-        ("docs/run/soak.md", f"at most {default_of(EventRecorder, 'cache_size'):,}"),
         ("README.md", f"of {recorded_verdicts()} recorded verdicts"),
     ],
 )

@@ -65,7 +65,6 @@ COMMANDS = {
     "bench perf": "bench-perf-v1",
     "bench profile": "bench-perf-v1",
     "bench simulate": "bench-simulate-v1",
-    "bench soak": "bench-soak-v1",
 }
 
 
@@ -92,7 +91,7 @@ def check(name: str, value: Any) -> None:
 
 def test_every_command_that_prints_json_has_a_schema() -> None:
     assert {name for name, _ in _printing_json(cli, "")} == set(COMMANDS)
-    others = {"bench-perf-list-v1", "bench-soak-virtual-v1", "decision-log-v1", "report-v1", "explain-group-v1"}
+    others = {"bench-perf-list-v1", "decision-log-v1", "report-v1", "explain-group-v1"}
     assert set(COMMANDS.values()) | others == set(NAMES)
 
 
@@ -232,12 +231,6 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         ),
         pytest.param(
             "bench-simulate-v1", "mooring bench simulate --pods 20 --nodes 5 --record -o json", id="simulations"
-        ),
-        pytest.param("bench-soak-v1", "mooring bench soak --minutes 0.05 --nodes 3 -o json", id="a soak"),
-        pytest.param(
-            "bench-soak-virtual-v1",
-            "mooring bench soak --virtual-time --minutes 0.1 --nodes 3 -o json",
-            id="a soak in virtual time",
         ),
         pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
     ],

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mooring.api import yaml
-from mooring.bench.virtual.plan import FAULTS
-from mooring.bench.virtual.story import SHAPE
+from tests.faults.plan import FAULTS
+from tests.faults.story import SHAPE
 
 from .test_texts import Terminal
 from .texts import REPOSITORY, Step, WrittenFile, follows, parts
@@ -150,7 +150,7 @@ def test_the_pictures_are_what_the_code_says() -> None:
 
 
 def test_every_fault_and_every_field_of_a_soak_is_documented() -> None:
-    page = (DOCS / "scenarios.md").read_text(encoding="utf-8")
-    part = page[page.index("## Several schedulers, and faults") : page.index("## A story in Python")]
+    page = (DOCS / "run" / "soak.md").read_text(encoding="utf-8")
+    part = page[page.index("## Stories with faults") : page.index("## After a restore of etcd")]
     named = set(re.findall(r"`([\w-]+)", part)) | set(re.findall(r"(\w+): ", part))
     assert named >= {*FAULTS} - {"cordon-node"} | {*SHAPE}

@@ -14,7 +14,6 @@ from mooring.api.errors import MooringError, UsageError
 from mooring.api.version import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
-from mooring.cli.bench_soak import soak
 from mooring.cli.help import Group, examples
 from mooring.cli.options import features_for, version_option
 from mooring.cli.output import emit, output_option, print_table, progress
@@ -187,7 +186,6 @@ bench.add_command(gym)
 bench.add_command(perf)
 bench.add_command(profile)
 bench.add_command(simulate)
-bench.add_command(soak)
 
 
 def _machine() -> dict[str, str]:

@@ -91,8 +91,6 @@ def run(
         raise UsageError(f"--record: a record holds one story; give one of the {len(stories)}")
 
     def play(story: Scenario) -> PlayResult:
-        if story.soak is not None:
-            return _run_under_faults(story)
         with recording(settings, record, "scenario", story) as recorded:
             if virtual_time:
                 return run_in_virtual_time(story, recorded)
@@ -106,8 +104,6 @@ def run(
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
     results: list[PlayResult] = []
     for each in found:
-        if each.soak is not None and not virtual_time:
-            raise UsageError(f"{each.source}: a story with faults needs --virtual-time")
         try:
             results.append(play(each))
         except (MooringError, click.ClickException):
@@ -117,20 +113,6 @@ def run(
         if output == "text":
             click.echo(_summary(results[-1]))
     return max((result.exit_code for result in results), default=0)
-
-
-def _run_under_faults(story: Scenario) -> PlayResult:
-    import logging
-
-    from mooring.bench.virtual.soak import PROMISES, replay
-    from mooring.bench.virtual.story import from_content
-    from mooring.sim.player import PlayResult
-
-    for name in ("mooring", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # faults are what the story is about
-    report = replay(from_content(story.soak, story.source))
-    failure = next(iter(report.problems), "")
-    return PlayResult(story.name, failure, expectations=len(PROMISES), seconds=report.virtual_s)
 
 
 def _summary(result: PlayResult) -> str:

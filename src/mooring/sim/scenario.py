@@ -76,7 +76,6 @@ class Scenario:
     source: str = ""
     kubernetes_version: str = str(DEFAULT_VERSION)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    soak: Mapping[str, Any] | None = None  # the content of a story that is played by replicas, under faults
     starts_at: float | None = None  # in virtual time: what it is when the story begins, in seconds since 1970
     records: tuple[str, ...] = ()  # those that it was read from; a record of the story cannot replace them
 

@@ -14,7 +14,7 @@ steps:
 - expect: {pod: big, node: node1, within: 30s}
 ```
 
-A story with ``soak`` has several schedulers and faults; ``mooring.bench.virtual.story`` reads its steps.
+A file with ``soak`` is a story of several schedulers with faults. ``tests/faults`` plays it, not this package.
 
 Every mistake is one line with the step's number, what was expected and what was found.
 """
@@ -61,6 +61,7 @@ PROPAGATIONS = ("Background", "Foreground", "Orphan")
 _TOP = frozenset(
     ("name", "title", "description", "parameters", "config", "plugins", "steps", "kubernetesVersion", "featureGates")
 ) | {"startsAt", "soak"}
+_PLAYED_BY_THE_SOAK = "a story with faults is played in a checkout: python -m tests.faults.soak --story FILE"
 
 
 def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
@@ -88,7 +89,7 @@ def scenario_of(
     if unknown:
         raise InputError(f"{source}: unknown field {unknown[0]!r}; {hint(unknown[0], sorted(_TOP))}")
     if "soak" in value:
-        return _under_faults(value, source, name)
+        raise InputError(f"{source}: {_PLAYED_BY_THE_SOAK}")
     try:
         values = parameter_values(value.get("parameters"), given or {})
         for_config = {"seed": SEED, **values}
@@ -138,15 +139,6 @@ def scenario_of(
         starts_at=starts_at or next(iter(starts), None),
         records=tuple(record for step in imports for record in step.records),
     )
-
-
-def _under_faults(value: Mapping[str, Any], source: str, name: str) -> Scenario:
-    """The story of a soak. Its steps are read by what plays it: several schedulers, in virtual time, under faults."""
-
-    async def play(cluster: ScenarioCluster) -> None:
-        raise InputError(f"{source}: a story with faults; play it with mooring scenario run --virtual-time FILE")
-
-    return Scenario(str(value.get("name") or name), str(value.get("title") or name), play, source=source, soak=value)
 
 
 def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -420,7 +412,7 @@ class _Steps:
         return step
 
     def read_fault(self, value: Any) -> Step:
-        raise InputError("fault: only a story with replicas of the scheduler has faults; add soak: {seed: 1}")
+        raise InputError(f"fault: {_PLAYED_BY_THE_SOAK}")
 
     def read_advance(self, value: Any) -> Step:
         duration_s = None if value == TO_THE_END else seconds(value)

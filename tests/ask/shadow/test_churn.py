@@ -18,7 +18,6 @@ from mooring.ask.shadow.judge import Judge
 from mooring.ask.shadow.scene import Scene
 from mooring.ask.shadow.shadow import InOrder, Shadow
 from mooring.ask.shadow.summary import Summary
-from mooring.bench.soak_churn import Churn
 from mooring.cli.ui import watched
 from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.cluster.manager import ControllerManager
@@ -31,6 +30,7 @@ from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.informer import InformerSet
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient
+from tests.faults.churn import Churn
 
 from .test_verdicts import PACK
 

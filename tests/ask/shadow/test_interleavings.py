@@ -15,11 +15,6 @@ import pytest
 from mooring.ask.shadow.judge import Judge
 from mooring.ask.shadow.scene import Scene
 from mooring.ask.shadow.shadow import Shadow
-from mooring.bench.virtual.api_server import TOKEN
-from mooring.bench.virtual.network import VirtualTransport
-from mooring.bench.virtual.plan import Plan, Step
-from mooring.bench.virtual.run import Run
-from mooring.bench.virtual.world import Machine, MachineClock
 from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.config.load import config_from_dict
 from mooring.live.informers import connect
@@ -27,6 +22,11 @@ from mooring.net.credentials import StaticCredentials
 from mooring.net.informer import InformerSet
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient
+from tests.faults.api_server import TOKEN
+from tests.faults.network import VirtualTransport
+from tests.faults.plan import Plan, Step
+from tests.faults.run import Run
+from tests.faults.world import Machine, MachineClock
 
 BEGIN_S = 5.0
 BURST = 4  # changes at one instant

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mooring.bench.virtual.api_server import TOKEN
-from mooring.bench.virtual.network import Network, VirtualTransport
-from mooring.bench.virtual.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
 from mooring.core.framework.extender import ExtenderClient
 from mooring.live.lifeline import Surroundings
 from mooring.live.live_scheduler import LiveScheduler
@@ -21,6 +18,9 @@ from mooring.live.time_limits import TimeLimits
 from mooring.net.credentials import StaticCredentials
 from mooring.net.extender.client import HttpExtender, build_extenders
 from mooring.net.kubeconfig import ClientConfig
+from tests.faults.api_server import TOKEN
+from tests.faults.network import Network, VirtualTransport
+from tests.faults.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
 
 RESTART_S = 2.0
 MakeProcess = Callable[[Settings, Callable[[], ClientConfig], Surroundings], SchedulerProcess]

@@ -17,14 +17,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.bench.virtual.stale import BEHIND
-from mooring.bench.virtual.world import Machine, VirtualLoop, World
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.serving.requests import ApiRequest, Reply
 from mooring.net.errors import ConnectionFailed, Unreachable
 from mooring.net.http1 import Message, MessageReader
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import Transport
+from tests.faults.stale import BEHIND
+from tests.faults.world import Machine, VirtualLoop, World
 
 WRITER: ContextVar[str] = ContextVar("writer", default="")
 """The machine whose request is being carried out; the audit asks."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from mooring.bench.virtual.world import VirtualLoop
 from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher, plain
 from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
+from tests.faults.world import VirtualLoop
 
 BEHIND: ContextVar[tuple[int, float] | None] = ContextVar("behind", default=None)
 """The version from which on a list may be answered, and for how many seconds the cache stays behind."""

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.bench.virtual.world import Machine
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.net.extender.client import HttpExtender
 from mooring.net.extender.http_client import ExtenderReply, NoAnswer
 from mooring.net.extender.wire import Payload
+from tests.faults.world import Machine
 
 HANG_S = 5.0
 RAISE = 0.2

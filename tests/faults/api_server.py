@@ -7,9 +7,6 @@ import hashlib
 import random
 from collections.abc import Callable, Iterable
 
-from mooring.bench.virtual.network import Network, Server
-from mooring.bench.virtual.stale import BehindHub
-from mooring.bench.virtual.world import Machine, MachineClock, VirtualLoop, World, tear_down
 from mooring.controlplane.cluster.base import Controller
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
@@ -19,6 +16,9 @@ from mooring.controlplane.serving.access import MASTERS, ApiUser
 from mooring.controlplane.storage.persistence import RESTART_GAP, not_kept
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.kind import Kind
+from tests.faults.network import Network, Server
+from tests.faults.stale import BehindHub
+from tests.faults.world import Machine, MachineClock, VirtualLoop, World, tear_down
 
 TOKEN = "virtual"
 SYNC_S = 0.0005

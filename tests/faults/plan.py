@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mooring.bench.virtual.loads import DEVICES_LOAD, GANGS_LOAD, LOADS, LOCAL, VOLUMES_LOAD
+from tests.faults.loads import DEVICES_LOAD, GANGS_LOAD, LOADS, LOCAL, VOLUMES_LOAD
 
 REPLICAS = 3
 NODES = 8

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mooring.bench.soak_audit import Audit
-from mooring.bench.virtual.audit_loads import LoadAudit
-from mooring.bench.virtual.network import WRITER
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.nodes import LEASES
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.storage.store import DELETED, Event
+from tests.faults.audit_loads import LoadAudit
+from tests.faults.network import WRITER
+from tests.faults.store_audit import Audit
 
 MOST_IMPORTANT = "high"
 """The priority class that no pod of a plan is above."""

@@ -10,23 +10,23 @@ from typing import Any
 from msgspec import structs
 
 from mooring.api.memory import seldom_collecting
-from mooring.bench.soak_holdings import left_behind
-from mooring.bench.virtual.api_server import ApiServer
-from mooring.bench.virtual.audit import VirtualAudit
-from mooring.bench.virtual.audit_loads import half_bound
-from mooring.bench.virtual.happenings import NAMESPACE, Happenings
-from mooring.bench.virtual.loads import GANGS_LOAD, controllers
-from mooring.bench.virtual.network import Network
-from mooring.bench.virtual.plan import Plan
-from mooring.bench.virtual.replica import MakeProcess, Replica, a_process
-from mooring.bench.virtual.story import Story, story_of
-from mooring.bench.virtual.unreliable import EXTENDER, KEPT_OFF, Moods, moody, raising_plugin
-from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
 from mooring.core.config.load import config_from_dict
 from mooring.live.flags import parse_flags
 from mooring.live.settings import Settings, load_settings
+from tests.faults.api_server import ApiServer
+from tests.faults.audit import VirtualAudit
+from tests.faults.audit_loads import half_bound
+from tests.faults.happenings import NAMESPACE, Happenings
+from tests.faults.holdings import left_behind
+from tests.faults.loads import GANGS_LOAD, controllers
+from tests.faults.network import Network
+from tests.faults.plan import Plan
+from tests.faults.replica import MakeProcess, Replica, a_process
+from tests.faults.story import Story, story_of
+from tests.faults.unreliable import EXTENDER, KEPT_OFF, Moods, moody, raising_plugin
+from tests.faults.world import World
 
 LEASE = "soak"
 LEASE_S = 15.0

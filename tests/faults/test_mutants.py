@@ -6,12 +6,8 @@ import logging
 from dataclasses import replace
 
 import pytest
+from mooring.net.wire import HttpAnswer
 
-from mooring.bench.virtual.plan import FAULTS, Plan, Step, make_plan
-from mooring.bench.virtual.run import Run
-from mooring.bench.virtual.soak import replay, short_story
-from mooring.bench.virtual.story import from_text
-from mooring.bench.virtual.world import MachineClock
 from mooring.core.framework.cluster_event import EventResource
 from mooring.core.framework.extender import ExtenderFilterResult
 from mooring.core.framework.status import SUCCESS, Status
@@ -36,6 +32,11 @@ from mooring.net.extender.client import FILTER, HttpExtender
 from mooring.net.pool import Backoff
 from mooring.net.rest import MERGE_PATCH, RestClient
 from mooring.net.watch import Reflector
+from tests.faults.plan import FAULTS, Plan, Step, make_plan
+from tests.faults.run import Run
+from tests.faults.soak import replay, short_story
+from tests.faults.story import from_text
+from tests.faults.world import MachineClock
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def never_fenced(patch):
 
 
 def a_lease_by_a_clock_that_stops(patch):
-    stopping = "mooring.bench.virtual.replica.MachineClock"
+    stopping = "tests.faults.replica.MachineClock"
     patch.setattr(stopping, lambda machine, is_unstoppable=False: MachineClock(machine))
 
 
@@ -168,7 +169,7 @@ def a_lease_by_the_wall_clock(patch):
             if is_unstoppable:
                 self.monotonic = machine.now
 
-    patch.setattr("mooring.bench.virtual.replica.MachineClock", Clock)
+    patch.setattr("tests.faults.replica.MachineClock", Clock)
 
 
 def a_leader_goes_on_without_its_lease(patch):

@@ -18,15 +18,13 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine import columns as template_columns
-from mooring.core.engine import nominated
+from mooring.core.engine import columns, nominated
 from mooring.core.engine import victims as dry_run_columns
 from mooring.core.framework import runtime
 from mooring.core.plugins import image_locality, pod_topology_spread
 from mooring.core.plugins.devices import cel, pools
 from mooring.core.queue import sub_queues
-from mooring.core.state import node_table, pod_index, pod_info
-from mooring.core.state import sharing as change_log
+from mooring.core.state import node_table, pod_index, pod_info, sharing
 from mooring.live.scheduler import Scheduler, SchedulerOptions
 from mooring.live.writer import ApiWriter
 from mooring.net.connect import HttpAnswer
@@ -34,14 +32,14 @@ from mooring.testing import bound, make_node, make_object, make_pod
 
 SMALL = 5
 CACHES = {
-    template_columns: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
+    columns: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
     nominated: {"MAX_KEPT": SMALL},
     image_locality: {"MAX_KEPT": SMALL},
     pod_topology_spread: {"MAX_KEPT": SMALL},
     dry_run_columns: {"MAX_BYTES": 0, "MAX_SEEN": SMALL},
     cel: {"_MAX_CACHED_VERDICTS": SMALL, "_MAX_CACHED_DEVICES": SMALL, "_MAX_CACHED_EXPRESSIONS": SMALL},
     pools: {"MAX_REACHES": SMALL, "MAX_CONTENTS": SMALL},
-    change_log: {"MAX_ENTRIES": SMALL},
+    sharing: {"MAX_ENTRIES": SMALL},
     sub_queues: {"_SLACK": SMALL},
     node_table: {"SLACK": SMALL},
     pod_index: {"MAX_COLUMNS": SMALL, "MAX_REMEMBERED": SMALL},

@@ -11,16 +11,16 @@ import random
 import pytest
 
 from mooring.api.errors import InputError
-from mooring.bench.virtual.plan import Plan, Step, make_plan
-from mooring.bench.virtual.run import Run
-from mooring.bench.virtual.shrink import shrink
-from mooring.bench.virtual.story import from_text, story_of, to_text
-from mooring.bench.virtual.world import Machine, MachineClock, World
 from mooring.live.process import SchedulerProcess
 from mooring.record.background import InBackground, running
 from mooring.record.files import RotatedFiles, WholeWrites
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
+from tests.faults.plan import Plan, Step, make_plan
+from tests.faults.run import Run
+from tests.faults.soak import shrink
+from tests.faults.story import from_text, story_of, to_text
+from tests.faults.world import Machine, MachineClock, World
 
 
 @pytest.fixture(autouse=True)

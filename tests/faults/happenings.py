@@ -8,14 +8,6 @@ from typing import Any
 
 import msgspec
 
-from mooring.bench.virtual.api_server import ApiServer
-from mooring.bench.virtual.loads import is_tied
-from mooring.bench.virtual.network import Network, Trouble
-from mooring.bench.virtual.plan import Step
-from mooring.bench.virtual.replica import Replica
-from mooring.bench.virtual.story import Moment, fault_step
-from mooring.bench.virtual.unreliable import Moods
-from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.nodes import LEASES
 from mooring.controlplane.registry.groups.scheduling import POD_GROUPS
@@ -24,6 +16,14 @@ from mooring.controlplane.types.status import StatusError
 from mooring.sim.backend import Ref
 from mooring.sim.scenario_file import named_nodes
 from mooring.sim.step_fields import texts
+from tests.faults.api_server import ApiServer
+from tests.faults.loads import is_tied
+from tests.faults.network import Network, Trouble
+from tests.faults.plan import Step
+from tests.faults.replica import Replica
+from tests.faults.story import Moment, fault_step
+from tests.faults.unreliable import Moods
+from tests.faults.world import World
 
 NAMESPACE = "default"
 AGAIN_S = 0.25

@@ -15,11 +15,11 @@ from mooring.api import yaml
 from mooring.api.errors import InputError, MooringError
 from mooring.api.text import hint
 from mooring.api.well_known import HOSTNAME, ZONE
-from mooring.bench.virtual import loads
-from mooring.bench.virtual.plan import FAULTS, QPS, REPLICAS, Plan, Step
 from mooring.sim.backend import Ref, kind_of
 from mooring.sim.scenario_file import named_nodes
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts
+from tests.faults import loads
+from tests.faults.plan import FAULTS, QPS, REPLICAS, Plan, Step
 
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
 NODE = {"cpu": "4", "memory": "16Gi", "pods": "12"}
