@@ -17,7 +17,6 @@ import click
 from mooring.api.errors import PluginError, UsageError
 from mooring.api.version import UNKNOWN, Release
 from mooring.cli.streams import say
-from mooring.record.reader import file_and_time, names_a_record, record_time
 
 if TYPE_CHECKING:
     from mooring.api.manifests import Manifests
@@ -215,9 +214,12 @@ class ClusterSource:
 
     def _recorded(self) -> Cluster | None:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
+        if not self.dumps:
+            return None
+        from mooring.record.reader import Record, file_and_time, names_a_record, record_time
+
         if not any(names_a_record(dump) for dump in self.dumps):
-            return None  # before the imports: they take longer than most questions
-        from mooring.record.reader import Record
+            return None
 
         if len(self.dumps) > 1:
             raise UsageError("--cluster: expected one record and nothing beside it")

@@ -1,4 +1,7 @@
-"""Standard streams and signals as commands handle them: what is lost, what ends, and who hears of it."""
+"""Standard output and the end of a command: one that cannot write, is interrupted or terminated cleans up and says so.
+
+This is imported before any command, so it imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,7 @@ import click
 
 from mooring.api.text import printable
 
-# --------------------------------------------------------------------------------------------------------------------
-# Ending a command early: Ctrl-C, SIGTERM and a reader who has gone end it alike, and everything is cleaned up.
+T = TypeVar("T")
 
 
 def interrupt() -> None:
@@ -45,12 +47,6 @@ class Termination:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
         interrupt()
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Standard output that says clearly when nothing more can be written to it, and what is said beside it.
-
-T = TypeVar("T")
 
 
 def say(text: str) -> None:
