@@ -107,7 +107,7 @@ def test_the_way_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n  hint: a predicate is a function" in out
     assert "· every label of the nodeSelector counts" in out
     assert "0 of 5 so far.\nOne more hint: add --hint 2" in out
-    copy.write_text((lesson(1).folder / "solution.py").read_text(encoding="utf-8"))
+    copy.write_text(lesson(1).solution, encoding="utf-8")
     assert run(["learn", "1", "--check", str(copy)]) == 0
     assert "All 5 checks passed: the exercise of lesson 1 is solved.\nNext: mooring learn 2" in capsys.readouterr().out
     assert run(["learn", "1", "--file", str(copy)]) == 0

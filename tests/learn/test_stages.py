@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mooring.learn.classroom import Classroom, listening, open_classroom
-from mooring.learn.course import LESSONS, Lesson, lesson, play
+from mooring.learn.course import LESSONS, Lesson, lesson, patched, play
 from mooring.sim.virtual_time import run_virtual
 
 STAGES = [pytest.param(one, id=f"lesson {one.number}") for one in LESSONS]
@@ -278,10 +278,10 @@ def test_a_stage_is_at_most_300_lines_of_code(one: Lesson) -> None:
 
 
 @pytest.mark.parametrize("one", STAGES)
-@pytest.mark.parametrize("name", ["scheduler.py", "solution.py"])
-def test_a_stage_stands_alone(one: Lesson, name: str) -> None:
+@pytest.mark.parametrize("source", [lambda one: one.source.read_text(encoding="utf-8"), lambda one: one.solution])
+def test_a_stage_stands_alone(one: Lesson, source: Callable[[Lesson], str]) -> None:
     allowed = ("mooring.api.core", "mooring.net.", "mooring.api.errors")
-    for statement in ast.walk(ast.parse((one.folder / name).read_text(encoding="utf-8"))):
+    for statement in ast.walk(ast.parse(source(one))):
         names = []
         if isinstance(statement, ast.Import):
             names = [alias.name for alias in statement.names]
@@ -304,8 +304,24 @@ def test_the_difference_of_neighbours_is_small_enough_to_be_read(number: int) ->
 
 @pytest.mark.parametrize("one", STAGES)
 def test_a_solution_changes_little(one: Lesson) -> None:
-    old, new = ((one.folder / name).read_text(encoding="utf-8") for name in ("scheduler.py", "solution.py"))
-    assert 0 < changed_lines(old, new) <= 60
+    assert 0 < changed_lines(one.source.read_text(encoding="utf-8"), one.solution) <= 60
+
+
+@pytest.mark.parametrize(
+    ("patch", "made"),
+    [
+        pytest.param("", "a\nb\nc\n", id="nothing changes"),
+        pytest.param("@@ -1,3 +1,4 @@\n a\n-b\n+B\n+B\n c\n", "a\nB\nB\nc\n", id="in the middle"),
+        pytest.param("@@ -1,1 +1,2 @@\n+first\n a\n@@ -3,1 +4,0 @@\n-c\n", "first\na\nb\n", id="at both ends"),
+    ],
+)
+def test_a_patch_is_applied(patch: str, made: str) -> None:
+    assert patched("a\nb\nc\n", patch) == made
+
+
+def test_a_patch_for_another_source_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 2: the patch expects 'x"):
+        patched("a\nb\n", "@@ -1,2 +1,1 @@\n a\n-x\n")
 
 
 @pytest.mark.parametrize("one", STAGES)

@@ -624,7 +624,7 @@ RIGHT: dict[int, list[tuple[str, list[Change]]]] = {
 
 
 def changed(number: int, changes: list[Change], tmp_path: Path) -> Path:
-    source = (lesson(number).folder / "solution.py").read_text(encoding="utf-8")
+    source = lesson(number).solution
     for old, new in changes:
         assert source.count(old) >= 1, old
         source = source.replace(old, new, 1)

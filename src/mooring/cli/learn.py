@@ -114,7 +114,7 @@ def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str |
     if explain:
         print_explained(console(), old, new, words)
     else:
-        print_diff(console(), old.source, new.source, *names)
+        print_diff(console(), *(one.source.read_text(encoding="utf-8") for one in (old, new)), *names)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -123,10 +123,9 @@ def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str |
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def print_diff(to: Console, old: Path, new: Path, old_name: str, new_name: str) -> None:
-    """Print a unified diff, coloured on a terminal."""
-    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (old, new))
-    for line in difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=3):
+def print_diff(to: Console, old: str, new: str, old_name: str, new_name: str) -> None:
+    """Print a unified diff of two texts, coloured on a terminal."""
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm="", n=3):
         to.print(Text(line, style="bold" if line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")))
 
 

@@ -125,9 +125,10 @@ def _do(which: Lesson, chosen: dict[str, Any], lang: str | None) -> int:
     if chosen["text"]:
         print_text(to, which.text(words.language))
     elif chosen["solution"]:
-        solution = which.folder / "solution.py"
         name = words("lesson {number}: {title}", number=which.number, title=words(which.title))
-        print_diff(to, which.source, solution, name, words("one solution of its exercise"))
+        print_diff(
+            to, which.source.read_text(encoding="utf-8"), which.solution, name, words("one solution of its exercise")
+        )
     elif chosen["edit"]:
         _edit(to, which, Path(chosen["edit"]), words)
     elif chosen["check"]:

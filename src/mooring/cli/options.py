@@ -216,10 +216,11 @@ class ClusterSource:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
         if not self.dumps:
             return None
-        from mooring.record.reader import Record, file_and_time, names_a_record, record_time
+        from mooring.record.files import file_and_time, names_a_record
 
         if not any(names_a_record(dump) for dump in self.dumps):
-            return None
+            return None  # before the reader of records is imported, which takes longer than most questions
+        from mooring.record.reader import Record, record_time
 
         if len(self.dumps) > 1:
             raise UsageError("--cluster: expected one record and nothing beside it")

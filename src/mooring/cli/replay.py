@@ -65,7 +65,8 @@ def replay(
     With --open, the cluster is as the attempt found it, and the recorded configuration decides again. Exit code 0: the
     decision is the recorded one; 1: it is another; 2: the input cannot be used.
     """
-    from mooring.record.reader import Record, file_and_time
+    from mooring.record.files import file_and_time
+    from mooring.record.reader import Record
 
     whole, time = file_and_time(file)
     if time and os.path.exists(whole):

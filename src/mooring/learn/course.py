@@ -86,8 +86,33 @@ class Lesson:
         return [*found, self.source] if found else []
 
     def module(self, name: str) -> types.ModuleType:
-        """Import one of the lesson's modules: scheduler, scenario, check or solution."""
+        """Import one of the lesson's modules: scheduler, scenario or check."""
         return importlib.import_module(f"mooring.learn.{self.folder.name}.{name}")
+
+    @property
+    def solution(self) -> str:
+        """The source of one solution of the exercise; it is stored as a unified diff against the scheduler."""
+        patch = (self.folder / "solution.patch").read_text(encoding="utf-8")
+        return patched(self.source.read_text(encoding="utf-8"), patch)
+
+
+def patched(source: str, patch: str) -> str:
+    """Apply a unified diff without file headers; every line that it keeps or removes must be where it says."""
+    before, after, at = source.splitlines(keepends=True), list[str](), 0
+    for line in patch.splitlines(keepends=True):
+        if line.startswith("@@"):
+            start = int(line.split()[1].partition(",")[0].removeprefix("-")) - 1
+            after += before[at:start]
+            at = start
+            continue
+        sign, text = line[0], line[1:]
+        if sign in " -":
+            if before[at : at + 1] != [text]:
+                raise ValueError(f"line {at + 1}: the patch expects {text!r}")
+            at += 1
+        if sign in " +":
+            after.append(text)
+    return "".join(after + before[at:])
 
 
 LESSONS: tuple[Lesson, ...] = (

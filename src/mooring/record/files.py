@@ -198,3 +198,26 @@ class RotatedFiles:
             os.replace(self.path, f"{self.path}.1")
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror or error}") from None
+
+
+BEGINS = b"\x89MREC"
+
+
+def file_and_time(name: str) -> tuple[str, str]:
+    """The file and the time after its ``@``; a file whose name has an ``@`` in it is taken as it is."""
+    file, at, time = name.rpartition("@")
+    return (file, time) if at and not os.path.exists(name) else (name, "")
+
+
+def names_a_record(name: str) -> bool:
+    """Whether the file begins as records do, or is named as one: who opens it says what is wrong with it."""
+    file = file_and_time(name)[0]
+    if file.endswith(".mrec"):
+        return True
+    if not os.path.isfile(file):  # what is read from a pipe is gone
+        return False
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(len(BEGINS)) == BEGINS
+    except OSError:
+        return False

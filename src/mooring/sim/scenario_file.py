@@ -33,7 +33,7 @@ from mooring.api.times import parse_time
 from mooring.api.well_known import ZONE
 from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.plugin_loading import load_module
-from mooring.record.reader import file_and_time
+from mooring.record.files import file_and_time
 from mooring.sim.autoscaler import NodeGroup
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation

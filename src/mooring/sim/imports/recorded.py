@@ -26,8 +26,9 @@ from mooring.api.meta import Object
 from mooring.core.config.wire import to_wire
 from mooring.core.queue.queued_pod import History
 from mooring.record import entries
+from mooring.record.files import file_and_time, names_a_record
 from mooring.record.moment import Moment, QueuedPod
-from mooring.record.reader import Record, file_and_time, names_a_record, record_time
+from mooring.record.reader import Record, record_time
 from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions
 from mooring.sim.imports.objects import as_it_came, is_made, is_revised, is_written_by_binding
 from mooring.sim.imports.read import import_files, merged
