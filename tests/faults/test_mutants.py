@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 
 import pytest
-from mooring.net.wire import HttpAnswer
 
 from mooring.core.framework.cluster_event import EventResource
 from mooring.core.framework.extender import ExtenderFilterResult
