@@ -125,7 +125,7 @@ class LargeRecord:
             self.decide(scheduler, pod)
 
     def decide(self, scheduler: Scheduler, pod: Pod) -> None:
-        decided = scheduler.built.decide(pod)
+        decided = scheduler.session.decide(pod)
         self.attempts += 1
         node = decided.node or ""
         plugins = tuple(sorted(decided.unschedulable_plugins))

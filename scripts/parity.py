@@ -130,13 +130,13 @@ def replay(case: corpus.Case) -> tuple[corpus.Case, list[list[ScheduleResult]]]:
     """Decide the case; also return the decisions of each step."""
     stripped = corpus.without_verdicts(case)
     run = start_replay(stripped)
-    decide, made = run.built.engine.decide, []
+    decide, made = run.session.engine.decide, []
 
     def remember(*arguments: Any, **options: Any) -> ScheduleResult:
         made.append(decide(*arguments, **options))
         return made[-1]
 
-    run.built.engine.decide = remember  # type: ignore[method-assign]
+    run.session.engine.decide = remember  # type: ignore[method-assign]
     steps, decisions = [], []
     for step in stripped["steps"]:
         made.clear()

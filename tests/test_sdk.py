@@ -17,7 +17,7 @@ from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.runtime import run_pre_enqueue
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import Scheduler, make_node, make_node_view, make_pod
 
@@ -46,7 +46,7 @@ def pod(name: str = "web", on: str = "") -> Pod:
 
 def built_with(
     *plugins: type, nodes: Sequence[Node], pods: Sequence[Pod] = (), args: Any = None, points: Sequence[str] = ()
-) -> Built:
+) -> Session:
     """A cluster whose profile also has these plugins, wherever they can run."""
     registry = in_tree_registry()
     names = [registry.register(plugin, "test") for plugin in plugins]
@@ -54,17 +54,17 @@ def built_with(
     if args is not None:
         profile["pluginConfig"] = [{"name": names[0], "args": args}]
     cluster = ClusterState()
-    built = build(config_from_dict({"profiles": [profile]}), cluster, registry=registry)
+    session = open_session(config_from_dict({"profiles": [profile]}), cluster, registry=registry)
     objects = [*nodes, *pods]
     set_defaults(objects)
     for obj in objects:
         cluster.put(obj)
-    return built
+    return session
 
 
-def decide(built: Built, asked: Pod) -> ScheduleResult:
+def decide(session: Session, asked: Pod) -> ScheduleResult:
     set_defaults([asked])
-    return built.engine.decide(built.handle.cluster.info(asked), built.profiles["default-scheduler"])
+    return session.engine.decide(session.handle.cluster.info(asked), session.profiles["default-scheduler"])
 
 
 class CpuLabelled(sdk.NodeFilter):
@@ -198,9 +198,9 @@ def test_reserve_and_permit_get_the_plain_pod() -> None:
         def permit(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> tuple[sdk.Status, float]:
             return sdk.wait(), 3.0
 
-    built = built_with(Both, nodes=[node("a")])
-    decision = decide(built, pod())
-    profile = built.profiles["default-scheduler"]
+    session = built_with(Both, nodes=[node("a")])
+    decision = decide(session, pod())
+    profile = session.profiles["default-scheduler"]
     assert profile.run_reserve(decision.state, decision.pod, "a").message == "web not on a"
     assert profile.permit[0].permit(decision.state, decision.pod, "a")[1] == 3.0
 
@@ -311,9 +311,9 @@ class Binds(sdk.PreBind, sdk.Bind, sdk.PostBind):
 
 
 async def test_the_binding_cycle_gets_the_plain_pod() -> None:
-    built = built_with(Binds, nodes=[node("a")])
-    profile, state = built.profiles["default-scheduler"], sdk.CycleState()
-    info, idle = (built.handle.cluster.info(pod(name)) for name in ("web", "idle"))
+    session = built_with(Binds, nodes=[node("a")])
+    profile, state = session.profiles["default-scheduler"], sdk.CycleState()
+    info, idle = (session.handle.cluster.info(pod(name)) for name in ("web", "idle"))
     plugin = profile.plugins["Binds"]
     assert plugin in profile.pre_bind and plugin in profile.bind and plugin in profile.post_bind
     assert plugin.pre_bind_pre_flight is not None
@@ -345,8 +345,8 @@ def test_a_pre_enqueue_gets_the_plain_pod() -> None:
         def pre_enqueue(self, pod: sdk.Pod) -> sdk.Status:
             return sdk.pending(f"{pod.name} waits")
 
-    built = built_with(Gate, nodes=[node("a")])
-    status = run_pre_enqueue(built.profiles["default-scheduler"].pre_enqueue, pod())
+    session = built_with(Gate, nodes=[node("a")])
+    status = run_pre_enqueue(session.profiles["default-scheduler"].pre_enqueue, pod())
     assert (status.message, status.plugin, status.code) == ("web waits", "Gate", sdk.Code.PENDING)
 
 
@@ -386,8 +386,8 @@ class NoArgs(CpuLabelled):
     ],
 )
 def test_arguments_arrive_typed(args: Any, want: KeyArgs) -> None:
-    built = built_with(Keyed, nodes=[node("a")], args=args)
-    assert built.profiles["default-scheduler"].plugins["Keyed"].plugin.args == want
+    session = built_with(Keyed, nodes=[node("a")], args=args)
+    assert session.profiles["default-scheduler"].plugins["Keyed"].plugin.args == want
 
 
 @pytest.mark.parametrize(
@@ -434,8 +434,8 @@ def test_everything_that_is_promised_can_be_imported() -> None:
     ],
 )
 def test_node_number(name: str, want: list[int] | None) -> None:
-    built = built_with(nodes=[node("node0"), node("node1"), node("node2")], points=["NodeNumber"])
-    decision = decide(built, pod(name))
+    session = built_with(nodes=[node("node0"), node("node1"), node("node2")], points=["NodeNumber"])
+    decision = decide(session, pod(name))
     assert decision.scores is not None
     found = decision.scores.by_plugin.get("NodeNumber")
     assert (None if found is None else found.tolist()) == want

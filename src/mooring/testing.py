@@ -44,7 +44,7 @@ from mooring.core.framework.per_node import NodeView, NodeViews
 from mooring.core.framework.registry import ResolvedPlugin, resolve
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Status
-from mooring.core.session import Built
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 
@@ -261,16 +261,16 @@ class Scheduler:
         beside the in-tree ones. A profile in ``config`` enables them by name; without ``config`` they are enabled."""
         cluster = surface_cluster.Cluster().take_over(objects)
         self.clock = VirtualClock(NOON)
-        self.built: Built = surface_scheduler.Scheduler(
+        self.session: Session = surface_scheduler.Scheduler(
             cluster, config, plugins, clock=self.clock, kubernetes_version=kubernetes_version
-        ).built
-        self.built.engine.uses_cache = uses_cache
+        ).session
+        self.session.engine.uses_cache = uses_cache
         self.cluster = cluster.state
         self.nominations = cluster.nominations
 
     @property
     def profiles(self) -> dict[str, Profile]:
-        return self.built.profiles
+        return self.session.profiles
 
     def put(self, *objects: Object) -> None:
         """Add or change objects."""
@@ -283,7 +283,7 @@ class Scheduler:
 
     def decide(self, pod: Pod) -> ScheduleResult:
         """Decide about one pod; the cluster stays as it is."""
-        return self.built.engine.decide(self.cluster.info(pod), self.built.profile_of(pod))
+        return self.session.engine.decide(self.cluster.info(pod), self.session.profile_for(pod))
 
     def place(self, pod: Pod) -> ScheduleResult:
         """Decide, and let the pod run where it was put."""

@@ -15,8 +15,7 @@ from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
 from mooring.ask import capacity as filling
-from mooring.ask.capacity import Capacity, capacity
-from mooring.ask.placing import Placing, nodes_with_room
+from mooring.ask.capacity import Capacity, capacity, nodes_with_room
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.testing import make_node, make_object, make_pod
@@ -391,14 +390,14 @@ def test_filling_in_rounds_is_placing_one_by_one(
     pod = web(f"{cpu}m", spec=SHAPES[shape], host_ports=ports)
     quick = asked(pod, *objects)
     with monkeypatch.context() as slow:
-        slow.setattr(filling, "nodes_with_room", lambda placing, pod: None)
+        slow.setattr(filling, "nodes_with_room", lambda session, pod: None)
         assert asked(pod, *objects) == quick
 
 
 def test_plain_pods_are_filled_in_rounds_and_others_are_not() -> None:
     def room(pod: Pod, *objects: Object) -> list[str] | None:
-        placing = Placing.of(Scheduler(Cluster(A, B, *objects)))
-        return nodes_with_room(placing, placing.info(pod))
+        session = Scheduler(Cluster(A, B, *objects)).session.fork()
+        return nodes_with_room(session, session.info(pod))
 
     assert room(web()) == ["a", "b"]
     assert room(web(spec=spread())) is None

@@ -18,7 +18,6 @@ from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
 from mooring.ask.adding import Adding, Plan
-from mooring.ask.placing import Placing
 from mooring.ask.plan import plan, plan_removal
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import read_types, waiting_pods
@@ -232,9 +231,9 @@ MAX_EACH = 3
 
 def cheapest(cluster: Cluster, offers: dict[str, Any]) -> float | None:
     """The price of the cheapest nodes with which all pods can be placed, of all that there are to try."""
-    placing = Placing.of(Scheduler(cluster))
-    variants = read_types(offers, placing.state)
-    search = Adding(placing, waiting_pods(cluster, placing), variants)
+    session = Scheduler(cluster).session.fork()
+    variants = read_types(offers, session.state)
+    search = Adding(session, waiting_pods(cluster, session), variants)
     tries = [
         (sum(count * variant.price for count, variant in zip(counts, variants, strict=True)), counts)
         for counts in product(range(MAX_EACH + 1), repeat=len(variants))

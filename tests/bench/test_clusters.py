@@ -22,7 +22,7 @@ from mooring.bench.clusters import (
 from mooring.bench.decisions import measure, measure_state
 from mooring.core.config.load import default_config
 from mooring.core.engine.decision import Outcome
-from mooring.core.session import build
+from mooring.core.session import open_session
 
 
 def first(workload: str, count: int = 1, *, alike: bool = True) -> list[Pod]:
@@ -69,8 +69,8 @@ def test_each_workload_asks_for_what_its_name_says() -> None:
 def test_a_filled_cluster_has_room_only_by_preemption() -> None:
     cluster = make_cluster(3)
     fill_with_unimportant(cluster, 3)
-    built = build(default_config(), cluster)
-    decision = built.engine.decide(cluster.info(first("preemption")[0]), built.profiles["default-scheduler"])
+    session = open_session(default_config(), cluster)
+    decision = session.engine.decide(cluster.info(first("preemption")[0]), session.profiles["default-scheduler"])
     assert decision.outcome is Outcome.UNSCHEDULABLE and len(decision.victims) == 1
 
 

@@ -313,7 +313,7 @@ def free_port() -> int:
 def decided(*nodes: Any, **wanted: Any) -> tuple[ScheduleResult, Profile]:
     scheduler = Scheduler(*nodes)
     pod = make_pod("web", **wanted)
-    return scheduler.decide(pod), scheduler.built.profile_of(pod)
+    return scheduler.decide(pod), scheduler.session.profile_for(pod)
 
 
 def _full(name: str) -> Iterator[Any]:

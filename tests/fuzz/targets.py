@@ -37,7 +37,7 @@ from mooring.controlplane.types import protobuf
 from mooring.controlplane.types.patch import APPLY, JSON, MERGE, patched
 from mooring.core.config.load import load_config, read_document
 from mooring.core.config.policy import convert_policy, is_policy
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.net.extender import wire
 from mooring.net.extender.sdk import Node as ExtenderNode
@@ -268,11 +268,11 @@ def scheduled_pod(data: bytes) -> object:
     if not node.metadata.name:
         return None
     cluster = ClusterState()
-    built = build(_default(), cluster)
+    session = open_session(_default(), cluster)
     cluster.put(node)
     pod.spec.node_name = ""
-    (profile,) = built.profiles.values()
-    return built.engine.decide(cluster.info(pod), profile).outcome
+    (profile,) = session.profiles.values()
+    return session.engine.decide(cluster.info(pod), profile).outcome
 
 
 def _default() -> Any:

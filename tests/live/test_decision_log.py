@@ -45,19 +45,19 @@ async def test_it_is_written_in_the_background(tmp_path, monkeypatch):
 
 async def test_sampling_keeps_the_rate(tmp_path):
     log = DecisionLog(str(tmp_path / "log"), sample_rate=0.1, rng=random.Random(4))
-    built = 0
+    session = 0
 
     def build() -> dict:
-        nonlocal built
-        built += 1
+        nonlocal session
+        session += 1
         return {}
 
     for _ in range(10_000):
         if log.is_sampled():
             log.record(build())
     await log.close()
-    assert built == log.written
-    assert 850 < built < 1150
+    assert session == log.written
+    assert 850 < session < 1150
 
 
 async def test_rotation_keeps_so_many_files(tmp_path):

@@ -10,7 +10,7 @@ import msgspec
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.core.config.load import default_config
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.live.observer import MAX_NODES, LoggedDecisions, log_entry
 from mooring.live.scheduler import Scheduler, SchedulerOptions
@@ -22,12 +22,12 @@ def decide(cpu, nodes=30):
     for i in range(nodes):
         amounts = {"cpu": str(2 + i % 7), "memory": "8Gi", "pods": "110"}
         cluster.put(from_plain(Node, {"metadata": {"name": f"n{i}"}, "status": {"allocatable": amounts}}))
-    built = build(default_config(), cluster)
+    session = open_session(default_config(), cluster)
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     meta = {"name": "p", "namespace": "d", "uid": "u"}
     pod = from_plain(Pod, {"metadata": meta, "spec": {"schedulerName": "default-scheduler", "containers": [container]}})
-    profile = built.profiles["default-scheduler"]
-    decision = built.engine.decide(cluster.info(pod), profile)
+    profile = session.profiles["default-scheduler"]
+    decision = session.engine.decide(cluster.info(pod), profile)
     return json.loads(msgspec.json.encode(log_entry(decision, profile, 2, 1_794_774_338.0, 0.000123)))
 
 

@@ -167,7 +167,7 @@ async def test_a_mistake_of_our_own_costs_the_pod_an_attempt(make_stage, monkeyp
     def broken(*_, **__):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(stage.scheduler._loop.built.engine, "decide", broken)
+    monkeypatch.setattr(stage.scheduler._loop.session.engine, "decide", broken)
     await stage.go()
     assert stage.recorder.events == [("web", "FailedScheduling", "ZeroDivisionError: ours")]
     assert "Unexpected error in a scheduling cycle" in caplog.text
@@ -191,11 +191,11 @@ async def test_a_pod_that_runs_out_of_time_backs_off_and_the_second_time_waits(m
     limits = TimeLimits(Hangs.clock, poll_s=0.001)
     stage = make_stage(plugins=[Hangs], limits=limits, plugin_timeout_s=0.0, attempt_timeout_s=15.0)
     stage.put(make_node("a"), make_pod("web", labels={"hangs": "yes"}))
-    before = stage.scheduler._loop.built
+    before = stage.scheduler._loop.session
     with limits:
         await stage.go()
         assert stage.where("web") == "backoff"
-        assert stage.scheduler._loop.built is not before, "plugins and caches are made anew"
+        assert stage.scheduler._loop.session is not before, "plugins and caches are made anew"
         stage.clock.advance(10.0)
         stage.scheduler.queue.run_timers()
         await stage.go()

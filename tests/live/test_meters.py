@@ -13,7 +13,7 @@ from mooring.core.config.load import default_config
 from mooring.core.framework.status import SUCCESS, Code, Status
 from mooring.core.queue.profile import QueueProfile
 from mooring.core.queue.scheduling_queue import SchedulingQueue
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.live.meters import SAMPLED, Meters
 from mooring.live.metrics import FOLD, SchedulerMetrics
@@ -227,17 +227,17 @@ def test_pods_that_cannot_be_batched_are_counted(nodes, reason):
 def test_without_the_gate_nothing_is_batched_and_nothing_counted():
     nodes = [make_node(f"n{i}", cpu=1 << i, memory=f"{1 << i}Gi") for i in range(3)]
     scheduler, _, sample = watched(*nodes, config=BATCHING)
-    scheduler.built.engine.batching.is_enabled = False
+    scheduler.session.engine.batching.is_enabled = False
     decisions = [scheduler.place(make_pod(f"p{i}", host_ports=[8080], cpu="500m")) for i in range(3)]
     assert [decision.from_hint for decision in decisions] == [False, False, False]
     assert sample(ATTEMPTS) is sample(HINT) is sample(STORED) is None
 
 
 def test_the_gate_reaches_the_engine():
-    assert not build(
+    assert not open_session(
         default_config(), ClusterState(), features=Features(OpportunisticBatching=False)
     ).engine.batching.is_enabled
-    assert build(default_config(), ClusterState()).engine.batching.is_enabled
+    assert open_session(default_config(), ClusterState()).engine.batching.is_enabled
 
 
 # ---- events and plugins' own -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,9 @@ from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.interfaces import PreFlight
 from mooring.core.framework.registry import resolve
+from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
+from mooring.core.state.cluster import ClusterState
 from mooring.live import plugin_calls
 from mooring.testing import make_cluster, make_pod
 
@@ -147,6 +150,7 @@ def placed(**points: Any) -> Any:
     at = placement()
     for point, plugins in points.items():
         setattr(at.profile, point, plugins)
+    at.profile.run_unreserve = partial(Profile.run_unreserve, at.profile)
     at.profile.observer = Points()
     at.profile.scheduler_name = "default-scheduler"
     at.extenders, at.info = (), SimpleNamespace(key="default/web")
@@ -252,10 +256,15 @@ async def test_pre_bind(answer: Any, code: Code, message: str, by: str) -> None:
     assert status.is_success or status.plugin == by
 
 
+TAKE_BACK = partial(plugin_calls.take_back, ClusterState())
+
+
 @pytest.mark.parametrize(
     ("call", "point", "method", "attribute"),
     [
-        pytest.param(plugin_calls.unreserve, "Unreserve", "unreserve", "reserve", id="Unreserve"),
+        pytest.param(
+            partial(plugin_calls.take_back, ClusterState()), "Unreserve", "unreserve", "reserve", id="Unreserve"
+        ),
         pytest.param(plugin_calls.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
     ],
 )

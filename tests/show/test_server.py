@@ -149,13 +149,12 @@ async def test_what_if(story, serve, question, status, text):
 
 async def test_losing_a_zone_says_what_the_drill_says(story, serve):
     from mooring.ask.drill import lose
-    from mooring.ask.placing import Placing
     from mooring.ask.scheduler import Scheduler
 
     shown = story("zone-spread")
     event = shown.timeline.attempt_events[-1]
     moment = shown.moment(event)()
-    expected = lose(Placing.of(Scheduler(moment.cluster, moment.config)), ("a",), ["node1", "node4"])
+    expected = lose(Scheduler(moment.cluster, moment.config).session.fork(), ("a",), ["node1", "node4"])
     async with serve(shown) as server:
         _, _, body = await ask(server.link, f"api/what-if?event={event}&lose=topology.kubernetes.io/zone=a")
     found = msgspec.json.decode(body)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api.core import Node
-from mooring.ask.placing import Placing
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
 from mooring.ask.wanted import Daemons, Variant, add_node, groups_of, in_queue_order
 from mooring.core.engine.decision import ScheduleResult
+from mooring.core.session import Session
 from mooring.core.state.pod_info import PodInfo
 
 MAX_MENDS = 20
@@ -79,7 +79,7 @@ class Plan:
 class Proof:
     """A cluster with new nodes on which pods have been placed in the queue's order."""
 
-    placing: Placing
+    session: Session
     placed: dict[str, str] = field(default_factory=dict)
     refused: list[ScheduleResult] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ class Adding:
     """Searches a cheap plan. Every plan that it returns has been proved by placing all pods."""
 
     def __init__(
-        self, base: Placing, pods: Iterable[PodInfo], variants: Sequence[Variant], daemons: Daemons | None = None
+        self, base: Session, pods: Iterable[PodInfo], variants: Sequence[Variant], daemons: Daemons | None = None
     ) -> None:
         """``daemons`` come with every new node; without them, those of the cluster."""
         self._base = base
@@ -172,11 +172,11 @@ class Adding:
         self._place(proof, self._pods)
         return proof
 
-    def _with(self, counts: Counter[int]) -> Placing:
-        placing = self._base.fork()
+    def _with(self, counts: Counter[int]) -> Session:
+        session = self._base.fork()
         for node in self._new(counts):
-            add_node(placing.state, node, self._daemons)
-        return placing
+            add_node(session.state, node, self._daemons)
+        return session
 
     def _new(self, counts: Counter[int]) -> Iterator[Node]:
         for i, count in sorted(counts.items()):
@@ -195,7 +195,7 @@ class Adding:
                     ScheduleResult(pod, refusal.outcome, status=refusal.status, _message=refusal.message)
                 )
                 continue
-            decision = proof.placing.place(pod)
+            decision = proof.session.place(pod)
             if decision.node is None:
                 proof.refused.append(decision)
                 known[alike] = len(proof.placed), decision
@@ -233,14 +233,14 @@ class Adding:
     def _more(self, counts: Counter[int], proof: Proof) -> Counter[int]:
         """Go on from a proof's end: the node that places most for its price, again and again."""
         added: Counter[int] = Counter()
-        left, end = proof.refused, proof.placing
+        left, end = proof.refused, proof.session
         while left:
             best: tuple[float, int, Proof] | None = None
             for i, variant in enumerate(self._variants):
                 if not self._may_add(counts + added, i):
                     continue
                 trial = Proof(end.fork())
-                add_node(trial.placing.state, variant.named(counts[i] + added[i] + 1), self._daemons)
+                add_node(trial.session.state, variant.named(counts[i] + added[i] + 1), self._daemons)
                 self._place(trial, [each.pod for each in left])
                 if not trial.placed:
                     continue
@@ -250,7 +250,7 @@ class Adding:
             if best is None:
                 return added
             added[best[1]] += 1
-            left, end = best[2].refused, best[2].placing
+            left, end = best[2].refused, best[2].session
         return added
 
     def _worth(self, placed: dict[str, str], left: list[ScheduleResult]) -> float:

@@ -17,11 +17,13 @@ from mooring.api.tables import print_table, printed
 from mooring.api.text import count_of
 from mooring.ask.asked_pod import Askable, find_pod
 from mooring.ask.copies import Copies, add_node_like, node_kinds
-from mooring.ask.placing import Placing, nodes_with_room
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
-from mooring.core.session import Configuration, PluginReference
+from mooring.core.framework.cycle_state import CycleError, CycleState
+from mooring.core.framework.runtime import Profile
+from mooring.core.session import Configuration, PluginReference, Session
+from mooring.core.state.pod_info import PodInfo
 
 # --------------------------------------------------------------------------------------------------------------------
 # Filling a cluster with copies of pods until the next one does not fit.
@@ -38,7 +40,7 @@ class Filled:
 
 
 def fill(
-    placing: Placing, sets: Sequence[tuple[Copies, int]], limit: int | None = None, *, preempt: bool = False
+    session: Session, sets: Sequence[tuple[Copies, int]], limit: int | None = None, *, preempt: bool = False
 ) -> Filled:
     """Place one set after another until one does not fit, or there are ``limit`` of them.
 
@@ -47,17 +49,17 @@ def fill(
     """
     filled = Filled()
     if limit is None and len(sets) == 1 and sets[0][1] == 1 and sets[0][0].are_alike:
-        _fill_in_rounds(placing, sets[0][0], filled)
+        _fill_in_rounds(session, sets[0][0], filled)
     if limit is None:
-        limit = int(placing.state.nodes().allowed_pods.sum()) + 1
+        limit = int(session.state.nodes().allowed_pods.sum()) + 1
     while filled.sets < limit:
         begun: list[ScheduleResult] = []
         for copies, share in sets:
             for _ in range(share):
-                decision = placing.place(copies.next(), preempt=preempt)
+                decision = session.place(copies.next(), preempt=preempt)
                 if decision.node is None:
                     for each in reversed(begun):
-                        placing.take_back(each)
+                        session.undo(each)
                     filled.refusal = decision
                     return filled
                 begun.append(decision)
@@ -68,19 +70,61 @@ def fill(
     return filled
 
 
-def _fill_in_rounds(placing: Placing, copies: Copies, filled: Filled) -> None:
+def _fill_in_rounds(session: Session, copies: Copies, filled: Filled) -> None:
     """Place as many copies as fit, where their order does not matter. What is left is for the slow way."""
     pod = copies.next()
-    most = int(placing.state.nodes().allowed_pods.max(initial=0))
+    most = int(session.state.nodes().allowed_pods.max(initial=0))
     for _ in range(most):  # a pod that nothing limits would get another round for ever
-        nodes = nodes_with_room(placing, pod)
+        nodes = nodes_with_room(session, pod)
         if not nodes:
             return
         for node in nodes:
-            placing.state.assume(copies.next(), node)
+            session.assume(copies.next(), node)
             filled.nodes[node] += 1
         filled.sets += len(nodes)
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# Filling nodes in rounds: a quick way to the same answer for pods that see nothing but the node they go to.
+#
+# If every filter that concerns a pod reads only the row of a node, then what is placed on one node never matters to
+# another. In which order nodes are filled cannot matter either: in the end each has as many as it can take. So a
+# round gives one copy to every node that can take one, and the last round is when none can. Scores decide the order
+# alone, and are not needed.
+
+
+def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
+    """The nodes that can take one copy each; None if copies must be placed one by one.
+
+    That is so if a plugin may look further than the row: a user's own, one that counts pods elsewhere, one that reads
+    volumes or devices; and if extenders or nominated pods have a say.
+    """
+    profile = session.profile_for(pod.pod)
+    engine = session.engine
+    if engine.extenders is not None or engine.nominator.nominated_nodes() or not _are_ours(profile):
+        return None
+    if pod.shape.volumes or pod.pod.spec.resource_claims or pod.pod.spec.scheduling_gates:
+        return None
+    nodes, state = session.state.nodes(), CycleState()
+    try:
+        pre = profile.run_pre_filter(state, pod, nodes)
+        plan = profile.filter_plan(state)
+        if not pre.status.is_success or pre.node_names is not None or not plan.keeps_all(pod):
+            return None
+        feasible = profile.run_filters(state, pod, nodes, plan.active).feasible
+    except CycleError:
+        return None
+    infos = nodes.infos
+    return [infos[row].name for row in feasible.nonzero()[0].tolist()]
+
+
+def _are_ours(profile: Profile) -> bool:
+    plugins = (*profile.pre_enqueue, *profile.judges, *profile.reserve)
+    return all(type(each.plugin).__module__.startswith("mooring.core.plugins.") for each in plugins)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The answer.
 
 MAX_KINDS = 12
 
@@ -167,11 +211,11 @@ def capacity_of(
     """The same, asked of a scheduler and its cluster."""
     if copies is not None and copies < 1:
         raise InputError(f"copies: {copies}; expected 1 or more")
-    placing = Placing.of(scheduler)
-    sets, notes = _sets(_shares(pods), scheduler.cluster, placing)
+    session = scheduler.session.fork()
+    sets, notes = _sets(_shares(pods), scheduler.cluster, session)
     found = Capacity({each.pod.key: share for each, share in sets}, copies, notes=notes)
     found.notes += _waiting(scheduler.cluster)
-    filled = fill(placing, sets, copies, preempt=preempt)
+    filled = fill(session, sets, copies, preempt=preempt)
     found.fits, found.preempted = filled.sets, filled.preempted
     found.nodes = dict(sorted(filled.nodes.items(), key=lambda entry: (-entry[1], entry[0])))
     refusal = filled.refusal
@@ -183,7 +227,7 @@ def capacity_of(
     found.stopped_pod = None if len(sets) == 1 else _origin(refusal, sets)
     if refusal.statuses is not None:
         found.reasons = dict(refusal.statuses.histogram().most_common())
-    found.one_more_node = list(_one_more_node(placing, sets))
+    found.one_more_node = list(_one_more_node(session, sets))
     return found
 
 
@@ -201,23 +245,23 @@ def _shares(pods: Askable | Iterable[Askable] | Mapping[Any, int]) -> list[tuple
 
 
 def _sets(
-    shares: list[tuple[Askable, int]], cluster: Cluster, placing: Placing
+    shares: list[tuple[Askable, int]], cluster: Cluster, session: Session
 ) -> tuple[list[tuple[Copies, int]], list[str]]:
     asked = [(find_pod(pod, cluster), share) for pod, share in shares]
     notes: list[str] = []
     for found, _ in asked:
         warn(found.warnings)
         notes += found.notes
-        theirs, ours = found.pod.spec.scheduler_name, placing.profile_of(found.pod).scheduler_name
+        theirs, ours = found.pod.spec.scheduler_name, session.profile_for(found.pod).scheduler_name
         if theirs != ours:
             notes.append(f"{found.pod.key} is for {theirs}; it is placed as {ours} would place it")
         for obj in found.others:
-            placing.state.objects.put(obj)
+            session.state.objects.put(obj)
     keys = [found.pod.key for found, _ in asked]
     for key in keys:
         if keys.count(key) > 1:
             raise InputError(f"{key} is asked for twice; a share says how many of it are in a set")
-    return [(Copies(found.pod, placing.state), share) for found, share in asked], notes
+    return [(Copies(found.pod, session.state), share) for found, share in asked], notes
 
 
 def _origin(refusal: ScheduleResult, sets: list[tuple[Copies, int]]) -> str:
@@ -226,7 +270,7 @@ def _origin(refusal: ScheduleResult, sets: list[tuple[Copies, int]]) -> str:
     return next(each.pod.key for each, _ in sets if each.pod.uid == uid)
 
 
-def _one_more_node(full: Placing, sets: list[tuple[Copies, int]]) -> Iterable[MoreRoom]:
+def _one_more_node(full: Session, sets: list[tuple[Copies, int]]) -> Iterable[MoreRoom]:
     for kind in node_kinds(full.state)[:MAX_KINDS]:
         with_it = full.fork()
         add_node_like(with_it.state, kind.like, f"{kind.like.name}-more")

@@ -229,15 +229,15 @@ class _Walk:
     def _cause(self, pod: Pod, old: EngineDecision) -> DifferenceCause:
         """Why: in the same cluster where there is a difference, otherwise because of the moves before."""
         if not self._causes:
-            one, two = self._one.scheduler.built.decide(pod), self._two.scheduler.built.decide(pod)
+            one, two = self._one.scheduler.session.decide(pod), self._two.scheduler.session.decide(pod)
             self._first = _shown(self._one.scheduler, one), _shown(self._two.scheduler, two)
             return cause_of(one, two)
         if self._crossed is None:
             self._crossed = unbatched(self._after.on(self._one.cluster))
-        crossed = self._crossed.built.decide(pod)
+        crossed = self._crossed.session.decide(pod)
         if goal(crossed) == goal(old) or is_as_good(crossed, goal(old)):
             return FOLLOWS
-        return cause_of(self._one.scheduler.built.decide(pod), crossed)
+        return cause_of(self._one.scheduler.session.decide(pod), crossed)
 
     # ---- what was found ----------------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class _Walk:
 
 
 def _shown(scheduler: Scheduler, decided: EngineDecision) -> Decision:
-    profile = scheduler.built.profile_of(decided.pod.pod)
+    profile = scheduler.session.profile_for(decided.pod.pod)
     decision = Decision(decided, profile.scheduler_name, scheduler.cluster.state)
     _ = decision.scores, decision.refusals  # now: the columns behind them change with the cluster
     return decision

@@ -25,13 +25,12 @@ from mooring.api.tables import print_table, printed
 from mooring.api.text import hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
-from mooring.ask.placing import Placing
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.plugins.devices.claims import ClaimProblem, claim_name
 from mooring.core.plugins.volumes.claims import claims_of
 from mooring.core.plugins.volumes.node_topology import compile_affinity
-from mooring.core.session import Configuration, PluginReference
+from mooring.core.session import Configuration, PluginReference, Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 
@@ -90,20 +89,20 @@ class Loss:
         }
 
 
-def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
+def lose(base: Session, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
     """Lose these nodes on a fork, and place again what comes back."""
     loss = Loss(tuple(lost), tuple(nodes))
-    placing = base.fork()
-    gone = [pod for node in nodes for pod in placing.state.table.nodes[node].pods.values()]
+    session = base.fork()
+    gone = [pod for node in nodes for pod in session.state.table.nodes[node].pods.values()]
     loss.pods = len(gone)
-    loss.lost_volumes = sorted(set(lost_volumes(placing.state, gone, frozenset(nodes))))
+    loss.lost_volumes = sorted(set(lost_volumes(session.state, gone, frozenset(nodes))))
     for pod in gone:
-        placing.evict(pod)
+        session.evict(pod)
     for node in nodes:
-        for waiting in list(placing.nominations.nominated_pods(node)):
-            placing.nominations.withdraw(waiting.uid)
-        placing.state.remove_node(node)
-        placing.state.objects.remove(CSINode, node)
+        for waiting in list(session.nominations.nominated_pods(node)):
+            session.nominations.withdraw(waiting.uid)
+        session.state.remove_node(node)
+        session.state.objects.remove(CSINode, node)
     coming: list[PodInfo] = []
     for pod in sorted(gone, key=lambda pod: pod.pod.key):
         if pod.pod.is_terminating:
@@ -111,14 +110,14 @@ def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
         if stays_with_node(pod.pod):
             loss.node_pods.append(pod.pod.key)
         else:
-            coming.append(_coming_back(placing, pod.pod, loss))
-    _place(placing, coming, loss)
-    loss.broken_budgets = sorted(placing.broken_budgets)
-    loss.use = _use(placing.state)
+            coming.append(_coming_back(session, pod.pod, loss))
+    _place(session, coming, loss)
+    loss.broken_budgets = sorted(session.broken_budgets)
+    loss.use = _use(session.state)
     return loss
 
 
-def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
+def _place(session: Session, pods: Iterable[PodInfo], loss: Loss) -> None:
     """Place pods in the queue's order. Those that give way come back later."""
     queue: list[tuple[Any, int, PodInfo]] = []
     count = 0
@@ -126,14 +125,14 @@ def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
     def put(pod: PodInfo, time: int) -> None:
         nonlocal count
         count += 1
-        sort_key = placing.profile_of(pod.pod).queue_sort[0].sort_key
+        sort_key = session.profile_for(pod.pod).queue_sort[0].sort_key
         heapq.heappush(queue, (sort_key(pod.priority, float(time)), count, pod))
 
     for pod in pods:
         put(pod, 0)
     while queue:
         pod = heapq.heappop(queue)[2]
-        decision = placing.place(pod, preempt=True)
+        decision = session.place(pod, preempt=True)
         key = pod.pod.key
         if decision.node is not None:
             loss.replaced[key] = decision.node
@@ -143,14 +142,14 @@ def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
             name = victim.pod.key
             loss.preempted[name] = key
             loss.replaced.pop(name, None)
-            put(_coming_back(placing, victim.pod, loss), count)
+            put(_coming_back(session, victim.pod, loss), count)
 
 
-def _coming_back(placing: Placing, pod: Pod, loss: Loss) -> PodInfo:
+def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
     """The pod that comes in place of this one; noted if no controller makes it."""
     if pod.metadata.controller() is None and pod.key not in loss.bare_pods:
         loss.bare_pods.append(pod.key)
-    return made_anew(placing.state, pod)
+    return made_anew(session.state, pod)
 
 
 def made_anew(cluster: ClusterState, pod: Pod) -> PodInfo:
@@ -354,13 +353,13 @@ def drill_with(
         raise InputError("the cluster has no nodes to lose")
     tried = domains(nodes, lose, n)
     losses: list[Loss] = []
-    for loss in _losses(Placing.of(scheduler), tried, len(nodes)):
+    for loss in _losses(scheduler.session.fork(), tried, len(nodes)):
         losses.append(loss)
         progress(len(losses), len(tried))
     return Drill(lose, n, sorted(losses, key=lambda loss: (tuple(-part for part in loss.harm), loss.lost)))
 
 
-def _losses(base: Placing, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
+def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
     base.state.nodes()  # laid out once, for all forks
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM:
@@ -372,7 +371,7 @@ def _losses(base: Placing, tried: Sequence[Domain], num_nodes: int) -> Iterator[
         yield from pool.map(_lose, tried, chunksize=20)
 
 
-_start_from: list[Placing] = []  # in a forked process: what it forks for each loss
+_start_from: list[Session] = []  # in a forked process: what it forks for each loss
 
 
 def _lose(domain: Domain) -> Loss:

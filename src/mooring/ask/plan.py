@@ -13,7 +13,6 @@ from rich.text import Text
 from mooring.api.tables import print_table, printed
 from mooring.api.text import count_of
 from mooring.ask.adding import Adding, Plan
-from mooring.ask.placing import Placing
 from mooring.ask.removing import Progress, Removal, Removing
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import Daemons, Wanted, pods_of, read_types, types_of_cluster, waiting_pods
@@ -42,14 +41,14 @@ def plan(
 
 def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int | None] | Iterable[str] = ()) -> Plan:
     """The same, asked of a scheduler and its cluster."""
-    placing = Placing.of(scheduler)
-    variants = types_of_cluster(placing.state) if types is None else read_types(types, placing.state)
+    session = scheduler.session.fork()
+    variants = types_of_cluster(session.state) if types is None else read_types(types, session.state)
     asked = pods if isinstance(pods, Mapping) else dict.fromkeys(pods)
-    wanted = pods_of(asked, scheduler, placing) if asked else Wanted(waiting_pods(scheduler.cluster, placing))
-    daemons = Daemons(placing.state, wanted.daemons)
+    wanted = pods_of(asked, scheduler, session) if asked else Wanted(waiting_pods(scheduler.cluster, session))
+    daemons = Daemons(session.state, wanted.daemons)
     for pod in [pod for node in scheduler.cluster.nodes for pod in Daemons(Cluster().state, wanted.daemons).on(node)]:
-        placing.state.set_pod(pod)  # they come to the old nodes, too
-    found = Adding(placing, wanted.pods, variants, daemons).plan()
+        session.state.set_pod(pod)  # they come to the old nodes, too
+    found = Adding(session, wanted.pods, variants, daemons).plan()
     if types is None and found.nodes:
         found.notes.append("without types, one more node of any kind that the cluster has costs 1")
     return found
@@ -72,7 +71,7 @@ def removal_with(
     scheduler: Scheduler, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
 ) -> Removal:
     """The same, asked of a scheduler and its cluster."""
-    return Removing(Placing.of(scheduler), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
+    return Removing(scheduler.session.fork(), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from mooring.api.core import TopologySpreadConstraint
 from mooring.api.errors import ParseError
 from mooring.api.selectors import Selector, compile_selector
 from mooring.api.well_known import HOSTNAME
-from mooring.ask.placing import Placing
 from mooring.ask.wanted import Variant
 from mooring.core.framework.cycle_state import CycleError, CycleState
+from mooring.core.session import Session
 from mooring.core.state.pod_info import PodInfo
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -55,12 +55,12 @@ class Spread:
 
 
 def spreads(
-    placing: Placing, groups: Sequence[list[PodInfo]], allowed: NDArray[np.bool_], old: NDArray[np.int64]
+    session: Session, groups: Sequence[list[PodInfo]], allowed: NDArray[np.bool_], old: NDArray[np.int64]
 ) -> Iterator[Spread]:
     """The constraints that the relaxed problem keeps. ``allowed`` is [group, node], ``old`` rows are there already."""
     for i, group in enumerate(groups):
         pod = group[0]
-        if _PLUGIN not in {plugin.name for plugin in placing.profile_of(pod.pod).filter}:
+        if _PLUGIN not in {plugin.name for plugin in session.profile_for(pod.pod).filter}:
             continue
         hard = [c for c in pod.shape.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
         for constraint in hard:
@@ -69,7 +69,7 @@ def spreads(
                 continue
             matching = [j for j, other in enumerate(groups) if _matches(selector, pod, other[0])]
             if matching == [i]:
-                yield _spread(placing, i, pod, constraint, selector, [c.topology_key for c in hard], allowed[i], old)
+                yield _spread(session, i, pod, constraint, selector, [c.topology_key for c in hard], allowed[i], old)
 
 
 def _selector(constraint: TopologySpreadConstraint) -> Selector | None:
@@ -84,7 +84,7 @@ def _matches(selector: Selector, pod: PodInfo, other: PodInfo) -> bool:
 
 
 def _spread(
-    placing: Placing,
+    session: Session,
     group: int,
     pod: PodInfo,
     constraint: TopologySpreadConstraint,
@@ -93,13 +93,13 @@ def _spread(
     allowed: NDArray[np.bool_],
     old: NDArray[np.int64],
 ) -> Spread:
-    rows = placing.state.nodes()
-    column = placing.state.table.label(constraint.topology_key)
+    rows = session.state.nodes()
+    column = session.state.table.label(constraint.topology_key)
     is_old = np.zeros(len(rows), np.bool_)
     is_old[old] = True
     eligible = allowed & is_old
     for key in keys:
-        eligible &= placing.state.table.label(key).ids >= 0
+        eligible &= session.state.table.label(key).ids >= 0
     certain = np.zeros(len(rows), np.int64)
     possible = np.zeros(len(rows), np.int64)
     for row, info in enumerate(rows.infos):
@@ -145,10 +145,10 @@ class LinearProblem:
     new: NDArray[np.int64]  # the row of each variant
 
 
-def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequence[Variant]) -> LinearProblem:
+def problem(session: Session, groups: Sequence[list[PodInfo]], variants: Sequence[Variant]) -> LinearProblem:
     """Read it off a cluster to which one node of each variant has been added."""
-    rows = placing.state.nodes()
-    new = np.array([placing.state.table.nodes[variant.named(0).name].row for variant in variants], np.int64)
+    rows = session.state.nodes()
+    new = np.array([session.state.table.nodes[variant.named(0).name].row for variant in variants], np.int64)
     old = np.setdiff1d(np.arange(len(rows)), new)
     asked = sorted({name for group in groups for name, amount in group[0].shape.requests.items() if amount})
     names = [name for name in asked if rows.allocatable(name).any()]  # what no node counts comes from devices
@@ -156,13 +156,13 @@ def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequenc
         [*(rows.allocatable(name) - rows.requested(name) for name in names), rows.allowed_pods - rows.pod_count], axis=1
     ).clip(min=0)
     wanted = np.array([[group[0].shape.requests.get(name, 0) for name in names] + [1] for group in groups], np.int64)
-    allowed = np.stack([_allowed(placing, group[0]) for group in groups])  # [group, node]
+    allowed = np.stack([_allowed(session, group[0]) for group in groups])  # [group, node]
     copies = _copies(free, wanted) * allowed
     for i, group in enumerate(groups):
         if group[0].shape.host_ports:
             copies[i] = copies[i].clip(max=1)
-    kept = list(spreads(placing, groups, allowed, old))
-    domains = [placing.state.table.label(spread.key).ids[old] for spread in kept]
+    kept = list(spreads(session, groups, allowed, old))
+    domains = [session.state.table.label(spread.key).ids[old] for spread in kept]
     _, classes = np.unique(np.stack([*allowed[:, old], *domains]), axis=1, return_inverse=True)
     classes = classes.reshape(-1)  # its shape differs from one NumPy to the next
     kinds = [old[classes == kind] for kind in np.unique(classes)]
@@ -188,10 +188,10 @@ def _copies(free: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.in
     return most
 
 
-def _allowed(placing: Placing, pod: PodInfo) -> NDArray[np.bool_]:
+def _allowed(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
     """[node]: whether the filters that look at a node alone let the pod in, however full it is."""
-    rows, state = placing.state.nodes(), CycleState()
-    profile = placing.profile_of(pod.pod)
+    rows, state = session.state.nodes(), CycleState()
+    profile = session.profile_for(pod.pod)
     try:
         pre = profile.run_pre_filter(state, pod, rows)
         if not pre.status.is_success:

@@ -21,8 +21,9 @@ from typing import Any
 from mooring.api.core import Node
 from mooring.ask.copies import stays_with_node
 from mooring.ask.drill import lost_volumes, made_anew
-from mooring.ask.placing import Placing, budgets_of
 from mooring.ask.wanted import in_queue_order
+from mooring.core.engine.victims import budgets_of
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
@@ -68,7 +69,7 @@ class Removing:
     """Tries nodes one after another, the emptiest first. Nodes that were chosen stay closed to all moves."""
 
     def __init__(
-        self, base: Placing, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
+        self, base: Session, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
     ) -> None:
         self._base = base
         self._progress = progress
@@ -107,25 +108,25 @@ class Removing:
 
     def _proved(self, nodes: Sequence[str]) -> list[Move] | None:
         """The moves if all these nodes are closed first and then emptied in order; None if a pod finds no place."""
-        placing = self._base.fork()
-        _cordon(placing.state, nodes)
-        moves, stuck = self._move(placing, nodes)
+        session = self._base.fork()
+        _cordon(session.state, nodes)
+        moves, stuck = self._move(session, nodes)
         return None if stuck else moves
 
-    def _move(self, placing: Placing, nodes: Iterable[str]) -> tuple[list[Move], str]:
+    def _move(self, session: Session, nodes: Iterable[str]) -> tuple[list[Move], str]:
         """Move all pods off these nodes; or why a pod cannot be moved."""
         moves: list[Move] = []
         for node in nodes:
-            pods = _to_move(placing.state.table.nodes[node])
-            for pod in in_queue_order(placing, sorted(pods, key=lambda pod: pod.pod.key)):
-                placing.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
-                decision = placing.place(made_anew(placing.state, pod.pod))
+            pods = _to_move(session.state.table.nodes[node])
+            for pod in in_queue_order(session, sorted(pods, key=lambda pod: pod.pod.key)):
+                session.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
+                decision = session.place(made_anew(session.state, pod.pod))
                 if decision.node is None:
                     return moves, f"no place for {pod.pod.key}: {decision.message}"
                 moves.append(Move(pod.pod.key, node, decision.node))
-            for pod in list(placing.state.table.nodes[node].pods.values()):
-                placing.state.remove_pod(pod.uid)
-            placing.state.remove_node(node)
+            for pod in list(session.state.table.nodes[node].pods.values()):
+                session.state.remove_pod(pod.uid)
+            session.state.remove_node(node)
         return moves, ""
 
     def _blocked(self, node: Node) -> str:

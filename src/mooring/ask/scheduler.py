@@ -16,7 +16,7 @@ from mooring.core.cluster import Cluster, as_cluster
 from mooring.core.config.features import Features, KubernetesVersion, nearest_version, parse_version
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
-from mooring.core.session import Built, Configuration, PluginReference, build, configuration_of, registry_with
+from mooring.core.session import Configuration, PluginReference, Session, configuration_of, open_session, registry_with
 
 
 class Scheduler:
@@ -40,7 +40,7 @@ class Scheduler:
         groups = cluster.state.objects.all(PodGroup)
         features = with_groups(Features(_version(cluster, kubernetes_version)), groups)
         registry, own = registry_with(self._plugins)
-        self._built = build(
+        self._session = open_session(
             configuration_of(config, own, features),
             cluster.state,
             clock=clock or VirtualClock(time.time()),
@@ -52,23 +52,23 @@ class Scheduler:
     @property
     def kubernetes_version(self) -> str:
         """The version whose decisions these are."""
-        return str(self._built.features.version)
+        return str(self._session.features.version)
 
     @property
-    def built(self) -> Built:
+    def session(self) -> Session:
         """The engine and its profiles, for parts of mooring that ask more than this class does."""
-        return self._built
+        return self._session
 
     @property
     def profiles(self) -> list[str]:
         """The scheduler names for which there is a profile."""
-        return list(self._built.profiles)
+        return list(self._session.profiles)
 
     def on(self, cluster: Cluster) -> Scheduler:
         """The same scheduler for another cluster, such as a fork."""
         other = copy(self)
         other.cluster = as_cluster(cluster)
-        other._built = self._built.on(cluster.state, cluster.nominations)
+        other._session = self._session.on(cluster.state, cluster.nominations)
         return other
 
     def under(self, config: Configuration = None, *, kubernetes_version: str | None = None) -> Scheduler:
@@ -82,13 +82,13 @@ class Scheduler:
 
         A pod that runs already is decided about as if it were to be placed anew.
         """
-        built, asked = self._question(pod)
-        return _decided(built, asked.pod)
+        session, asked = self._question(pod)
+        return _decided(session, asked.pod)
 
     def explain(self, pod: Askable) -> Explanation:
         """Decide about a pod, say why, and what would help; change nothing."""
-        built, asked = self._question(pod)
-        found = explain_pod(built, asked.pod)
+        session, asked = self._question(pod)
+        found = explain_pod(session, asked.pod)
         found.notes += (*asked.as_it_is, *asked.notes)
         return found
 
@@ -97,10 +97,10 @@ class Scheduler:
 
         Kubernetes schedules groups since 1.37.
         """
-        if not self._built.features["GenericWorkload"]:
+        if not self._session.features["GenericWorkload"]:
             raise InputError(f"Kubernetes {self.kubernetes_version} does not schedule PodGroups; 1.37 does")
         group, pods = find_group(name if "/" in name else f"{self.cluster.namespace}/{name}", self.cluster)
-        return explain_group(self._built, group, pods)
+        return explain_group(self._session, group, pods)
 
     def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
         """Decide about one pod after another, in the order given, and count in each that has a node.
@@ -117,24 +117,24 @@ class Scheduler:
                     "cluster.add(pod, copies=N) makes others like it"
                 )
             self.cluster.take_over(asked.others)
-            decision = _decided(self._built, asked.pod)
+            decision = _decided(self._session, asked.pod)
             if decision.node is not None:
                 self.cluster.bind(asked.pod, decision.node)
             elif running is None:
                 self.cluster.take_over([asked.pod])
             yield decision
 
-    def _question(self, pod: Askable) -> tuple[Built, AskedPod]:
+    def _question(self, pod: Askable) -> tuple[Session, AskedPod]:
         """The pod that is meant, and an engine for the cluster without it and with what its manifest brings."""
         asked = find_pod(pod, self.cluster)
         warn(asked.warnings)
         there = self.cluster.find_pod(asked.pod.key)
         if not asked.others and (there is None or not there.spec.node_name):
-            return self._built, asked
+            return self._session, asked
         fork = self.cluster.fork().take_over(asked.others)
         if there is not None:
             fork.remove(there)
-        return self._built.on(fork.state, fork.nominations), asked
+        return self._session.on(fork.state, fork.nominations), asked
 
     def __repr__(self) -> str:
         return f"<Scheduler: {', '.join(self.profiles)}; {repr(self.cluster)[1:-1]}>"
@@ -152,9 +152,9 @@ def explain(
     return Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version).explain(pod)
 
 
-def _decided(built: Built, pod: Pod) -> Decision:
-    profile = built.profile_of(pod)
-    return Decision(built.decide(pod), profile.scheduler_name, built.handle.cluster)
+def _decided(session: Session, pod: Pod) -> Decision:
+    profile = session.profile_for(pod)
+    return Decision(session.decide(pod), profile.scheduler_name, session.handle.cluster)
 
 
 def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:

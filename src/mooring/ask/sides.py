@@ -23,13 +23,13 @@ class Side:
         for pod in anew:
             self.cluster.remove(pod)
         # Versions differ in how they count pods that are being resized, and the fork counts as its parent does.
-        self.cluster.state.count_resizes(whole=scheduler.built.features["ResizesCountWholePods"])
+        self.cluster.state.count_resizes(whole=scheduler.session.features["ResizesCountWholePods"])
         self.scheduler = unbatched(scheduler.on(self.cluster))
         self.evicted: dict[str, str] = {}  # victim -> for whom
         self.waits: dict[str, str] = {}  # why each pod has no node
 
     def decide(self, pod: Pod) -> ScheduleResult:
-        return self.scheduler.built.decide(pod, detail=False)
+        return self.scheduler.session.decide(pod, detail=False)
 
     def settle(self, pod: Pod, decided: ScheduleResult, node: str | None) -> list[Pod]:
         """Let the pod run on its node, after the victims are gone; returns the pods that come anew in their place."""
@@ -56,7 +56,7 @@ class Side:
 
 def unbatched(scheduler: Scheduler) -> Scheduler:
     """Without opportunistic batching: it takes over the ranking of the pod before, so that there are no scores."""
-    scheduler.built.engine.batching.is_enabled = False
+    scheduler.session.engine.batching.is_enabled = False
     return scheduler
 
 

@@ -21,17 +21,17 @@ from mooring.api.selectors import first_untolerated
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.ask.asked_pod import AskedPod, find_pod
 from mooring.ask.copies import INSTANCE_TYPE, Copies, node_kinds
-from mooring.ask.placing import Placing
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster, read_manifests
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_selector import NodeRequirements
 from mooring.core.state.pod_info import PodInfo
 
 
-def waiting_pods(cluster: Cluster, placing: Placing) -> list[PodInfo]:
+def waiting_pods(cluster: Cluster, session: Session) -> list[PodInfo]:
     """The pods of the cluster that wait for a node, and are not held back by a gate."""
-    return [placing.info(pod) for pod in cluster.pending if not pod.spec.scheduling_gates]
+    return [session.info(pod) for pod in cluster.pending if not pod.spec.scheduling_gates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Wanted:
     daemons: list[Pod] = field(default_factory=list)
 
 
-def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, placing: Placing) -> Wanted:
+def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, session: Session) -> Wanted:
     """Copies of these pods; without a number, as many as the workloads in the manifests ask for.
 
     A name is a pod of the cluster, a file or a directory. All pods and workloads of a file are meant, and what else is
@@ -51,32 +51,32 @@ def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, placing: Placi
     wanted = Wanted()
     for name, number in pods.items():
         if not os.path.exists(name) and not name.endswith(SUFFIXES):
-            wanted.pods.extend(_copies(find_pod(name, scheduler.cluster), number or 1, placing))
+            wanted.pods.extend(_copies(find_pod(name, scheduler.cluster), number or 1, session))
             continue
         found = read_manifests([name], scheduler.cluster.context())
         warn(found.unknown_notes)
         others = [obj for obj in found.objects if not isinstance(obj, Pod)]
         cluster = scheduler.cluster.fork().take_over(others)  # whose classes count
         for obj in others:
-            placing.state.put(obj)
+            session.state.put(obj)
         made = [(find_pod(workload, cluster), workload) for _, workload in found.workloads]
         if not made and not any(found.of(Pod)):
             raise InputError(f"{name}: expected pods or workloads that make pods; {found.ignored_note or 'found none'}")
         for pod in found.of(Pod):
-            wanted.pods.extend(_copies(find_pod(pod, cluster), number or 1, placing))
+            wanted.pods.extend(_copies(find_pod(pod, cluster), number or 1, session))
         for asked, workload in made:
             if workload["kind"] == "DaemonSet":
                 wanted.daemons.append(asked.pod)
             else:
                 replicas = _replicas(workload) if number is None else number
-                wanted.pods.extend(_copies(asked, replicas, placing))
+                wanted.pods.extend(_copies(asked, replicas, session))
     return wanted
 
 
-def _copies(asked: AskedPod, number: int, placing: Placing) -> Iterator[PodInfo]:
+def _copies(asked: AskedPod, number: int, session: Session) -> Iterator[PodInfo]:
     for obj in asked.others:
-        placing.state.put(obj)
-    copies = Copies(asked.pod, placing.state)
+        session.state.put(obj)
+    copies = Copies(asked.pod, session.state)
     return (copies.next() for _ in range(number))
 
 
@@ -88,11 +88,11 @@ def _replicas(workload: Mapping[str, Any]) -> int:
     return 1 if number is None else int(number)
 
 
-def in_queue_order(placing: Placing, pods: Iterable[PodInfo]) -> list[PodInfo]:
+def in_queue_order(session: Session, pods: Iterable[PodInfo]) -> list[PodInfo]:
     """As the queue would hand them out, had they all come at the same time."""
 
     def key(pod: PodInfo) -> Any:
-        return placing.profile_of(pod.pod).queue_sort[0].sort_key(pod.priority, 0.0)
+        return session.profile_for(pod.pod).queue_sort[0].sort_key(pod.priority, 0.0)
 
     return sorted(pods, key=key)
 

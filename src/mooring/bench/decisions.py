@@ -20,7 +20,7 @@ from mooring.core.config.features import DEFAULT_FEATURES, V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.pod_groups import PodGroupInfo
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 
 Progress = Callable[[int, int], None]
@@ -67,8 +67,8 @@ def measure(
         fill_with_unimportant(cluster, nodes)
     if workload == "volumes":
         add_csi_nodes(cluster, nodes)
-    built = build(config_from_dict(None, features), cluster, features=features)
-    profile = built.profiles["default-scheduler"]
+    session = open_session(config_from_dict(None, features), cluster, features=features)
+    profile = session.profiles["default-scheduler"]
     source = pods_of(workload, alike=alike)
     warm_up = min(20, pods)
     times: list[float] = []
@@ -84,15 +84,15 @@ def measure(
                 add_bound_claim(cluster, i)
             pod = cluster.info(next(source))
             before = time.perf_counter()
-            decision = built.engine.decide(pod, profile, detail=False)
+            decision = session.engine.decide(pod, profile, detail=False)
             times.append(time.perf_counter() - before)
             if decision.outcome is Outcome.SCHEDULED:
-                cluster.assume(pod, decision.node or "")
+                session.assume(pod, decision.node or "")
                 placed += 1
             elif decision.victims and decision.nominated_node:
                 for victim in decision.victims:
                     cluster.remove_pod(victim.uid)
-                cluster.assume(pod, decision.nominated_node)
+                session.assume(pod, decision.nominated_node)
                 placed += 1
             if progress is not None and i % 100 == 99:
                 progress(i, pods)
@@ -115,7 +115,7 @@ def measure(
 def _measure_gang(cluster: ClusterState, nodes: int, running: int, pods: int, alike: bool) -> DecisionMeasurement:
     """Decide about one gang of all pods, several times; times are per pod."""
     features = Features(V1_37, GenericWorkload=True)
-    built = build(config_from_dict(None, features), cluster, features=features)
+    session = open_session(config_from_dict(None, features), cluster, features=features)
     policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(pods))
     group = PodGroup(metadata=ObjectMeta(name=GANG, namespace="default"), spec=PodGroupSpec(policy))
     cluster.put(group)
@@ -124,7 +124,7 @@ def _measure_gang(cluster: ClusterState, nodes: int, running: int, pods: int, al
     for pod in members:
         pod.spec.scheduling_group = PodSchedulingGroup(GANG)
     info = PodGroupInfo(group, [cluster.info(pod) for pod in members])
-    cycle = built.groups(built.profiles["default-scheduler"])
+    cycle = session.groups(session.profiles["default-scheduler"])
     times: list[float] = []
     placed, started = 0, time.process_time()
     for _ in range(GANGS):

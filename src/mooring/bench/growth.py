@@ -40,7 +40,7 @@ from mooring.bench.decisions import read_document
 from mooring.bench.own_process import own_process
 from mooring.core.config.load import default_config
 from mooring.core.engine.decision import Outcome
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 
 FORMAT = "mooring-bench-growth/1"
@@ -261,13 +261,12 @@ class Deciding:
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
-        built = build(default_config(), cluster)
-        self._engine = built.engine
-        self._profile = built.profiles["default-scheduler"]
+        self._session = open_session(default_config(), cluster)
 
     def place(self, pods: Iterator[Pod], count: int) -> tuple[list[float], int]:
         """(CPU seconds of each decision, how many were placed); afterwards the cluster is as before."""
-        cluster, decide, profile = self._cluster, self._engine.decide, self._profile
+        cluster, session = self._cluster, self._session
+        decide, profile = session.engine.decide, session.profiles["default-scheduler"]
         times: list[float] = []
         uids: list[str] = []
         placed = 0
@@ -277,7 +276,7 @@ class Deciding:
             decision = decide(pod, profile, detail=False)
             took = time.thread_time() - before
             if decision.outcome is Outcome.SCHEDULED:
-                cluster.assume(pod, decision.node or "")
+                session.assume(pod, decision.node or "")
                 uids.append(pod.uid)
             if i >= WARM_UP:
                 times.append(took)

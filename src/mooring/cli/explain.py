@@ -74,7 +74,7 @@ def explain(
     from mooring.ask.asked_pod import asked_group, find_pod, with_groups
     from mooring.core.cluster import Cluster
     from mooring.core.explain.why import draw, explain_pod
-    from mooring.core.session import build
+    from mooring.core.session import open_session
     from mooring.core.state.cluster import group_of
 
     pod_name = pod_option or pod_argument
@@ -100,12 +100,12 @@ def explain(
     registry, own = load_registry(plugins)
     features = features_for(kubernetes_version, manifests.release)
     config = load_configuration(config_path, own, features)
-    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
-    if config_path is None and pod.spec.scheduler_name not in built.profiles:
-        theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
+    session = open_session(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
+    if config_path is None and pod.spec.scheduler_name not in session.profiles:
+        theirs, ours = pod.spec.scheduler_name, next(iter(session.profiles))
         say(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)")
         pod.spec.scheduler_name = ours
-    found = explain_pod(built, pod)
+    found = explain_pod(session, pod)
     found.notes += (*asked.as_it_is, *asked.notes)
     if (key := group_of(pod)) and cluster.state.objects.get(PodGroup, key) is not None:
         found.notes.append(f"the pod is scheduled with its group: mooring explain podgroup/{key} says more")
@@ -123,7 +123,7 @@ def _explain_group(
 ) -> int:
     from mooring.ask.asked_pod import find_group
     from mooring.core.explain.why import draw_group, explain_group
-    from mooring.core.session import build
+    from mooring.core.session import open_session
 
     group, pods = find_group(key, cluster)
     if not features["GenericWorkload"]:
@@ -133,7 +133,7 @@ def _explain_group(
         )
     registry, own = load_registry(plugins)
     config = load_configuration(config_path, own, features)
-    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
-    found = explain_group(built, group, pods)
+    session = open_session(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
+    found = explain_group(session, group, pods)
     emit(found.to_dict(), output, lambda to: draw_group(to, found))
     return 0 if found.is_scheduled else 1

@@ -18,7 +18,7 @@ from mooring.api.text import count_of, hint, nearest
 from mooring.api.version import UNKNOWN, Release
 from mooring.api.well_known import HOSTNAME
 from mooring.core.explain.decision import DecisionTable
-from mooring.core.framework.handle import Nominations
+from mooring.core.framework.handle import Nominations, follow_status
 from mooring.core.state import cluster as columns
 from mooring.core.state.requests import written
 
@@ -290,9 +290,7 @@ class Cluster:
             return
         self._pods[obj.key] = obj
         self.state.put(obj)
-        self.nominations.withdraw(obj.uid)
-        if obj.status.nominated_node_name and not obj.spec.node_name:
-            self.nominations.nominate(self.state.info(obj), obj.status.nominated_node_name)
+        follow_status(self.nominations, obj, self.state.info)
 
     def _drop(self, pod: Pod) -> None:
         self._pods.pop(pod.key, None)

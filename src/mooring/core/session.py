@@ -1,80 +1,273 @@
-"""From a configuration to profiles that decide."""
+"""The session: a cluster and the scheduler for it. Everybody who wants a decision asks one.
+
+```
+open_session(configuration, cluster) ─▶ Session ─▶ decide ─▶ Decision ─▶ commit ─▶ the next pod sees it
+                                          │                                └─▶ undo
+                                          └─▶ fork: the same, for a question that begins with "what if"
+```
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.api.core import Pod
+from mooring.api.core import Node, Pod
 from mooring.api.errors import ConfigError, InputError, MooringError, warn
+from mooring.api.meta import Object
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.load import config_from_dict, enabling, examine, load_config_file, unused
 from mooring.core.config.plugin_loading import load_installed, load_plugins
 from mooring.core.config.profile import IN_TREE_POINTS, Expanded, effective_args, expand_all, with_ignored_resources
 from mooring.core.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from mooring.core.engine.cycle import Engine
+from mooring.core.engine.cycle import Engine, hold, release
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
+from mooring.core.engine.victims import count_disruption
 from mooring.core.framework.extender import AskAll, ExtenderClient, ask_in_turn
-from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator
+from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator, follow_status
 from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
+from mooring.core.plugins.volume_binding import chosen_volumes
+from mooring.core.plugins.volumes.bind_volumes import bound_to
+from mooring.core.plugins.volumes.claims import BIND_COMPLETED, SELECTED_NODE
+from mooring.core.queue.profile import QueueProfile, from_runtime
 from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodInfo
+
+_COMMITTED = "Session/committed"  # in the state of a decision: what ``undo`` has to restore
+
+_Open = Callable[[ClusterState, Nominator, Devices, Clock, bool], "Session"]
 
 
-def decide(engine: Engine, profile: Profile, pod: Pod, *, detail: bool = True) -> ScheduleResult:
+def decide(engine: Engine, profile: Profile, pod: PodInfo, *, detail: bool = True) -> ScheduleResult:
     """Decide about a pod that is new. One that a PreEnqueue plugin holds back is gated: it is not tried."""
-    info = engine.cluster.info(pod)
-    held = run_pre_enqueue(profile.pre_enqueue, pod)
+    held = run_pre_enqueue(profile.pre_enqueue, pod.pod)
     if held.is_success:
-        return engine.decide(info, profile, detail=detail)
-    return ScheduleResult(info, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
+        return engine.decide(pod, profile, detail=detail)
+    return ScheduleResult(pod, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
 
 
 @dataclass(slots=True)
-class Built:
-    """An engine with its profiles by scheduler name."""
+class Session:
+    """A cluster, its nominations, and an engine with the profiles of a configuration.
 
+    Nobody else builds an engine or a profile, chooses the profile that answers for a pod, or counts a pod in. Plugins
+    belong to the cluster that they are made for, so a fork has its own.
+    """
+
+    state: ClusterState
+    nominations: Nominator
     engine: Engine
-    profiles: dict[str, Profile]
+    profiles: dict[str, Profile]  # by scheduler name
     handle: Handle
     features: Features
-    _on: Callable[[ClusterState, Nominator, Devices], Built]
+    clock: Clock
+    takes_all: bool  # whether the first profile answers for a scheduler that has none
+    _open: _Open
+    broken_budgets: set[str] = field(default_factory=set)  # that allowed none of the disruptions that happened here
 
-    def on(self, cluster: ClusterState, nominator: Nominator | None = None) -> Built:
-        """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
-        return self._on(cluster, nominator or self.handle.nominator, self.handle.devices)
+    # ---- other sessions ----------------------------------------------------------------------------------------
+
+    def fork(self) -> Session:
+        """Go on from here without a trace in this one: neither sees what happens to the other.
+
+        A fork is for questions about a whole cluster, whose pods may be of any scheduler: the first profile answers
+        for those that have none.
+        """
+        return self._open(self.state.fork(), self.nominations.copy(), self.handle.devices, self.clock, True)
+
+    def on(self, state: ClusterState, nominations: Nominator | None = None, clock: Clock | None = None) -> Session:
+        """The same scheduler for another cluster, such as a fork of this one."""
+        nominations = nominations or self.nominations
+        return self._open(state, nominations, self.handle.devices, clock or self.clock, self.takes_all)
+
+    def engine_for_hypotheses(self) -> Engine:
+        """An engine that does not take a hypothesis for the twin of the one before it, as batching would."""
+        return Engine(self.state, self.nominations, batches=False)
+
+    # ---- the cluster -------------------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        """Add or update an object. A pod that waits is nominated to the node in its status."""
+        self.state.put(obj)
+        if isinstance(obj, Pod):
+            follow_status(self.nominations, obj, self.state.info)
+
+    def remove(self, obj: Object) -> None:
+        """Remove an object; one that is not there is no mistake."""
+        if isinstance(obj, Pod):
+            self.nominations.withdraw(obj.uid)
+            self.state.remove_pod(obj.uid)
+            self.state.forget_member(obj)
+        elif isinstance(obj, Node):
+            if obj.name in self.state.table.nodes:
+                self.state.remove_node(obj.name)
+        else:
+            self.state.objects.remove(type(obj), obj.key)
+
+    def info(self, pod: Pod) -> PodInfo:
+        """Look at a pod that is not counted: its shape and class."""
+        return self.state.info(pod)
+
+    # ---- deciding ----------------------------------------------------------------------------------------------
+
+    def profile_for(self, pod: Pod) -> Profile:
+        """The profile that answers for a pod: the one it asks for.
+
+        For a scheduler that has none, the first profile answers where the session ``takes_all``; otherwise the
+        question is a mistake, and an InputError says which there are.
+        """
+        profile = self.profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            if not self.takes_all:
+                raise InputError(
+                    f"Pod {pod.key}: spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; "
+                    f"the configuration has {', '.join(self.profiles)}"
+                )
+            profile = next(iter(self.profiles.values()))
+        return profile
+
+    def decide(self, pod: Pod | PodInfo, *, detail: bool = True) -> ScheduleResult:
+        """Decide about a pod that is new, and change nothing."""
+        info = self.state.info(pod) if isinstance(pod, Pod) else pod
+        return decide(self.engine, self.profile_for(info.pod), info, detail=detail)
 
     def groups(self, profile: Profile) -> GroupCycle:
         """Decides about pod groups with this profile."""
-        return GroupCycle(
-            self.engine, profile, self.handle, by_placement=self.features["TopologyAwareWorkloadScheduling"]
-        )
+        return _group_cycle(self, profile, self.handle)
 
-    def decide(self, pod: Pod, *, detail: bool = True) -> ScheduleResult:
-        """Decide about a pod that is new, with the profile that it asks for."""
-        return decide(self.engine, self.profile_of(pod), pod, detail=detail)
+    # ---- counting in -------------------------------------------------------------------------------------------
 
-    def profile_of(self, pod: Pod) -> Profile:
-        """The profile that the pod asks for, or InputError where there is none."""
-        profile = self.profiles.get(pod.spec.scheduler_name)
-        if profile is None:
-            raise InputError(
-                f"Pod {pod.key}: spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; "
-                f"the configuration has {', '.join(self.profiles)}"
-            )
-        return profile
+    def place(self, pod: PodInfo, *, preempt: bool = False) -> ScheduleResult:
+        """Decide about a new pod, and count it on its node if it has one.
+
+        With ``preempt`` the victims of a preemption are removed, and the pod is tried again, as nominated to the node.
+        The decision has these victims then, and the node.
+        """
+        decision = self.decide(pod, detail=False)
+        if preempt and decision.victims and decision.nominated_node:
+            decision = self._preempt(pod, decision)
+        return decision if decision.node is None else self.commit(decision)
+
+    def commit(self, decision: ScheduleResult) -> ScheduleResult:
+        """Count a pod in where a decision puts it: what comes after it sees its room, volumes and devices taken.
+
+        The pod's nomination ends, it is assumed, plugins reserve, and its claims are bound as the volume controller
+        would bind them. Where a plugin refuses, nothing has changed, and the decision that is returned says why.
+        """
+        pod, nominated = decision.pod, self.nominations.node_of(decision.pod.uid)
+        held = hold(self.state, self.profile_for(pod.pod), decision)
+        if held.node is not None:
+            self.nominations.withdraw(pod.uid)
+            written = self._bind_volumes(decision, held.node) if pod.shape.volumes else []
+            decision.state.write(_COMMITTED, (nominated, written))
+        return held
+
+    def undo(self, decision: ScheduleResult) -> None:
+        """Take a commit back. The victims of a preemption do not come again."""
+        placed = self.state.pod(decision.pod.uid)
+        assert placed is not None, "it was committed"
+        nominated, written = decision.state.read(_COMMITTED)
+        for before, after in reversed(written):
+            if self.state.objects.get(type(after), after.key) is after:  # otherwise somebody has changed it since
+                self.state.objects.put(before)
+        release(self.state, self.profile_for(placed.pod), decision.state, placed)
+        if nominated:
+            self.nominations.nominate(decision.pod, nominated)
+
+    def assume(self, pod: PodInfo, node: str) -> PodInfo:
+        """The first step of a commit alone: count the pod on a node, where its nomination ends.
+
+        The live scheduler goes on with Reserve and Permit; its way back is ``release``, as that of ``undo``. Raises
+        ValueError for a pod that is counted already.
+        """
+        assumed = self.state.assume(pod, node)
+        self.nominations.withdraw(assumed.uid)
+        return assumed
+
+    def evict(self, pod: PodInfo) -> None:
+        """Remove a pod; its budgets allow one disruption less."""
+        self.state.remove_pod(pod.uid)
+        self.broken_budgets.update(count_disruption(self.state.objects, pod.pod))
+
+    def _preempt(self, pod: PodInfo, decision: ScheduleResult) -> ScheduleResult:
+        node = decision.nominated_node or ""
+        for victim in decision.victims:
+            self.evict(victim)
+        for other in list(self.nominations.nominated_pods(node)):
+            if other.priority < pod.priority:  # preemption withdraws these, so that they are tried elsewhere
+                self.nominations.withdraw(other.uid)
+        nominated = PodInfo(_nominated(pod.pod, node), pod.shape, pod.cls)
+        again = self.engine.decide(nominated, self.profile_for(pod.pod), detail=False)
+        again.pod, again.victims = pod, decision.victims
+        return again
+
+    def _bind_volumes(self, decision: ScheduleResult, node: str) -> list[tuple[Object, Object]]:
+        """Write down which volume each claim gets: a fork sees that, but not what plugins hold in memory.
+
+        Returns the objects that were replaced, each with the one in its place.
+        """
+        objects = self.state.objects
+        written: list[tuple[Object, Object]] = []
+        for key, chosen in chosen_volumes(decision.state, node).items():
+            old = objects.get(PersistentVolumeClaim, key)
+            assert old is not None, "volumes were chosen for it"
+            claim = deepcopy(old)
+            volume = objects.get(PersistentVolume, chosen.get("volume", ""))
+            if volume is None:
+                claim.metadata.annotations[SELECTED_NODE] = node
+            else:
+                bound = deepcopy(bound_to(volume, claim)[0])
+                bound.status.phase = claim.status.phase = "Bound"
+                claim.spec.volume_name = volume.name
+                claim.metadata.annotations[BIND_COMPLETED] = "yes"
+                objects.put(bound)
+                written.append((volume, bound))
+            objects.put(claim)
+            written.append((old, claim))
+        return written
+
+    # ---- the queue in front of it ------------------------------------------------------------------------------
+
+    def queue_profiles(self) -> list[QueueProfile]:
+        """What a queue needs to know of the profiles."""
+        has_extenders = bool(self.handle.extenders)
+        implies_taints = not self.features["TaintsWakeOnlyWhoAsks"]
+        says_whose = self.features["EventsTellTargetPods"]
+        return [
+            from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints, says_whose=says_whose)
+            for profile in self.profiles.values()
+        ]
 
 
-def build(
+def _nominated(pod: Pod, node: str) -> Pod:
+    again = copy(pod)
+    again.status = copy(pod.status)
+    again.status.nominated_node_name = node
+    return again
+
+
+def _group_cycle(session: Session, profile: Profile, handle: Handle) -> GroupCycle:
+    by_placement = session.features["TopologyAwareWorkloadScheduling"]
+    return GroupCycle(session.engine, profile, handle, by_placement=by_placement)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# From a configuration to a session: the only place where engines, handles and profiles are made.
+
+
+def open_session(
     config: KubeSchedulerConfiguration,
-    cluster: ClusterState,
+    state: ClusterState,
     *,
     clock: Clock | None = None,
     nominator: Nominator | None = None,
@@ -83,27 +276,25 @@ def build(
     prepare: Callable[[Handle], None] | None = None,
     extenders: Sequence[ExtenderClient] = (),
     ask_all: AskAll = ask_in_turn,
-) -> Built:
+    takes_all: bool = False,
+) -> Session:
     """Build every profile, or raise ConfigError with upstream's words for what is wrong.
 
     ``extenders`` are what the configuration's entries stand for, made by the caller; without them
-    only ``ignoredByScheduler`` is heeded.
+    only ``ignoredByScheduler`` is heeded. ``prepare`` completes each handle before plugins are made with it.
     """
     registry = registry or in_tree_registry()
-    clock = clock or SystemClock()
     config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), version=features.version)
 
-    cluster.count_resizes(whole=features["ResizesCountWholePods"])
-
-    def on(cluster: ClusterState, nominator: Nominator, devices: Devices) -> Built:
-        handle = Handle(cluster, clock, nominator, features, devices=devices)
+    def open_on(state: ClusterState, nominator: Nominator, devices: Devices, clock: Clock, takes_all: bool) -> Session:
+        handle = Handle(state, clock, nominator, features, devices=devices)
         handle.extenders = tuple(extenders)
         if prepare is not None:
             prepare(handle)
         registry.prepare(handle)
         engine = Engine(
-            cluster,
+            state,
             nominator,
             clock=clock,
             percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
@@ -111,19 +302,14 @@ def build(
             batches=features["OpportunisticBatching"],
             rescores=features["BatchingRescoresTheLastNode"],
         )
+        session = Session(state, nominator, engine, {}, handle, features, clock, takes_all, open_on)
+        for profile in config.profiles:
+            name = profile.scheduler_name
+            session.profiles[name] = _build_profile(session, profile, expanded[name], registry)
+        return session
 
-        def again(fork: ClusterState) -> Built:
-            return on(fork, nominator, handle.devices)
-
-        profiles = {
-            profile.scheduler_name: build_profile(
-                profile, expanded[profile.scheduler_name], registry, handle, engine, features, again
-            )
-            for profile in config.profiles
-        }
-        return Built(engine, profiles, handle, features, on)
-
-    return on(cluster, nominator or Nominations(), NoDevices())
+    state.count_resizes(whole=features["ResizesCountWholePods"])
+    return open_on(state, nominator or Nominations(), NoDevices(), clock or SystemClock(), takes_all)
 
 
 def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:
@@ -132,27 +318,20 @@ def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:
     return Extenders(handle.extenders, pick=handle.pick, ask_all=ask_all)
 
 
-def build_profile(
-    profile: KubeSchedulerProfile,
-    points: Mapping[str, list[tuple[str, int]]],
-    registry: Registry,
-    handle: Handle,
-    engine: Engine,
-    features: Features,
-    on: Callable[[ClusterState], Built],
+def _build_profile(
+    session: Session, profile: KubeSchedulerProfile, points: Mapping[str, list[tuple[str, int]]], registry: Registry
 ) -> Profile:
-    handle = replace(handle)  # each profile's plugins share one; preemption needs its own profile's filters
+    handle = replace(session.handle)  # each profile's plugins share one; preemption needs its own profile's filters
     handle.points = {point: frozenset(name for name, _ in enabled) for point, enabled in points.items()}
     names = dict.fromkeys(name for enabled in points.values() for name, _ in enabled)
-    plugins = {name: _make(profile, name, registry, handle, features) for name in names}
+    plugins = {name: _make(profile, name, registry, handle, session.features) for name in names}
     built = Profile(profile.scheduler_name, profile.percentage_of_nodes_to_score, plugins, points)
-    by_placement = features["TopologyAwareWorkloadScheduling"]
 
-    def on_fork(cluster: ClusterState) -> GroupCycle:
-        made = on(cluster)
-        return GroupCycle(made.engine, made.profiles[profile.scheduler_name], handle, by_placement=by_placement)
+    def on_fork(state: ClusterState) -> GroupCycle:
+        there = session.on(state)
+        return _group_cycle(there, there.profiles[profile.scheduler_name], handle)
 
-    handle.preemption = Evaluator(built, engine, handle, GroupPreemption(handle, on_fork))
+    handle.preemption = Evaluator(built, session.engine, handle, GroupPreemption(handle, on_fork))
     return built
 
 
@@ -198,7 +377,7 @@ def check_configuration(
         found.config, found.warnings = loaded.config, loaded.warnings
         found.expanded = expand_all(loaded.config, registry, version=features.version)
         if makes_plugins and not found.problems:
-            build(loaded.config, ClusterState(), registry=have, features=features)
+            open_session(loaded.config, ClusterState(), registry=have, features=features)
     except ConfigError as error:
         found.problems += error.problems
     except MooringError as error:

@@ -129,8 +129,7 @@ class Failures:
 
     def undo(self, placement: PodPlacement) -> None:
         """Take back what was reserved and assumed."""
-        plugin_calls.unreserve(placement)
-        self._cluster.forget(placement.pod.uid)
+        plugin_calls.take_back(self._cluster, placement)
 
     def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
         """A plugin gives back what it had reserved. Others were refused because of it only if that was some time ago:

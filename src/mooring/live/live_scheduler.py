@@ -72,7 +72,7 @@ class LiveScheduler:
         self.informers[DEVICE_CLASSES.name].add_handler(self._get_ready, lambda _, new: self._get_ready(new))
 
     def _get_ready(self, found: DeviceClass) -> None:
-        self.scheduler.built.handle.devices.get_ready(found)
+        self.scheduler.session.handle.devices.get_ready(found)
 
     def _on_restoring(self) -> None:
         """Decide nothing while some of what is known is of a state that the API server does not have any more."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mooring.api.core import Pod
+from mooring.core.engine.cycle import release
 from mooring.core.framework.cycle_state import CycleError, CycleState, PluginTimer, problem_of
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.handle import CycleObserver
@@ -15,6 +16,7 @@ from mooring.core.framework.interfaces import PreFlight
 from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
+from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.attempt import PodPlacement
 from mooring.live.logs import get_logger
@@ -38,15 +40,11 @@ def reserve(placement: PodPlacement) -> Status:
     return status
 
 
-def unreserve(placement: PodPlacement) -> None:
-    """Run Unreserve of all Reserve plugins in reverse order, whichever of them fails."""
+def take_back(cluster: ClusterState, placement: PodPlacement) -> None:
+    """Undo what was reserved, whichever plugin fails, and what was assumed."""
     started = start(placement)
-    for plugin in reversed(placement.profile.reserve):
-        try:
-            _call(plugin.name, plugin.unreserve, placement)
-        except Exception as error:
-            problem = problem_of(error, plugin.unreserve)
-            log.error(problem, "Unreserve failed", plugin=plugin.name, pod=placement.info.key)
+    for problem in release(cluster, placement.profile, placement.state, placement.pod):
+        log.error(problem.message, "Unreserve failed", plugin=problem.plugin, pod=placement.info.key)
     if started is not None:
         timed("Unreserve", placement, SUCCESS, started)
 

@@ -27,7 +27,7 @@ from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS
 from mooring.core.queue.queued_pod import QueuedEntity, QueuedPodGroupInfo, QueuedPodInfo
 from mooring.core.queue.scheduling_queue import SchedulingQueue
-from mooring.core.session import Built
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.live import plugin_calls
 from mooring.live.attempt import SCHEDULER_ERROR, Failure, PodPlacement, WaitingPods
@@ -77,7 +77,7 @@ class SchedulingLoop:
 
     def __init__(
         self,
-        built: Built,
+        session: Session,
         cluster: ClusterState,
         queue: SchedulingQueue,
         pods: Mapping[str, Pod],
@@ -100,7 +100,7 @@ class SchedulingLoop:
         While ``is_held``, nothing is decided; whoever holds it back wakes it afterwards.
         ``stand_still`` blocks the thread for some seconds; without it, every event is handled when it comes.
         """
-        self.built = built
+        self.session = session
         self.groups: GroupAttempts | None = None  # where the gate GenericWorkload is on
         self.decisions = 0
         self._cluster = cluster
@@ -205,7 +205,7 @@ class SchedulingLoop:
             self._timers_at = started + TIMERS_S
         until = started + SLICE_S
         while self._evicting is None and (info := queue.pop()) is not None:
-            if self.built.handle.extenders:
+            if self.session.handle.extenders:
                 self._asking = asyncio.ensure_future(self._schedule_in_thread(info))
                 return self._asking
             self.schedule_one(info)
@@ -270,7 +270,7 @@ class SchedulingLoop:
         profile = self._profile_for(info)
         if profile is not None:
             started, detail = self._begin(info)
-            decision = self._decide(info, self.built, profile, detail)
+            decision = self._decide(info, self.session, profile, detail)
             self._conclude(info, profile, decision, started)
 
     async def _schedule_in_thread(self, info: QueuedEntity) -> None:
@@ -285,7 +285,7 @@ class SchedulingLoop:
         def leave() -> None:
             loop.call_soon_threadsafe(thread.leave)
 
-        work = thread.run(self._decide, info, self.built, profile, detail, leave)
+        work = thread.run(self._decide, info, self.session, profile, detail, leave)
         decision: ScheduleResult | GroupDecision | Exception
         try:
             decision = await self._turnstile.closed_during(work)
@@ -311,7 +311,7 @@ class SchedulingLoop:
             assert isinstance(info, QueuedPodGroupInfo)
             return self._profile_for_group(info)
         pod = info.pod_info.pod
-        profile = self.built.profiles.get(pod.spec.scheduler_name)
+        profile = self.session.profiles.get(pod.spec.scheduler_name)
         if profile is None or self._is_skipped(pod):
             self._queue.done(info.uid)
             return None
@@ -323,10 +323,10 @@ class SchedulingLoop:
         entity.group = group
         objection = self.groups.objection(entity, group)
         if objection:
-            self.groups.refuse(entity, self.built.profiles, group, objection)
+            self.groups.refuse(entity, self.session.profiles, group, objection)
             return None
         name = entity.scheduler_name
-        return self.built.profiles[name] if self.groups.leave_out(entity, self._is_skipped) else None
+        return self.session.profiles[name] if self.groups.leave_out(entity, self._is_skipped) else None
 
     def _is_skipped(self, pod: Pod) -> bool:
         if pod.metadata.deletion_timestamp is not None:
@@ -345,23 +345,23 @@ class SchedulingLoop:
     def _decide(
         self,
         info: QueuedEntity,
-        built: Built,
+        session: Session,
         profile: Profile,
         detail: bool,
         on_stuck: Callable[[], None] | None = None,
     ) -> ScheduleResult | GroupDecision | Exception:
         try:
             if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # nobody would look at a limit
-                return built.engine.decide(info.pod_info, profile, detail=detail)
+                return session.engine.decide(info.pod_info, profile, detail=detail)
             timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
             limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
             if isinstance(info, QueuedPodGroupInfo):
                 pods = [member.pod_info for member in info.members]
                 group = PodGroupInfo(info.group, pods)
-                decide = built.groups(profile).decide
+                decide = session.groups(profile).decide
                 return self._limits.run(limit, decide, group, detail=detail, budget=limit)
             assert isinstance(info, QueuedPodInfo)
-            return self._limits.run(limit, built.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
+            return self._limits.run(limit, session.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
         except AttemptTimeout as error:
             return error
         except Exception as error:  # a plugin's mistake is caught closer to it; this one is ours
@@ -406,7 +406,7 @@ class SchedulingLoop:
             text = self._timed_out(entity.members[0], profile, decision).message
         else:
             text = Failure.of_error(decision).message
-        self.groups.refuse(entity, self.built.profiles, entity.group, text)
+        self.groups.refuse(entity, self.session.profiles, entity.group, text)
         if isinstance(decision, AttemptTimeout):
             self._on_cut_off()
 
@@ -422,11 +422,10 @@ class SchedulingLoop:
         """Send a pod on its way: assume, reserve, permit, and a task that binds it."""
         node_name = decision.node or ""
         try:
-            assumed = self._cluster.assume(decision.pod, node_name)
+            assumed = self.session.assume(decision.pod, node_name)
         except ValueError as error:
             self._failures.fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
             return
-        self._queue.nominator.delete(assumed.uid)
         state = decision.state
         to_activate: dict[str, Pod] = state.read(PODS_TO_ACTIVATE) or {}
         state.write(PODS_TO_ACTIVATE, to_activate)
@@ -439,7 +438,7 @@ class SchedulingLoop:
             started,
             self._clock,
             to_activate,
-            self.built.handle.extenders,
+            self.session.handle.extenders,
             decision.evaluated_nodes,
             decision.feasible_nodes,
         )

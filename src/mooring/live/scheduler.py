@@ -21,9 +21,8 @@ from mooring.core.framework.runtime import Profile
 from mooring.core.queue.events import CONFIGURATION_CHANGE
 from mooring.core.queue.nominator import QueueNominator
 from mooring.core.queue.pod_group_queue import PodGroupQueue
-from mooring.core.queue.profile import QueueProfile, from_runtime
 from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.attempt import PreBinding, WaitingPods
@@ -132,10 +131,10 @@ class Scheduler:
             spawn=self._tasks.spawn,
             wakes_after_waiting=options.features["WaitingVictimsWake"],
         )
-        built = self._build(config, None)
+        session = self._build(config, None)
         make_queue = PodGroupQueue if options.features["GenericWorkload"] else SchedulingQueue
         self.queue = queue = make_queue(
-            _queue_profiles(built),
+            session.queue_profiles(),
             clock,
             options=self._queue_options(config),
             recorder=self.meters if options.is_metered else None,
@@ -170,7 +169,7 @@ class Scheduler:
             nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
         )
         self._loop = SchedulingLoop(
-            built,
+            session,
             self.cluster,
             queue,
             self.pods,
@@ -309,7 +308,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Close the connections to extenders; one that is asked once more opens another."""
-        for extender in self._loop.built.handle.extenders:
+        for extender in self._loop.session.handle.extenders:
             close = getattr(extender, "close", None)
             if close is not None:
                 close()
@@ -333,31 +332,31 @@ class Scheduler:
     # ---- configuration -----------------------------------------------------------------------------------------
 
     @property
-    def built(self) -> Built:
+    def session(self) -> Session:
         """The engine and its profiles, as they are now."""
-        return self._loop.built
+        return self._loop.session
 
     @property
     def extenders(self) -> Sequence[ExtenderClient]:
-        return self._loop.built.handle.extenders
+        return self._loop.session.handle.extenders
 
     @property
     def profiles(self) -> dict[str, Profile]:
-        return self._loop.built.profiles
+        return self._loop.session.profiles
 
     @property
     def resources(self) -> set[EventResource]:
         """The kinds that plugins of some profile want to hear of."""
-        return {hint.event.resource for profile in _queue_profiles(self._loop.built) for hint in profile.hints}
+        return {hint.event.resource for profile in self._loop.session.queue_profiles() for hint in profile.hints}
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
         """Go on with another configuration, or raise ConfigError and go on with the old one.
 
         Pods that are being bound are bound by the profiles that decided.
         """
-        built = self._build(config, self._loop.built)
+        session = self._build(config, self._loop.session)
         self.config = config
-        self._turnstile(self._take_over, built, True)
+        self._turnstile(self._take_over, session, True)
         self._turnstile(self._tell_configured)
 
     def _tell_configured(self) -> None:
@@ -375,23 +374,23 @@ class Scheduler:
     def _start_afresh(self) -> None:
         """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
         try:
-            built = self._build(self.config, self._loop.built)
+            session = self._build(self.config, self._loop.session)
         except MooringError as error:
             log.error(error, "Plugins could not be made anew after an attempt ran out of time")
             return
-        self._take_over(built, False)
+        self._take_over(session, False)
 
-    def _take_over(self, built: Built, is_changed: bool) -> None:
+    def _take_over(self, session: Session, is_changed: bool) -> None:
         self.close()
-        self._loop.built = built
-        self.queue.replace_profiles(_queue_profiles(built), wake=is_changed)
+        self._loop.session = session
+        self.queue.replace_profiles(session.queue_profiles(), wake=is_changed)
         if is_changed:
             self._handlers.take_in_pending()
 
     def _free(self, event: ClusterEvent, before: Object, after: Object) -> None:
         self._failures.freed(event, before, after)  # which are made later than the first plugins
 
-    def _build(self, config: KubeSchedulerConfiguration, before: Built | None) -> Built:
+    def _build(self, config: KubeSchedulerConfiguration, before: Session | None) -> Session:
         def prepare(handle: Handle) -> None:
             handle.writer = self._writer
             handle.preemptions = self.preemptions
@@ -404,7 +403,7 @@ class Scheduler:
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is reserved for pods that are being bound
 
-        built = build(
+        session = open_session(
             config,
             self.cluster,
             clock=self._clock,
@@ -415,11 +414,11 @@ class Scheduler:
             extenders=[Overheard(extender, self.heard) for extender in self.options.extenders(config)],
             ask_all=AskTogether(),
         )
-        for name, profile in built.profiles.items():
+        for name, profile in session.profiles.items():
             if self.options.is_metered:
                 profile.observer = self.meters.profile(name)
             limit_plugins(profile, self.options.limits, self.options.plugin_timeout_s)
-        return built
+        return session
 
     def _queue_options(self, config: KubeSchedulerConfiguration) -> QueueOptions:
         features = self.options.features
@@ -439,16 +438,6 @@ class Scheduler:
 
 
 _GROUPS = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
-
-
-def _queue_profiles(built: Built) -> list[QueueProfile]:
-    has_extenders = bool(built.handle.extenders)
-    implies_taints = not built.features["TaintsWakeOnlyWhoAsks"]
-    says_whose = built.features["EventsTellTargetPods"]
-    return [
-        from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints, says_whose=says_whose)
-        for profile in built.profiles.values()
-    ]
 
 
 def _tell_all(listeners: Sequence[Callable[..., None]], what: tuple[object, ...]) -> None:

@@ -32,7 +32,7 @@ from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state import cluster as columns
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.event_handlers import EventHandlers
@@ -262,9 +262,9 @@ class Moment:
             self.unreserved[entry.uid] = entry.number
         else:
             held = self._reserving()
-            self._set_up(held.built, entry.start, entry.picks, {entry.uid: entry.hint}, entry.answers or ())
-            profile = held.built.profile_of(pod)
-            decision = held.built.engine.decide(self.state.info(pod), profile)
+            self._set_up(held.session, entry.start, entry.picks, {entry.uid: entry.hint}, entry.answers or ())
+            profile = held.session.profile_for(pod)
+            decision = held.session.engine.decide(self.state.info(pod), profile)
             assumed = self._assume(entry.uid, entry.node, entry.key)
             if assumed is not None:
                 held.hold(profile, decision, assumed)
@@ -323,30 +323,30 @@ class Moment:
 
     def explain(self) -> Explanation:
         """What ``mooring explain`` would have said in that moment."""
-        decided, built, profile = self._decided()
-        return explain(built, decided, profile)
+        decided, session, profile = self._decided()
+        return explain(session, decided, profile)
 
-    def _decided(self) -> tuple[ScheduleResult, Built, Profile]:
-        built, pod = self._built()
-        profile, number = built.profile_of(pod), self.attempt.number if self.attempt else 0
+    def _decided(self) -> tuple[ScheduleResult, Session, Profile]:
+        session, pod = self._session()
+        profile, number = session.profile_for(pod), self.attempt.number if self.attempt else 0
         if self._group is not None:
             group, before = self._group
             if group.first <= number < group.first + len(group.uids):
                 return before._decided_in_group(group, number - group.first)
-        return built.engine.decide(built.engine.cluster.info(pod), profile), built, profile
+        return session.engine.decide(session.engine.cluster.info(pod), profile), session, profile
 
-    def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[ScheduleResult, Built, Profile]:
+    def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[ScheduleResult, Session, Profile]:
         """Decide about a whole group again; returns what was decided about one of its pods."""
         group = self.state.objects.get(PodGroup, entry.group)
         by_uid = {pod.uid: pod for pod in self.pods.values()}
         if group is None or not by_uid.keys() >= set(entry.uids):
             number = entry.first + place
             raise InputError(f"attempt {number}: pod group {entry.group} is not in the record at that time")
-        built = self._build(self.state.fork(), self.nominations())
-        self._set_up(built, entry.start, entry.picks, dict(zip(entry.uids, entry.hints, strict=False)))
-        pods = [built.engine.cluster.info(by_uid[uid]) for uid in entry.uids]
-        profile = built.profile_of(pods[place].pod)
-        return built.groups(profile).decide(PodGroupInfo(group, pods)).decisions[place], built, profile
+        session = self._build(self.state.fork(), self.nominations())
+        self._set_up(session, entry.start, entry.picks, dict(zip(entry.uids, entry.hints, strict=False)))
+        pods = [session.engine.cluster.info(by_uid[uid]) for uid in entry.uids]
+        profile = session.profile_for(pods[place].pod)
+        return session.groups(profile).decide(PodGroupInfo(group, pods)).decisions[place], session, profile
 
     def difference(self, decision: ScheduleResult | Explanation) -> str:
         """How a decision differs from the recorded one, in a few words; empty if it does not."""
@@ -372,7 +372,7 @@ class Moment:
         is_in_group = self._group is not None and attempt is not None and attempt.uid in self._group[0].uids
         return attempt is not None and (attempt.answers is None or (is_in_group and bool(self._extenders)))
 
-    def _built(self) -> tuple[Built, Pod]:
+    def _session(self) -> tuple[Session, Pod]:
         attempt = self.attempt
         if attempt is None:
             raise InputError("no attempt is open: open one by its number")
@@ -380,13 +380,13 @@ class Moment:
         if pod is None or pod.uid != attempt.uid:
             raise InputError(f"attempt {attempt.number}: pod {attempt.key} is not in the record at that time")
         held = self._reservations
-        built = self._build(self.state.fork(), self.nominations()) if held is None else self._reserving().built
-        if self.header.source in FOREIGN and pod.spec.scheduler_name not in built.profiles:
+        session = self._build(self.state.fork(), self.nominations()) if held is None else self._reserving().session
+        if self.header.source in FOREIGN and pod.spec.scheduler_name not in session.profiles:
             pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
             pod.spec = copy(pod.spec)
-            pod.spec.scheduler_name = next(iter(built.profiles))
+            pod.spec.scheduler_name = next(iter(session.profiles))
         hints, answers = {attempt.uid: attempt.hint}, attempt.answers or ()
-        return self._set_up(built, attempt.start, attempt.picks, hints, answers), pod
+        return self._set_up(session, attempt.start, attempt.picks, hints, answers), pod
 
     def _reserving(self) -> Reservations:
         """The plugins that hold what was promised; the nominations are those of now."""
@@ -398,12 +398,12 @@ class Moment:
             self._reservations.nominate([(info, node) for node in self.nominated for info in now.nominated_pods(node)])
         return self._reservations
 
-    def _build(self, cluster: columns.ClusterState, nominations: Nominations) -> Built:
+    def _build(self, cluster: columns.ClusterState, nominations: Nominations) -> Session:
         def prepare(handle: Handle) -> None:
             handle.pods = self.pods
             handle.pick = lambda n: min(next(self._picks, 0), n - 1)
 
-        return build(
+        return open_session(
             self.config,
             cluster,
             clock=_ClockOf(self),
@@ -416,19 +416,19 @@ class Moment:
 
     def _set_up(
         self,
-        built: Built,
+        session: Session,
         start: int,
         picks: Sequence[int],
         hints: Mapping[str, str],
         answers: Sequence[entries.Answered] = (),
-    ) -> Built:
+    ) -> Session:
         """Let the engine begin as it began at an attempt; ``hints`` are nodes by the pods' uids."""
         for extender in self._extenders:
             extender.open(answers)
         self._picks = iter(picks)
-        built.engine.search.next_start = start
-        built.engine.batching = _RecordedHints(hints)
-        return built
+        session.engine.search.next_start = start
+        session.engine.batching = _RecordedHints(hints)
+        return session
 
 
 class _ClockOf:

@@ -18,7 +18,7 @@ from mooring.core.framework.extender import (
 from mooring.core.framework.handle import Nominations
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.gpus.requests import GPU_ANNOTATIONS, NVIDIA
-from mooring.core.session import Built
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
@@ -92,8 +92,8 @@ def may_reserve(pod: Pod, cluster: ClusterState) -> bool:
 class Reservations:
     """Plugins that stay, with what they hold for pods by uid."""
 
-    def __init__(self, built: Built, nominations: Nominations) -> None:
-        self.built = built
+    def __init__(self, session: Session, nominations: Nominations) -> None:
+        self.session = session
         self._nominations = nominations
         self._held: dict[str, tuple[Profile, ScheduleResult, PodInfo]] = {}
 

@@ -233,7 +233,7 @@ class Shown:
         return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number)
 
     def filters(self, scheduler_name: str) -> list[str]:
-        profile = self.scheduler.built.profiles.get(scheduler_name)
+        profile = self.scheduler.session.profiles.get(scheduler_name)
         return [] if profile is None else [plugin.name for plugin in profile.filter]
 
     @cached_property
@@ -277,7 +277,7 @@ def _profiles(scheduler: Scheduler) -> list[dict[str, Any]]:
             "score": [[plugin.name, weight] for plugin, weight in profile.score],
             "wakes": {plugin.name: _wakes(plugin) for plugin in profile.plugins.values()},
         }
-        for name, profile in scheduler.built.profiles.items()
+        for name, profile in scheduler.session.profiles.items()
     ]
 
 

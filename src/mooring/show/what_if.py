@@ -9,7 +9,6 @@ from typing import Any
 from mooring.api.errors import InputError
 from mooring.ask.diff import Which, diff
 from mooring.ask.drill import lose
-from mooring.ask.placing import Placing
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.config.load import config_from_dict
@@ -118,7 +117,7 @@ def _lose(scheduler: Scheduler, what: str, row: Row, *, stays: bool = False) -> 
     nodes = [node.name for node in cluster.nodes if (node.labels.get(name) == value if value else node.name == name)]
     if not nodes:
         raise InputError(f"{'drain' if stays else 'lose'}: no node is {what!r}")
-    loss = lose(Placing.of(scheduler), (what,), nodes)
+    loss = lose(scheduler.session.fork(), (what,), nodes)
     return {
         "lost": [row(node) for node in nodes],
         "placed": {pod: row(node) for pod, node in loss.replaced.items()},
@@ -145,7 +144,7 @@ def _weigh(
     """
     attempt, (name, _, weight) = moment.attempt, wish.partition(":")
     assert attempt is not None
-    profile = scheduler.built.profiles.get(attempt.profile)
+    profile = scheduler.session.profiles.get(attempt.profile)
     known = {plugin.name for plugin, _ in profile.score} if profile is not None else set()
     if name not in known:
         raise InputError(f"weight: no score plugin {name!r}; expected one of {', '.join(sorted(known))}")
@@ -196,12 +195,12 @@ def _add(scheduler: Scheduler, count: str, like: str, row: Row) -> dict[str, Any
         raise InputError(f"add: found {count!r}; expected a number from 1 to {MAX_ADDED}")
     fork: Cluster = scheduler.cluster.fork()
     added = fork.add(fork.get(f"node/{like}"), copies=int(count))
-    placing = Placing.of(scheduler.on(fork))
+    session = scheduler.on(fork).session.fork()
     waiting = sorted(fork.pending, key=lambda pod: (-pod.priority, pod.metadata.creation_timestamp or "", pod.key))
     placed: dict[str, str] = {}
     unplaced: dict[str, str] = {}
     for pod in waiting[:MAX_PLACED]:
-        decision = placing.place(placing.info(pod))
+        decision = session.place(session.info(pod))
         if decision.node is None:
             unplaced[pod.key] = decision.message
         else:

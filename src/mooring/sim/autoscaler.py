@@ -25,6 +25,7 @@ from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 from mooring.core.framework.handle import Nominations
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodClass, PodShape
 from mooring.live.scheduler import Scheduler
@@ -183,7 +184,7 @@ class Autoscaler:
         for members in self._groups:
             for number in range(members.numbered - members.coming + 1, members.numbered + 1):
                 self._plan(fork, _node_of(members.group, number))
-        built = self._scheduler.built.on(fork, Nominations())
+        session = self._scheduler.session.on(fork, Nominations())
         wanted: dict[str, int] = {}
         helpless: set[tuple[PodShape, PodClass]] = set()
         num_tried = 0
@@ -194,16 +195,16 @@ class Autoscaler:
             if num_tried == MOST_TRIED:
                 break
             num_tried += 1
-            node = built.decide(pod, detail=False).node or self._on_a_new_node(pod, fork, built, wanted)
+            node = session.decide(pod, detail=False).node or self._on_a_new_node(pod, fork, session, wanted)
             if node:
-                fork.set_pod(_placed(pod, node))
+                session.assume(session.info(pod), node)
             else:
                 helpless.add(like)
         for members in self._groups:
             for _ in range(wanted.get(members.group.name, 0)):
                 self._order(members)
 
-    def _on_a_new_node(self, pod: Pod, fork: ClusterState, built: Any, wanted: dict[str, int]) -> str | None:
+    def _on_a_new_node(self, pod: Pod, fork: ClusterState, session: Session, wanted: dict[str, int]) -> str | None:
         """The new node that the pod would be placed on, which is added to the fork; None if there is none."""
         for members in self._groups:
             name, new = members.group.name, wanted.get(members.group.name, 0)
@@ -211,7 +212,7 @@ class Autoscaler:
                 continue
             node = _node_of(members.group, members.numbered + new + 1)
             self._plan(fork, node)
-            if built.decide(pod, detail=False).node == node.name:
+            if session.decide(pod, detail=False).node == node.name:
                 wanted[name] = new + 1
                 return node.name
             for daemon in self._daemons(node):
@@ -270,13 +271,6 @@ def _node_of(group: NodeGroup, number: int) -> Node:
     node: Node = from_plain(Node, group.node(number))
     node.status.allocatable = dict(node.status.capacity)
     return node
-
-
-def _placed(pod: Pod, node: str) -> Pod:
-    placed = copy(pod)
-    placed.spec = copy(pod.spec)
-    placed.spec.node_name = node
-    return placed
 
 
 def _is_daemon(pod: Pod) -> bool:

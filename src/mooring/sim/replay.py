@@ -23,10 +23,9 @@ from mooring.core.framework.handle import Nominations
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.queue.nominator import QueueNominator
-from mooring.core.queue.profile import from_runtime
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.event_handlers import EventHandlers
@@ -65,7 +64,7 @@ class QueueReplay:
         self.clock = VirtualClock(latest_time(case.get("objects", ())) + 0.3)
         self.pods: dict[str, Pod] = {}
         nominator = QueueNominator(known=self.pods.get)
-        self.built = build(
+        self.session = open_session(
             config or config_from_dict(case.get("config"), features),
             self.cluster,
             clock=self.clock,
@@ -73,17 +72,12 @@ class QueueReplay:
             registry=registry,
             features=features,
         )
-        implies_taints, says_whose = not features["TaintsWakeOnlyWhoAsks"], features["EventsTellTargetPods"]
-        profiles = [
-            from_runtime(profile, implies_taints=implies_taints, says_whose=says_whose)
-            for profile in self.built.profiles.values()
-        ]
         options = QueueOptions(
             gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
             whole_resizes=features["ResizesCountWholePods"],
             tells_growth=features["EventsTellGrowth"],
         )
-        self.queue = SchedulingQueue(profiles, self.clock, options=options, nominator=nominator)
+        self.queue = SchedulingQueue(self.session.queue_profiles(), self.clock, options=options, nominator=nominator)
         self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
         self._seen: dict[str, int] = {}  # attempts at each pod before the last action
@@ -189,11 +183,11 @@ class QueueReplay:
 
     def _attempt(self, item: QueuedPodInfo) -> None:
         pod = item.pod_info.pod
-        profile = self.built.profile_of(pod)
-        decision = self.built.engine.decide(item.pod_info, profile)
+        profile = self.session.profile_for(pod)
+        decision = self.session.engine.decide(item.pod_info, profile)
         self._verdicts.setdefault(pod.key, []).append(describe(decision, profile))
         if decision.outcome is Outcome.SCHEDULED:
-            self.queue.nominator.delete(pod.uid)
+            self.queue.nominator.withdraw(pod.uid)
             self.queue.done(item.uid)
             node_name = self._forced.get(pod.key) or decision.node or ""
             self.handlers.put(self._stored(bound(self.cluster, pod, node_name)))
@@ -247,7 +241,7 @@ class Replay:
         self.clock = VirtualClock(latest_time(case.get("objects", ())))
         # Pods came one at a time, except where quick succession is what the family is about.
         self._pause_s = 0.0 if case.get("family") == "batching" else 1.0
-        self.built: Built = build(
+        self.session: Session = open_session(
             config or config_from_dict(case.get("config"), features),
             self.cluster,
             clock=self.clock,
@@ -269,7 +263,7 @@ class Replay:
             raise InputError(f"expected a step with a pod, found one with {', '.join(sorted(step))}")
         self.clock.advance(self._pause_s)
         pod: Pod = from_plain(Pod, step["pod"])
-        profile = self.built.profiles.get(pod.spec.scheduler_name)
+        profile = self.session.profiles.get(pod.spec.scheduler_name)
         if pod.spec.node_name or profile is None:
             result: dict[str, Any] = {"outcome": "ignored"}
             self._afterwards(step, pod, None, ())
@@ -280,7 +274,7 @@ class Replay:
             result = describe_gated(pod)
             self._afterwards(step, pod, None, ())
             return result
-        decision = self.built.engine.decide(info, profile)
+        decision = self.session.engine.decide(info, profile)
         result = describe(decision, profile)
         for other in self.nominations.nominated_pods(decision.nominated_node or ""):
             if other.priority < info.priority:  # a preemptor takes the node from less important nominated pods
@@ -298,7 +292,7 @@ class Replay:
         again = copy(pod)
         again.status = copy(pod.status)
         again.status.nominated_node_name = decision.nominated_node or ""
-        return describe(self.built.engine.decide(self.cluster.info(again), profile), profile)
+        return describe(self.session.engine.decide(self.cluster.info(again), profile), profile)
 
     def _evict(self, step: Mapping[str, Any], victims: Iterable[PodInfo]) -> None:
         lingering = {effect.get("metadata", {}).get("uid") for effect in step.get("effects", ())}
@@ -313,9 +307,9 @@ class Replay:
         self.nominations.withdraw(pod.metadata.uid)
         afterwards = str(step.get("afterwards", "deleted"))
         if afterwards.startswith("bound:"):
-            profile = self.built.profiles.get(pod.spec.scheduler_name)
+            profile = self.session.profiles.get(pod.spec.scheduler_name)
             if profile is not None:
-                self.built.engine.adopt(profile, afterwards.removeprefix("bound:"))
+                self.session.engine.adopt(profile, afterwards.removeprefix("bound:"))
             self.cluster.put(bound(self.cluster, pod, afterwards.removeprefix("bound:")))
         elif afterwards == "kept" and pod.spec.node_name:
             self.cluster.put(pod)

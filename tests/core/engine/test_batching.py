@@ -91,5 +91,5 @@ def test_adopting_another_node_ranks_the_rest() -> None:
     on.decide(full_size(0))
     profile = on.profiles["default-scheduler"]
     on.put(bound(full_size(0), "n2"))
-    on.built.engine.adopt(profile, "n2")
+    on.session.engine.adopt(profile, "n2")
     assert on.place(full_size(1)).node == "n4"

@@ -46,7 +46,7 @@ def test_a_spent_budget_ends_the_attempt(plugin):
     scheduler = engine_with(plugin)
     pod, profile = scheduler.cluster.info(make_pod("web")), scheduler.profiles["default-scheduler"]
     with pytest.raises(OutOfTime):
-        scheduler.built.engine.decide(pod, profile, budget=Budget())
+        scheduler.session.engine.decide(pod, profile, budget=Budget())
 
 
 def test_a_hypothesis_shares_the_budget_of_its_attempt():

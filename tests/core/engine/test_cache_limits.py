@@ -11,7 +11,7 @@ LEAST = 64  # fillings that a template may always remember
 
 def _columns(scheduler):
     """All columns of all templates, of filters and of scores."""
-    for kept in scheduler.built.engine.search.kept.values():
+    for kept in scheduler.session.engine.search.kept.values():
         yield from kept.filters.values()
         yield from kept.scores.values()
 
@@ -41,6 +41,6 @@ def test_templates_count_even_where_there_are_few_nodes(monkeypatch):
     for template in range(30):
         for _ in range(2):  # what comes only once is not kept
             assert scheduler.decide(make_pod("new", cpu=f"{template + 1}m")).node
-    for kept in scheduler.built.engine.search.kept.values():
+    for kept in scheduler.session.engine.search.kept.values():
         assert 16 <= len(kept.filters) <= 20
         assert 16 <= len(kept.scores) <= 20

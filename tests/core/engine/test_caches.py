@@ -244,7 +244,7 @@ def test_decisions_are_the_same_in_a_profile_with_other_weights_and_strategies(s
 @given(STEPS)
 def test_leaving_out_the_detail_changes_no_node(steps: list[Any]) -> None:
     both = TwoSchedulers()
-    quiet = both.both[0].built.engine
+    quiet = both.both[0].session.engine
 
     def decide(waiting: Pod) -> None:
         profile = both.both[0].profiles["default-scheduler"]

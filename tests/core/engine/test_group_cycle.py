@@ -9,7 +9,7 @@ from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.pod_groups import PodGroupInfo
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import bound, make_cluster, make_node, make_pod, make_pod_group
 
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -21,12 +21,12 @@ NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 
 def decide(cluster, group, pods, **gates):
     features = Features(V1_37, GenericWorkload=True, **gates)
-    built = build(config_from_dict(None, features), cluster, features=features)
+    session = open_session(config_from_dict(None, features), cluster, features=features)
     cluster.put(group)
     for pod in pods:
         cluster.note_member(pod)
-    profile = built.profiles["default-scheduler"]
-    return built.groups(profile).decide(PodGroupInfo(group, [cluster.info(pod) for pod in pods]))
+    profile = session.profiles["default-scheduler"]
+    return session.groups(profile).decide(PodGroupInfo(group, [cluster.info(pod) for pod in pods]))
 
 
 def members(count, **fields):

@@ -55,7 +55,7 @@ class History:
                 queue.nominator.add(info.pod_info.pod, (None, "", f"n{b % NODES}")[b % 3])
             case "bind" if self.in_flight:
                 info = self.in_flight.pop(sorted(self.in_flight)[a % len(self.in_flight)])
-                queue.nominator.delete(info.uid)
+                queue.nominator.withdraw(info.uid)
                 queue.done(info.uid)
             case "node":
                 self.cluster.set_node(make_node(f"n{b % NODES}"))

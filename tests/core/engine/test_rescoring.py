@@ -38,7 +38,7 @@ def test_a_hinted_pod_goes_where_a_search_would_have_put_it(detail: bool) -> Non
     hinted, searched = scheduler("1.37"), scheduler("1.36")
     for i in range(24):
         info = hinted.cluster.info(pod(i))
-        decision = hinted.built.engine.decide(info, hinted.profiles["default-scheduler"], detail=detail)
+        decision = hinted.session.engine.decide(info, hinted.profiles["default-scheduler"], detail=detail)
         scored = searched.decide(pod(i)).scores
         assert scored is not None and decision.node is not None
         names = [info.name for info in scored.nodes.infos]
@@ -63,7 +63,7 @@ def test_a_plugin_that_fails_on_the_last_node_leads_to_a_search() -> None:
         return lambda state, pod, nodes: score(state, pod, nodes) if len(nodes) > 1 else 1 // 0
 
     fit.wrap("score", fails_alone)
-    on.built.engine.uses_cache = False
+    on.session.engine.uses_cache = False
     assert not on.place(pod(1)).from_hint
 
 

@@ -14,8 +14,8 @@ from mooring.testing import Scheduler, make_node, make_pod
 
 
 def decided(pod: Pod, *objects: Any) -> Decision:
-    built = Scheduler(*objects).built
-    return Decision(built.decide(pod), "default-scheduler", built.handle.cluster)
+    session = Scheduler(*objects).session
+    return Decision(session.decide(pod), "default-scheduler", session.handle.cluster)
 
 
 NODES = [make_node("a"), make_node("b"), make_node("c", cpu=1)]
@@ -70,7 +70,7 @@ def test_a_notebook_shows_tables() -> None:
 
 
 def test_an_explanation_reads_as_the_command_prints_it() -> None:
-    found = explain_pod(Scheduler(*NODES).built, make_pod("web", cpu="5"))
+    found = explain_pod(Scheduler(*NODES).session, make_pod("web", cpu="5"))
     lines = repr(found).splitlines()
     assert lines[0] == "default/web fits nowhere"
     assert "  1 less CPU (4 instead of 5) on any of 2 nodes (a, b)" in lines

@@ -9,15 +9,15 @@ import pytest
 from mooring.api.core import Pod
 from mooring.core.config.load import default_config
 from mooring.core.explain.why import explain_pod
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import bound, make_cluster, make_node, make_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def facts_about(pod: Pod, *objects: Any) -> list[str]:
-    built = build(default_config(), make_cluster(*objects))
-    return explain_pod(built, pod, suggest=False).notes
+    session = open_session(default_config(), make_cluster(*objects))
+    return explain_pod(session, pod, suggest=False).notes
 
 
 def node_affinity(key: str, operator: str, *values: str) -> dict[str, Any]:

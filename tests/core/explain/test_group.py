@@ -10,7 +10,7 @@ from rich.console import Console
 from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.explain.why import draw_group, explain_group
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import bound, make_cluster, make_node, make_pod, make_pod_group
 
 GPU = "nvidia.com/gpu"
@@ -22,7 +22,7 @@ def explained(nodes, group, pods, *running):
     cluster.put(group)
     for pod in pods:
         cluster.note_member(pod)
-    return explain_group(build(config_from_dict(None, features), cluster, features=features), group, pods)
+    return explain_group(open_session(config_from_dict(None, features), cluster, features=features), group, pods)
 
 
 def gpu_nodes(count):

@@ -8,12 +8,12 @@ import pytest
 
 from mooring.core.config.load import default_config
 from mooring.core.explain.remedies import WhatIf, lowest_priority
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import make_cluster, make_node, make_pod
 
 
 def found(pod: Any, *objects: Any) -> tuple[str, float] | None:
-    what_if = WhatIf(build(default_config(), make_cluster(*objects)), "default-scheduler", pod)
+    what_if = WhatIf(open_session(default_config(), make_cluster(*objects)), "default-scheduler", pod)
     suggestion = lowest_priority(what_if)
     return None if suggestion is None else (suggestion.text, suggestion.cost)
 

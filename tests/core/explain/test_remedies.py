@@ -19,7 +19,7 @@ def explained(pod: Pod, *objects: Any, plugins: tuple[type, ...] = ()) -> Explan
     enabled = [{"name": plugin.name} for plugin in plugins]  # type: ignore[attr-defined]
     points = {"multiPoint": {"enabled": enabled}}
     config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": points}]}
-    return explain_pod(Scheduler(*objects, config=config, plugins=plugins).built, pod)
+    return explain_pod(Scheduler(*objects, config=config, plugins=plugins).session, pod)
 
 
 def texts(found: Explanation) -> list[str]:

@@ -13,15 +13,15 @@ from mooring.api.core import Node, Pod
 from mooring.core.config.load import default_config
 from mooring.core.explain.remedies import Change, WhatIf
 from mooring.core.explain.why import explain_pod
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import make_cluster, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
 
 
-def built_on(cluster: ClusterState) -> Built:
-    return build(default_config(), cluster)
+def built_on(cluster: ClusterState) -> Session:
+    return open_session(default_config(), cluster)
 
 
 def contents(cluster: ClusterState) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def test_asking_about_a_zone_label_does_not_reorder_the_nodes() -> None:
     order = [info.name for info in untouched.nodes().infos]
     assert [info.name for info in asked.nodes().infos] == order
     choices = [
-        built.engine.decide(built.handle.cluster.info(make_pod("next")), built.profiles["default-scheduler"]).node
-        for built in (built_on(asked), built_on(untouched))
+        session.engine.decide(session.handle.cluster.info(make_pod("next")), session.profiles["default-scheduler"]).node
+        for session in (built_on(asked), built_on(untouched))
     ]
     assert choices[0] == choices[1]
 
@@ -160,9 +160,9 @@ def test_an_explanation_leaves_the_cluster_deeply_equal(
 ) -> None:
     cluster, untouched = populated(nodes, running), populated(nodes, running)
     before = contents(cluster)
-    built = built_on(cluster)
+    session = built_on(cluster)
     for i, fields in enumerate(asked):
-        explain_pod(built, make_pod(f"asked{i}", **fields))
+        explain_pod(session, make_pod(f"asked{i}", **fields))
         assert contents(cluster) == before
     for each in (cluster, untouched):  # what comes after finds them alike, too
         each.set_node(make_node("later", zone="x"))

@@ -17,7 +17,7 @@ from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome
 from mooring.core.explain.why import Explanation, as_new, explain_pod
 from mooring.core.framework.registry import resolve
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -48,18 +48,18 @@ def pod(name: str = "web", *, on: str = "", cpu: str = "", labels: dict[str, str
     )
 
 
-def cluster_of(*objects: Object, config: dict[str, Any] | None = None) -> Built:
+def cluster_of(*objects: Object, config: dict[str, Any] | None = None) -> Session:
     cluster = ClusterState()
     set_defaults(objects)
-    built = build(config_from_dict(config), cluster)
+    session = open_session(config_from_dict(config), cluster)
     for obj in objects:
         cluster.put(obj)
-    return built
+    return session
 
 
-def explained(built: Built, asked: Pod) -> Explanation:
-    set_defaults([asked], list(built.handle.cluster.objects))
-    return explain_pod(built, asked)
+def explained(session: Session, asked: Pod) -> Explanation:
+    set_defaults([asked], list(session.handle.cluster.objects))
+    return explain_pod(session, asked)
 
 
 def texts(found: Explanation) -> list[str]:
@@ -96,8 +96,8 @@ def test_ties_are_counted() -> None:
 
 def test_reasons_are_grouped_with_their_nodes() -> None:
     taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
-    built = cluster_of(node("a"), node("b"), node("g", taints=[taint]), node("c", unschedulable=True))
-    found = explained(built, pod(cpu="5"))
+    session = cluster_of(node("a"), node("b"), node("g", taints=[taint]), node("c", unschedulable=True))
+    found = explained(session, pod(cpu="5"))
     assert {(r.plugin, r.reasons, r.nodes) for r in found.refusals} == {
         ("NodeResourcesFit", ("Insufficient cpu",), ("a", "b")),
         ("TaintToleration", ("node(s) had untolerated taint(s)",), ("g",)),
@@ -264,16 +264,16 @@ def test_a_suggestion_is_found(objects: Any, asked: Any, want: str) -> None:
 
 
 def test_suggestions_leave_the_cluster_as_it_was() -> None:
-    built = cluster_of(
+    session = cluster_of(
         node("a", taints=[GPU]), node("b", unschedulable=True), node("c", pods=1), pod("x", on="c", cpu="1", priority=3)
     )
     asked = pod(cpu="5", nodeSelector={"disk": "ssd"})
-    first, second = explained(built, asked), explained(built, asked)
+    first, second = explained(session, asked), explained(session, asked)
     assert first.suggestions
     assert first.to_dict() == second.to_dict()
-    table = built.handle.cluster.table
+    table = session.handle.cluster.table
     assert table.nodes["b"].node is not None and table.nodes["b"].node.spec.unschedulable
-    assert [info.pod.key for info in built.handle.cluster.pods()] == ["default/x"]
+    assert [info.pod.key for info in session.handle.cluster.pods()] == ["default/x"]
 
 
 def test_smaller_changes_come_first() -> None:
@@ -304,8 +304,8 @@ def test_victims_are_named_with_the_budgets_they_break() -> None:
         PodDisruptionBudget,
         {"metadata": {"name": "keep"}, "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "db"}}}},
     )
-    built = cluster_of(node("a"), pod("db", on="a", cpu="3", labels={"app": "db"}), budget)
-    found = explained(built, pod(cpu="2", priority=100))
+    session = cluster_of(node("a"), pod("db", on="a", cpu="3", labels={"app": "db"}), budget)
+    found = explained(session, pod(cpu="2", priority=100))
     assert found.nominated_node == "a"
     assert [(v.pod, v.breaks) for v in found.victims] == [("default/db", ("default/keep",))]
 
@@ -347,8 +347,8 @@ def test_a_gated_pod_is_tried_without_its_gates() -> None:
 
 
 def test_a_plugin_without_known_remedies_is_named() -> None:
-    built = cluster_of(node("a"), node("b"))
-    profile = built.profiles["default-scheduler"]
+    session = cluster_of(node("a"), node("b"))
+    profile = session.profiles["default-scheduler"]
 
     class Stubborn:
         name = "Stubborn"
@@ -361,7 +361,7 @@ def test_a_plugin_without_known_remedies_is_named() -> None:
     profile.plugins["Stubborn"] = resolve(Stubborn())
     profile.points["filter"].append(("Stubborn", 0))
     profile.filter.append(profile.plugins["Stubborn"])
-    assert texts(explained(built, pod())) == ["only Stubborn stands in the way: 2 more nodes"]
+    assert texts(explained(session, pod())) == ["only Stubborn stands in the way: 2 more nodes"]
 
 
 def test_a_scheduler_name_without_a_profile_is_bad_input() -> None:

@@ -71,6 +71,7 @@ def test_an_implementation_takes_what_its_contract_says(protocol: Any, implement
 def test_nobody_is_nominated() -> None:
     nobody = Nominations()
     assert (list(nobody.nominated_pods("a")), list(nobody.nominated_nodes())) == ([], [])
+    assert (nobody.node_of("uid"), nobody.copy().node_of("uid")) == (None, None)
     assert Nominations().log is not nobody.log, "a log belongs to one"
 
 

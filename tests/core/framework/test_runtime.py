@@ -548,7 +548,7 @@ def test_reservations_are_undone_last_first_whoever_fails(made: Made, profile: M
     plugins = (log.plugin(made, n, "unreserve", a, reserve=SUCCESS) for n, a in zip("ABC", answers, strict=True))
     problems = profile(*plugins).run_unreserve(CycleState(), pod, "a")
     assert log.names == ["C", "B", "A"]
-    assert [PLACE.sub("", problem) for problem in problems] == ['running Unreserve plugin "B": ValueError: odd']
+    assert [(each.plugin, PLACE.sub("", each.message)) for each in problems] == [("B", "ValueError: odd")]
 
 
 # ---- timing ------------------------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ import pytest
 
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import make_cluster, make_node, make_object, make_pod
 
 
 def message(pod, *nodes, **features: bool) -> str:
     """What the scheduler says of a pod; empty if it finds a node."""
     cluster = make_cluster(*nodes)
-    built = build(config_from_dict(None), cluster, features=Features(**features))
-    decision = built.engine.decide(cluster.info(pod), built.profiles["default-scheduler"])
+    session = open_session(config_from_dict(None), cluster, features=Features(**features))
+    decision = session.engine.decide(cluster.info(pod), session.profiles["default-scheduler"])
     return "" if decision.node else decision.message
 
 

@@ -7,7 +7,7 @@ import pytest
 from mooring.core.config.load import config_from_dict
 from mooring.core.queue.pending import wake_labels
 from mooring.core.queue.profile import QueueProfile, from_runtime
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 
 NODE_ADD, TAINT, LABEL, ALLOCATABLE = (
@@ -57,8 +57,8 @@ WANT = {
 
 @pytest.fixture(scope="module")
 def default_profile() -> QueueProfile:
-    built = build(config_from_dict(None), ClusterState())
-    return from_runtime(built.profiles["default-scheduler"])
+    session = open_session(config_from_dict(None), ClusterState())
+    return from_runtime(session.profiles["default-scheduler"])
 
 
 @pytest.mark.parametrize("plugin", WANT)

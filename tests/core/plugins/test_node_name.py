@@ -8,7 +8,7 @@ from mooring.core.config.features import V1_36, V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.framework.status import Code
 from mooring.core.plugins.node_name import NodeName
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.testing import filter_statuses, make_cluster, make_handle, make_node, make_pod
 
 
@@ -40,7 +40,9 @@ def test_named_nodes(wanted: str, passing: set[str]) -> None:
 def test_what_other_nodes_are_told(features: Features, message: str) -> None:
     """The named node is full; the other one is not even looked at since 1.37."""
     cluster = make_cluster(make_node("a", cpu="1"), make_node("b"))
-    decision = build(config_from_dict(None, features), cluster, features=features).decide(make_pod(node="a", cpu="2"))
+    decision = open_session(config_from_dict(None, features), cluster, features=features).decide(
+        make_pod(node="a", cpu="2")
+    )
     assert f"0/2 nodes are available: 1 Insufficient cpu, {message}." in decision.message
 
 

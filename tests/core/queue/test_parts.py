@@ -92,8 +92,8 @@ def test_nominations_are_listed_in_order_and_only_once(info, pod):
     assert names_on(nominations, "n1") == ["a", "b"]
     nominations.add(pod("a"), "n2")
     assert (names_on(nominations, "n1"), names_on(nominations, "n2")) == (["b"], ["a"])
-    nominations.delete("uid-b")
-    nominations.delete("uid-unknown")
+    nominations.withdraw("uid-b")
+    nominations.withdraw("uid-unknown")
     assert list(nominations.nominated_nodes()) == ["n2"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mooring.api.core import Namespace, Pod
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.config.load import config_from_dict
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodClass
 from mooring.testing import bound, make_cluster, make_node, make_object, make_pod
@@ -170,11 +170,11 @@ def contents(cluster: ClusterState) -> dict[str, Any]:
 
 
 def decisions(cluster: ClusterState) -> list[Any]:
-    built = build(config_from_dict(None), cluster)
-    profile = built.profiles["default-scheduler"]
+    session = open_session(config_from_dict(None), cluster)
+    profile = session.profiles["default-scheduler"]
     found = []
     for number in range(8):
-        decision = built.engine.decide(cluster.info(_pod(number, uid=f"new-{number}", namespace="default")), profile)
+        decision = session.engine.decide(cluster.info(_pod(number, uid=f"new-{number}", namespace="default")), profile)
         totals = None if decision.scores is None else decision.scores.totals.tolist()
         found.append((decision.outcome, decision.node, decision.message, totals, decision.nominated_node))
     return found

@@ -21,7 +21,7 @@ from mooring.api.core import Pod
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Nominations
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.net.extender.client import AskTogether, build_extenders
 from mooring.net.extender.wire import RawObjects
@@ -47,7 +47,7 @@ class Player:
         self.raw = RawObjects()
         config = config_from_dict(scenario["config"])
         self.extenders = build_extenders(config.extenders, self.raw)
-        self.built = build(
+        self.session = open_session(
             config,
             self.cluster,
             clock=VirtualClock(latest_time(scenario["objects"])),
@@ -90,14 +90,14 @@ class Player:
         return result
 
     def _attempt(self, pod: Pod) -> tuple[ScheduleResult, dict[str, Any]]:
-        profile = self.built.profiles[pod.spec.scheduler_name]
-        decision = self.built.engine.decide(self.cluster.info(pod), profile)
+        profile = self.session.profiles[pod.spec.scheduler_name]
+        decision = self.session.engine.decide(self.cluster.info(pod), profile)
         result = describe(decision, profile)
         result["evaluatedNodes"] = decision.evaluated_nodes
         result["feasibleNodes"] = decision.feasible_nodes
         result["extenderScores"] = decision.extender_scores
         result["plugins"] = decision.unschedulable_plugins
-        extenders = self.built.engine.extenders
+        extenders = self.session.engine.extenders
         if decision.outcome is Outcome.SCHEDULED and extenders is not None:
             status = extenders.bind(decision.pod, decision.node or "")
             if status is not None and not status.is_success:

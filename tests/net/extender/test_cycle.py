@@ -24,7 +24,7 @@ from mooring.core.framework.extender import (
     VictimsOnNode,
 )
 from mooring.core.framework.status import Code
-from mooring.core.session import build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
@@ -107,13 +107,13 @@ def decide(
     cluster = cluster or ClusterState()
     for each in nodes or (node("a"), node("b"), node("c")):
         cluster.put(each)
-    built = build(
+    session = open_session(
         config_from_dict(config),
         cluster,
         extenders=extenders,  # type: ignore[arg-type]
         prepare=lambda handle: setattr(handle, "pick", pick),
     )
-    return built.engine.decide(cluster.info(given or pod()), built.profiles["default-scheduler"])
+    return session.engine.decide(cluster.info(given or pod()), session.profiles["default-scheduler"])
 
 
 def keep(*names: str, **reasons: dict[str, str]) -> Callable[[Sequence[NodeInfo]], ExtenderFilterResult]:
@@ -276,9 +276,9 @@ def test_equal_pods_are_not_batched_with_extenders() -> None:
     cluster = ClusterState()
     for name in "abc":
         cluster.put(node(name))
-    built = build(config_from_dict(None), cluster, extenders=[fake])  # type: ignore[list-item]
+    session = open_session(config_from_dict(None), cluster, extenders=[fake])  # type: ignore[list-item]
     for _ in range(3):
-        decision = built.engine.decide(cluster.info(pod()), built.profiles["default-scheduler"])
+        decision = session.engine.decide(cluster.info(pod()), session.profiles["default-scheduler"])
         assert not decision.from_hint
     assert len(fake.offered) == 3 == len(fake.scored)
 

@@ -306,7 +306,8 @@ class LintContext:
     @cached_property
     def scheduler(self) -> Scheduler:
         scheduler = Scheduler(self.empty, self._config, self._plugins, kubernetes_version=self._version)
-        scheduler.built.engine.batching.is_enabled = False
+        scheduler.session.engine.batching.is_enabled = False
+        scheduler.session.takes_all = True
         return scheduler
 
     @property
@@ -350,17 +351,13 @@ class LintContext:
         spec.scheduling_gates, spec.volumes, spec.resource_claims = [], [], []
         if spec.affinity is not None:
             spec.affinity.pod_affinity = None
-        profiles = self.scheduler.built.profiles
-        if spec.scheduler_name not in profiles:
-            spec.scheduler_name = next(iter(profiles))
-        return self.scheduler.built.decide(alone, detail=False)
+        return self.scheduler.session.decide(alone, detail=False)
 
 
 def _passing(scheduler: Scheduler, name: str, pod: Pod) -> Mask:
-    cluster, profiles = scheduler.cluster.state, scheduler.built.profiles
+    cluster = scheduler.cluster.state
     nodes, info, state = cluster.nodes(), cluster.info(pod), CycleState()
-    profile = profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
-    plugin = profile.plugins.get(name)
+    plugin = scheduler.session.profile_for(pod).plugins.get(name)
     mask = np.ones(len(nodes), np.bool_)
     if plugin is None:
         return mask

@@ -15,8 +15,7 @@ from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Handle
 from mooring.core.framework.registry import Registry
-from mooring.core.framework.runtime import Profile
-from mooring.core.session import Built, build, decide
+from mooring.core.session import Session, open_session
 from mooring.net.extender.client import is_concerned
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ class Judge:
         registry: Registry | None = None,
     ) -> None:
         self._offset = [0]  # where preemption begins to look, which kube-scheduler draws by lot
-        built = build(
+        session = open_session(
             config,
             scene.state,
             clock=clock,
@@ -208,28 +207,29 @@ class Judge:
             registry=registry,
             features=features,
             prepare=self._prepare,
+            takes_all=True,
         )
         self._scene = scene
         self._percentages = {
             name: config.percentage_of_nodes_to_score
             if profile.percentage_of_nodes_to_score is None
             else profile.percentage_of_nodes_to_score
-            for name, profile in built.profiles.items()
+            for name, profile in session.profiles.items()
         }  # 0: as many as kube-scheduler finds right for the number of nodes
         self._managed = [frozenset(each.name for each in extender.managed_resources) for extender in config.extenders]
-        self._built = _looking_at_all(built)
+        self._session = _looking_at_all(session)
 
     @property
     def names(self) -> list[str]:
         """The scheduler names that have a profile."""
-        return list(self._built.profiles)
+        return list(self._session.profiles)
 
     def on(self, scene: Scene) -> Judge:
         """The same configuration in another scene, which may go on changing."""
         other = object.__new__(Judge)
         other._percentages, other._offset, other._scene = self._percentages, self._offset, scene
         other._managed = self._managed
-        other._built = _looking_at_all(self._built.on(scene.state, scene.nominations))
+        other._session = _looking_at_all(self._session.on(scene.state, scene.nominations))
         return other
 
     def asks_extenders(self, pod: Pod) -> bool:
@@ -237,7 +237,11 @@ class Judge:
         return any(is_concerned(managed, pod) for managed in self._managed)
 
     def decide(self, pod: Pod, *, detail: bool = False) -> ScheduleResult:
-        return decide(self._built.engine, self._profile(pod), pod, detail=detail)
+        return self._session.decide(pod, detail=detail)
+
+    def hold_room(self, pod: Pod, node: str) -> None:
+        """Let a pod that was never seen on a node take its room there."""
+        self._session.assume(self._session.info(pod), node)
 
     def compare(self, happened: Happened, *, detail: bool = False) -> tuple[ScheduleResult, Agreement]:
         """Decide about a pod, and say how that agrees with what happened."""
@@ -284,11 +288,6 @@ class Judge:
         offset = self._offset
         handle.pick = lambda n: offset[0] % n
 
-    def _profile(self, pod: Pod) -> Profile:
-        """Its own; the first one answers for the scheduler of another name."""
-        profiles = self._built.profiles
-        return profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
-
     # ---- samples -------------------------------------------------------------------------------------------------
 
     def a_sample_gives(self, scene: Scene, pod: Pod, decision: ScheduleResult, node: str) -> bool:
@@ -299,22 +298,22 @@ class Judge:
         found = scene.state.table.nodes.get(node)
         if found is None or found.row < 0 or not self.samples(pod, decision):
             return False
-        built = self._built.on(scene.state, scene.nominations)
-        built.engine.batching.is_enabled = False
-        name = self._profile(pod).scheduler_name
-        profile, nodes = built.profiles[name], decision.num_nodes
+        session = self._session.on(scene.state, scene.nominations)
+        session.engine.batching.is_enabled = False
+        name = self._session.profile_for(pod).scheduler_name
+        profile, nodes = session.profiles[name], decision.num_nodes
         profile.percentage_of_nodes_to_score = self._percentages[name] or adaptive_percentage(nodes)
         looked_at = self._wanted(name, nodes) * nodes // decision.feasible_nodes
         for i in range(MAX_SAMPLES):
-            built.engine.search.next_start = (found.row - i * looked_at // MAX_SAMPLES) % nodes
-            sampled = decide(built.engine, profile, pod, detail=False)
+            session.engine.search.next_start = (found.row - i * looked_at // MAX_SAMPLES) % nodes
+            sampled = session.decide(pod, detail=False)
             if sampled.node == node or is_as_good(sampled, node):
                 return True
         return False
 
     def samples(self, pod: Pod, decision: ScheduleResult) -> bool:
         """Whether kube-scheduler would not have looked at every node for this decision."""
-        name = self._profile(pod).scheduler_name
+        name = self._session.profile_for(pod).scheduler_name
         return decision.num_nodes >= 100 and self._wanted(name, decision.num_nodes) < decision.feasible_nodes
 
     def _wanted(self, name: str, nodes: int) -> int:
@@ -327,9 +326,9 @@ def adaptive_percentage(nodes: int) -> int:
     return max(5, 50 - nodes // 125)
 
 
-def _looking_at_all(built: Built) -> Built:
+def _looking_at_all(session: Session) -> Session:
     """Without sampling, and without the ranking of the pod before: each decision stands for itself."""
-    built.engine.batching.is_enabled = False
-    for profile in built.profiles.values():
+    session.engine.batching.is_enabled = False
+    for profile in session.profiles.values():
         profile.percentage_of_nodes_to_score = 0
-    return built
+    return session

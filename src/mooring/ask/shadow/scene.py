@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Condition, Object
-from mooring.core.framework.handle import Nominations
+from mooring.core.framework.handle import Nominations, follow_status
 from mooring.core.queue.events import node_changes
 from mooring.core.state.cluster import ClusterState
 
@@ -107,10 +107,7 @@ class Scene:
         """An object is there, in this version."""
         self.state.put(obj)
         if isinstance(obj, Pod):
-            self.nominations.withdraw(obj.uid)
-            node = obj.status.nominated_node_name
-            if node and not obj.spec.node_name and not obj.is_finished:
-                self.nominations.nominate(self.state.info(obj), node)
+            follow_status(self.nominations, obj, self.state.info)
 
     def drop(self, obj: Object) -> None:
         """An object is not there."""

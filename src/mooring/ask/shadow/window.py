@@ -96,6 +96,9 @@ class _Place:
         if isinstance(change.old, Pod) and not change.old.spec.node_name:
             self.happened = replace(self.happened, pod=change.old)
 
+    def hold_room(self, pod: Pod, node: str) -> None:
+        self._judge.hold_room(pod, node)
+
     def compare(self) -> tuple[ScheduleResult, Agreement]:
         return self._judge.compare(self.happened)
 
@@ -223,7 +226,6 @@ class Window:
         if not self._never_placed or not self._tries_unseen:
             return None
         place = self._begin(way)
-        state = place.scene.state
         held: list[str] = []
         for change in self._never_placed:
             self._tries_unseen = max(0, self._tries_unseen - 1)
@@ -232,9 +234,9 @@ class Window:
                 break
             pod = change.old
             assert isinstance(pod, Pod)
-            if decision.node is None or len(held) >= MAX_UNSEEN or state.pod(pod.uid) is not None:
+            if decision.node is None or len(held) >= MAX_UNSEEN or place.scene.state.pod(pod.uid) is not None:
                 continue
-            state.assume(state.info(pod), decision.node)
+            place.hold_room(pod, decision.node)
             held.append(f"Pod {pod.key}, which was never bound, held room on {decision.node}")
         agrees = held and place.compare()[1] in AGREE
         return Found(DecidedAt.REORDERED, place.scene, place.happened, (*place.assumed, *held)) if agrees else None

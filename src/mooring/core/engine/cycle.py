@@ -173,6 +173,50 @@ class Engine:
         decision.pdb_violations = answer.pdb_violations
 
 
+# --------------------------------------------------------------------------------------------------------------------
+# Counting a pod in where a decision puts it, for those that are decided about after it.
+
+
+def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> ScheduleResult:
+    """Count the pod on its node, and let plugins reserve what it needs there. ``release`` is the way back.
+
+    A plugin may have reserved the last of something for another pod. Then nothing is held, and the decision that is
+    returned says so, in the words of the live scheduler.
+    """
+    pod, node = decision.pod, decision.node or ""
+    try:
+        placed = cluster.assume(pod, node)
+    except ValueError as error:
+        return decision.failed(Outcome.ERROR, Status.error(str(error)))
+    try:
+        status = profile.run_reserve(decision.state, placed, node)
+    except CycleError as error:
+        status = error.status
+    except BaseException:  # the attempt is cut off in the middle of a plugin: the cluster outlives it
+        release(cluster, profile, decision.state, placed)
+        raise
+    if status.is_success:
+        return decision
+    release(cluster, profile, decision.state, placed)
+    if not status.is_rejected:
+        return decision.failed(Outcome.ERROR, status)
+    entries = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
+    refused = decision.failed(Outcome.UNSCHEDULABLE, status)
+    refused._message = "0/1 nodes are available:" + (f" {entries}." if entries else "")
+    refused.unschedulable_plugins = frozenset((status.plugin,))
+    return refused
+
+
+def release(cluster: ClusterState, profile: Profile, state: CycleState, placed: PodInfo) -> list[Status]:
+    """Undo the reservations of an assumed pod, the last first, and forget it; returns what plugins raised meanwhile.
+
+    The pod is counted until its plugins have let go, so that none of them sees room that is not free yet.
+    """
+    problems = profile.run_unreserve(state, placed, placed.pod.spec.node_name)
+    cluster.forget(placed.uid)
+    return problems
+
+
 def _describe(decision: ScheduleResult, result: SearchResult) -> None:
     """Take over what the search found out."""
     decision.statuses = result.statuses

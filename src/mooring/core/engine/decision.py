@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from mooring.api.clock import Clock
@@ -110,6 +111,10 @@ class ScheduleResult(msgspec.Struct):
         if self._message is None:
             self._message = self._fit_error() if self.is_fit_error else self.status.message
         return self._message
+
+    def failed(self, outcome: Outcome, status: Status) -> ScheduleResult:
+        """The same attempt with another end: the pod has no node after all."""
+        return structs.replace(self, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
 
     def _fit_error(self) -> str:
         text = f"0/{self.num_nodes} nodes are available:"

@@ -14,7 +14,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from mooring.api.workloads import PodDisruptionBudget
-from mooring.core.engine.cycle import Engine
+from mooring.core.engine.cycle import Engine, hold, release
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.victims import Budgets, Unit, by_importance, goes_for_preemption, units_among
 from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleError, guarded
@@ -195,22 +195,22 @@ class GroupCycle:
         return ask
 
     def _fit(self, assignments: Sequence[Tried]) -> bool:
-        nodes = self._engine.cluster.table.nodes
-        undo: list[Callable[[], object]] = []
+        cluster = self._engine.cluster
+        held: list[ScheduleResult] = []
         cycle = object()
         try:
             for each in assignments:
-                self._engine.cluster.nodes()  # brings the rows up to date
-                row = np.array([nodes[each.node_name].row])
+                cluster.nodes()  # brings the rows up to date
+                row = np.array([cluster.table.nodes[each.node_name].row])
                 decision = self._engine.attempt(
                     each.pod, self._profile, detail=False, within=row, makes_room=False, group_cycle=cycle
                 )
                 if decision.outcome is not Outcome.SCHEDULED:
                     return False
-                self._assume(decision, undo)
+                if hold(cluster, self._profile, decision) is decision:
+                    held.append(decision)
         finally:
-            for step in reversed(undo):
-                step()
+            self._release(held)
         return True
 
     # ---- one pass ----------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class GroupCycle:
             run.status = Status.unschedulable(GROUP_UNSCHEDULABLE, *run.status.reasons)
         if run.status.code in (Code.UNSCHEDULABLE, Code.ERROR):
             return run
-        undo: list[Callable[[], object]] = []
+        held: list[ScheduleResult] = []
         cycle = object()
         try:
             for pod in info.pods:
@@ -238,9 +238,11 @@ class GroupCycle:
                     group_cycle=cycle,
                 )
                 if decision.outcome is Outcome.SCHEDULED:
-                    decision = self._assume(decision, undo)
+                    decision = hold(cluster, self._profile, decision)
                 run.decisions.append(decision)
                 is_placed = decision.outcome is Outcome.SCHEDULED
+                if is_placed:
+                    held.append(decision)
                 if decision.outcome is Outcome.ERROR:
                     text = f"failed to schedule other pod from a pod group: {decision.message}"
                     run.status = Status.error(text)
@@ -251,8 +253,7 @@ class GroupCycle:
                     break
                 run.any_scheduled |= is_placed
         finally:
-            for step in reversed(undo):
-                step()
+            self._release(held)
         if run.status.code is Code.WAIT:
             run.status = Status.unschedulable(GROUP_UNSCHEDULABLE, *run.status.reasons)
         if not run.status.is_success:
@@ -276,31 +277,13 @@ class GroupCycle:
                 return status.by(plugin.name)
         return waits
 
-    def _assume(self, decision: ScheduleResult, undo: list[Callable[[], object]]) -> ScheduleResult:
-        """Count the pod on its node for those that come after it; a plugin may have reserved the last of something."""
-        cluster, profile = self._engine.cluster, self._profile
-        pod, node = decision.pod, decision.node or ""
-        try:
-            placed = cluster.assume(pod, node)
-        except ValueError as error:
-            return _failed(decision, Outcome.ERROR, Status.error(str(error)))
-        undo.append(lambda: cluster.forget(pod.uid))
-        try:
-            status = profile.run_reserve(decision.state, placed, node)
-        except CycleError as error:
-            status = error.status
-        undo.append(lambda: profile.run_unreserve(decision.state, placed, node))
-        if status.is_success:
-            return decision
-        undo.pop()()
-        undo.pop()()
-        if not status.is_rejected:
-            return _failed(decision, Outcome.ERROR, status)
-        entries = ", ".join(sorted(f"1 {reason}" for reason in status.reasons))
-        refused = _failed(decision, Outcome.UNSCHEDULABLE, status)
-        refused._message = "0/1 nodes are available:" + (f" {entries}." if entries else "")
-        refused.unschedulable_plugins = frozenset((status.plugin,))
-        return refused
+    def _release(self, held: Sequence[ScheduleResult]) -> None:
+        """Let go of all pods of a pass, the last first."""
+        cluster = self._engine.cluster
+        for decision in reversed(held):
+            placed = cluster.pod(decision.pod.uid)
+            assert placed is not None, "it is held"
+            release(cluster, self._profile, decision.state, placed)
 
     def _run_by_placement(self, info: PodGroupInfo, detail: bool, budget: Budget) -> GroupRun:
         """Try every placement, and keep the best in which the group succeeds."""
@@ -361,10 +344,6 @@ def _without_attempt(pod: PodInfo, outcome: Outcome, status: Status, num_nodes: 
     return ScheduleResult(pod, outcome, status=status, num_nodes=num_nodes)
 
 
-def _failed(decision: ScheduleResult, outcome: Outcome, status: Status) -> ScheduleResult:
-    return structs.replace(decision, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
-
-
 def _final(
     decision: ScheduleResult, before: Status, status: Status, answer: PodGroupPostFilterResult, makes_room: bool
 ) -> ScheduleResult:
@@ -373,7 +352,7 @@ def _final(
         if decision.outcome is Outcome.ERROR:
             return structs.replace(decision, nominated_node="")
         return structs.replace(
-            _failed(decision, Outcome.ERROR, status),
+            decision.failed(Outcome.ERROR, status),
             is_fit_error=False,
             unschedulable_plugins=frozenset(),
             pending_plugins=frozenset(),
@@ -387,7 +366,7 @@ def _final(
         said = status
     else:
         said, nominated = Status.unschedulable(_prefixed(status)), ""
-    return structs.replace(_failed(decision, Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
+    return structs.replace(decision.failed(Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
 
 
 def _prefixed(status: Status) -> str:

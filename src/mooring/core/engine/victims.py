@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import msgspec
@@ -14,10 +15,10 @@ from mooring.api.errors import ParseError
 from mooring.api.pod_groups import PodGroup
 from mooring.api.selectors import Selector, compile_selector
 from mooring.api.times import parse_time
-from mooring.api.workloads import PodDisruptionBudget
+from mooring.api.workloads import PodDisruptionBudget, is_healthy
 from mooring.core.engine.derived import Derived, Kept, Memo
 from mooring.core.framework.status import Code, NodeStatuses, PostFilterResult, Status
-from mooring.core.state.cluster import ClusterState, group_of
+from mooring.core.state.cluster import ClusterState, Objects, group_of
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
@@ -293,6 +294,33 @@ class Budgets:
             if breaks and stops:
                 break
         return breaks
+
+
+def budgets_of(objects: Objects, pod: Pod) -> Iterator[PodDisruptionBudget]:
+    """The budgets that watch over a pod."""
+    for budget in objects.in_namespace(PodDisruptionBudget, pod.namespace):
+        try:
+            selector = compile_selector(budget.spec.selector)
+        except ParseError:
+            continue
+        if not selector.is_empty and selector.matches(pod.labels):
+            yield budget
+
+
+def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
+    """Let the pod's budgets allow one disruption less, as the disruption controller would.
+
+    Yields those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
+    """
+    for budget in list(budgets_of(objects, pod)) if is_healthy(pod) else ():
+        allowed = budget.status.disruptions_allowed
+        if allowed <= 0:
+            yield budget.key
+            continue
+        changed = copy(budget)
+        changed.status = copy(budget.status)
+        changed.status.disruptions_allowed = allowed - 1
+        objects.put(changed)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.text import count_of, expression_text
-from mooring.core.engine.cycle import Engine
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.interfaces import Change, Remedy
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status
-from mooring.core.session import Built, decide
+from mooring.core.session import Session, decide
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows, distance
 from mooring.core.state.pod_info import PodInfo
@@ -143,15 +142,15 @@ class Hypothesis:
 class WhatIf:
     """Asks about one pod. Looks at every node, whatever the profile samples, and evicts nobody."""
 
-    def __init__(self, built: Built, scheduler_name: str, pod: Pod) -> None:
-        self.cluster = built.handle.cluster
+    def __init__(self, session: Session, scheduler_name: str, pod: Pod) -> None:
+        self.cluster = session.state
         self.pod = deepcopy(pod)
         self.pod.status.nominated_node_name = ""
         self.asked = 0
-        self._built = built
+        self._session = session
         self._scheduler_name = scheduler_name
-        self._engine = _engine(built)
-        self._profiles = {preempt: self._profile(built, preempt) for preempt in (False, True)}
+        self._engine = session.engine_for_hypotheses()
+        self._profiles = {preempt: self._profile(session, preempt) for preempt in (False, True)}
 
     def edited(self, changes: Sequence[Change]) -> Pod:
         """The pod with all changes made to it."""
@@ -169,22 +168,17 @@ class WhatIf:
         cluster, engine, profile = self.cluster, self._engine, self._profiles[preempt]
         if any(change.edit_node is not None or change.removes for change in changes):
             cluster = _changed(self.cluster.fork(), changes)
-            built = self._built.on(cluster)
-            engine, profile = _engine(built), self._profile(built, preempt)
+            session = self._session.on(cluster)
+            engine, profile = session.engine_for_hypotheses(), self._profile(session, preempt)
         if without:
             profile = profile.without(without, "preFilter", "filter")
-        return Hypothesis(decide(engine, profile, self.edited(changes)), cluster, profile)
+        return Hypothesis(decide(engine, profile, cluster.info(self.edited(changes))), cluster, profile)
 
-    def _profile(self, built: Built, preempt: bool) -> Profile:
+    def _profile(self, session: Session, preempt: bool) -> Profile:
         """The profile for questions: all nodes are looked at, and nobody counts them as attempts."""
-        profile = built.profiles[self._scheduler_name]
+        profile = session.profiles[self._scheduler_name]
         points = profile.points if preempt else {**profile.points, "postFilter": ()}
         return replace(profile, percentage_of_nodes_to_score=0, observer=None, points=points)
-
-
-def _engine(built: Built) -> Engine:
-    """An engine that does not take a hypothesis for the twin of the one before it, as batching would."""
-    return Engine(built.handle.cluster, built.handle.nominator, batches=False)
 
 
 def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:

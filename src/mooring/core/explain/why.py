@@ -25,7 +25,7 @@ from mooring.core.explain.decision import Decision, NodeShare, RefusalRow
 from mooring.core.explain.remedies import RemedySearch, Suggestion, WhatIf, facts, volume_notes
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
-from mooring.core.session import Built
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.requests import spoken, written
 
@@ -65,20 +65,20 @@ class Explanation(Decision):
         return super()._repr_html_() + "".join(shown)
 
 
-def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
+def explain_pod(session: Session, pod: Pod, *, suggest: bool = True) -> Explanation:
     """Decide about a pod and explain the decision. Nothing in the cluster changes, not even for a moment."""
-    return explain(built, built.decide(pod), built.profile_of(pod), suggest=suggest)
+    return explain(session, session.decide(pod), session.profile_for(pod), suggest=suggest)
 
 
-def explain(built: Built, decided: EngineDecision, profile: Profile, *, suggest: bool = True) -> Explanation:
+def explain(session: Session, decided: EngineDecision, profile: Profile, *, suggest: bool = True) -> Explanation:
     """Turn a decision into words. Suggestions are sought only for a refusal, on the cluster as it is now."""
-    cluster = built.handle.cluster
+    cluster = session.state
     found = Explanation(decided, profile.scheduler_name, cluster)
     found.notes += volume_notes(decided.pod, cluster)
     if not found.is_scheduled:
         found.notes += facts(decided, profile, cluster)
     if suggest and found.outcome in (Outcome.UNSCHEDULABLE, Outcome.GATED):
-        search = RemedySearch(WhatIf(built, profile.scheduler_name, decided.pod.pod), decided)
+        search = RemedySearch(WhatIf(session, profile.scheduler_name, decided.pod.pod), decided)
         found.suggestions = search.run()
         found.notes += search.notes
     return found
@@ -176,19 +176,19 @@ class GroupExplanation:
         }
 
 
-def explain_group(built: Built, group: PodGroup, pods: Sequence[Pod]) -> GroupExplanation:
+def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> GroupExplanation:
     """Decide about a group and explain the decision. ``pods`` are those without a node. Nothing changes."""
-    cluster = built.handle.cluster
+    cluster = session.state
     placed = len(cluster.groups.placed(group.key))
     if not pods:
         return GroupExplanation(group, pods, placed, held="" if placed else "the group has no pods")
-    profile = built.profile_of(pods[0])
+    profile = session.profile_for(pods[0])
     for pod in pods:
         held = run_pre_enqueue(profile.pre_enqueue, pod)
         if not held.is_success:
             return GroupExplanation(group, pods, placed, held=held.message)
     info = PodGroupInfo(group, [cluster.info(pod) for pod in pods])
-    cycle = built.groups(profile)
+    cycle = session.groups(profile)
     found = GroupExplanation(group, pods, placed, decided=cycle.decide(info))
     # An attempt ends when it is hopeless. As a basic group it goes on: that says how many fit.
     as_basic = replace(group.spec, scheduling_policy=PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy()))
@@ -198,18 +198,13 @@ def explain_group(built: Built, group: PodGroup, pods: Sequence[Pod]) -> GroupEx
     found.refusals = {each.pod.pod.key: each.message for each in run.decisions if each.node is None}
     left = [pod for pod in pods if pod.key not in found.nodes]
     if left:
-        found.rest = explain_pod(built.on(_with(cluster, info, found.nodes)), left[0])
+        there = session.fork()
+        for member in info.pods:
+            if member.pod.key in found.nodes:
+                there.assume(member, found.nodes[member.pod.key])
+        found.rest = explain_pod(there, left[0])
         found.requests = cluster.info(left[0]).shape.requests
     return found
-
-
-def _with(cluster: ClusterState, info: PodGroupInfo, nodes: dict[str, str]) -> ClusterState:
-    """The cluster as it would be with the pods that fit."""
-    fork = cluster.fork()
-    for pod in info.pods:
-        if pod.pod.key in nodes:
-            fork.assume(pod, nodes[pod.pod.key])
-    return fork
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -71,9 +71,19 @@ class Nominator(Protocol):
     def nominated_nodes(self) -> Collection[str]:
         """Names of all nodes that some pod is nominated to: something that answers ``in`` quickly."""
 
+    def node_of(self, uid: str) -> str | None:
+        """The node that this pod is nominated to, or None."""
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None: ...
+
+    def withdraw(self, uid: str) -> None: ...
+
+    def copy(self) -> Nominations:
+        """The nominations as they are now, for a fork of the cluster."""
+
 
 class Nominations:
-    """Nominations without a queue: none at first, and then those that somebody makes by hand."""
+    """Nominations where there is no queue. Without any, no pod is nominated to any node."""
 
     def __init__(self) -> None:
         self.log: ChangeLog[str] = ChangeLog()
@@ -89,8 +99,11 @@ class Nominations:
         if old is not None:
             self.log.note(old[0])
 
+    def node_of(self, uid: str) -> str | None:
+        known = self._by_uid.get(uid)
+        return None if known is None else known[0]
+
     def copy(self) -> Nominations:
-        """The same nominations, for a fork of the cluster."""
         copy = Nominations()
         copy._by_uid = dict(self._by_uid)
         return copy
@@ -100,6 +113,14 @@ class Nominations:
 
     def nominated_nodes(self) -> Collection[str]:
         return {node for node, _ in self._by_uid.values()}
+
+
+def follow_status(nominations: Nominator, pod: Pod, info: Callable[[Pod], PodInfo]) -> None:
+    """Take over the nomination in a pod's status; one that has a node or has finished needs none."""
+    nominations.withdraw(pod.uid)
+    node = pod.status.nominated_node_name
+    if node and not pod.spec.node_name and not pod.is_finished:
+        nominations.nominate(info(pod), node)
 
 
 class WaitingPod(Protocol):

@@ -323,15 +323,15 @@ class Profile:
                 return Status(Code.ERROR, (f'running Reserve plugin "{plugin.name}": {status.message}',), plugin.name)
         return SUCCESS
 
-    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[str]:
-        """Undo all reservations, the last first; what a plugin raises here is returned, and the others go on."""
+    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
+        """Undo all reservations, the last first; what a plugin raises is returned, signed, and the others go on."""
         problems = []
         call = state.timer or guarded
         for plugin in reversed(self.reserve):
             try:
-                call(plugin.name, 'running Unreserve plugin "{}": {}', plugin.unreserve, state, pod, node_name)
+                call(plugin.name, "{1}", plugin.unreserve, state, pod, node_name)
             except CycleError as error:
-                problems.append(error.status.message)
+                problems.append(error.status)
         return problems
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from mooring.api.core import Pod
+from mooring.core.framework.handle import Nominations
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
@@ -44,6 +45,13 @@ class QueueNominator:
         """The node that this pod is nominated to, or None."""
         return self._node_of.get(uid)
 
+    def copy(self) -> Nominations:
+        copy = Nominations()
+        for name in self.nominated_nodes():
+            for info in self.nominated_pods(name):
+                copy.nominate(info, name)
+        return copy
+
     # ---- what the scheduler says -------------------------------------------------------------------------------
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
@@ -51,7 +59,7 @@ class QueueNominator:
 
         A pod that is gone or runs somewhere already is not nominated.
         """
-        self.delete(pod.metadata.uid)
+        self.withdraw(pod.metadata.uid)
         name = pod.status.nominated_node_name if node_name is None else node_name
         if node_name is None and not name:
             return
@@ -70,10 +78,13 @@ class QueueNominator:
         kept: str | None = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             kept = self._node_of.get(old.metadata.uid)
-        self.delete(old.metadata.uid)
+        self.withdraw(old.metadata.uid)
         self.add(new, kept)
 
-    def delete(self, uid: str) -> None:
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        self.add(pod.pod, node_name)
+
+    def withdraw(self, uid: str) -> None:
         name = self._node_of.pop(uid, None)
         if name is not None:
             nominated = self._by_node[name]

@@ -117,7 +117,7 @@ class PodGroupQueue(SchedulingQueue):
         if not group:
             super().delete(pod)
             return
-        self.nominator.delete(pod.metadata.uid)
+        self.nominator.withdraw(pod.metadata.uid)
         self.nominator.touch(pod.key)
         self._waiting.pop(pod.key, None)
         if (info := _take_out(self._incomplete, pod) or _take_out(self._pending, pod)) is not None:

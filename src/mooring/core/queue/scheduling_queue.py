@@ -154,7 +154,7 @@ class SchedulingQueue:
     def delete(self, pod: Pod) -> None:
         """Forget a pod that is gone, or that got its node elsewhere. One in flight is forgotten when it is done."""
         key = pod.key
-        self.nominator.delete(pod.metadata.uid)
+        self.nominator.withdraw(pod.metadata.uid)
         self.nominator.touch(key)
         if self._is_filed(key):
             info, _ = self._take(key)

@@ -154,7 +154,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         assert world.offer is not None
         attempt, result = world.offer
         attempt.detail = True
-        scores = choose(attempt, result, world.built.engine.search.kept_for(world.profile), None).scores.by_plugin
+        scores = choose(attempt, result, world.session.engine.search.kept_for(world.profile), None).scores.by_plugin
         total = np.zeros(len(rows))
         for (plugin, weight), wanted in zip(world.profile.score, np.asarray(action, np.float64).tolist(), strict=True):
             if plugin.name in scores:

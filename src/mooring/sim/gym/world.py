@@ -21,13 +21,13 @@ from mooring.api.core import Container, Node, NodeStatus, Pod, PodSpec, Resource
 from mooring.api.errors import InputError
 from mooring.api.meta import Object, ObjectMeta
 from mooring.core.config.load import config_from_dict
-from mooring.core.engine.decision import CycleAttempt
+from mooring.core.engine.decision import CycleAttempt, Outcome, ScheduleResult
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.engine.search import SearchResult, choose
 from mooring.core.framework.cycle_state import CycleError
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.gpus.requests import COUNT, MILLI
-from mooring.core.session import Built, build
+from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.record.entries import Bound, Deleted, Put
@@ -169,8 +169,10 @@ class GymWorld:
         registry = in_tree_registry()
         for plugin in plugins:
             registry.register(plugin)
-        self.built: Built = build(config_from_dict(config), self.cluster, clock=self.clock, registry=registry)
-        self.profile: Profile = next(iter(self.built.profiles.values()))
+        self.session = open_session(
+            config_from_dict(config), self.cluster, clock=self.clock, registry=registry, takes_all=True
+        )
+        self.profile: Profile = next(iter(self.session.profiles.values()))
         self.pod: PodInfo | None = None
         self.offer: Offer | None = None
         self.placed = self.refused = self.evicted = 0
@@ -201,22 +203,20 @@ class GymWorld:
         attempt, result = self.offer
         if len(result.rows) == 1:
             return int(result.rows[0])
-        kept = self.built.engine.search.kept_for(self.profile)
+        kept = self.session.engine.search.kept_for(self.profile)
         return int(result.rows[choose(attempt, result, kept, None).position])
 
     def place(self, row: int) -> bool:
         """Place the pod; false if a plugin keeps it off the node at the last moment."""
         assert self.pod is not None and self._arrival is not None and self.offer is not None
         node, state = self.cluster.table.infos[row].name, self.offer[0].state
-        assumed = self.cluster.assume(self.pod, node)
-        if not self.profile.run_reserve(state, assumed, node).is_success:
-            self.profile.run_unreserve(state, assumed, node)
-            self.cluster.forget(assumed.uid)
+        chosen = ScheduleResult(self.pod, Outcome.SCHEDULED, node, state=state)
+        if self.session.commit(chosen).node is None:
             self.drop()
             return False
         self.placed += 1
         if self._arrival.run_s is not None:
-            heapq.heappush(self._ends, (self.clock.now() + self._arrival.run_s, self.placed, assumed.uid))
+            heapq.heappush(self._ends, (self.clock.now() + self._arrival.run_s, self.placed, self.pod.uid))
         return True
 
     def drop(self) -> None:
@@ -281,14 +281,14 @@ class GymWorld:
 
     def _look(self, info: PodInfo) -> Offer | None:
         try:
-            offer = self.built.engine.look(info, self.profile)
+            offer = self.session.engine.look(info, self.profile)
         except CycleError:
             return None
         return offer if len(offer[1].rows) else None
 
     def _make_room(self, info: PodInfo) -> bool:
         """Evict the victims that preemption finds; they do not come again."""
-        victims = self.built.engine.decide(info, self.profile, detail=False).victims
+        victims = self.session.engine.decide(info, self.profile, detail=False).victims
         for victim in victims:
             self.cluster.remove_pod(victim.uid)
         self.evicted += len(victims)
@@ -301,9 +301,8 @@ class GymWorld:
         other = copy(self)
         other.cluster = self.cluster.fork()
         other.clock = VirtualClock(self.clock.now())
-        other.built = self.built.on(other.cluster)
-        other.built.engine.clock = other.clock
-        other.profile = other.built.profiles[self.profile.scheduler_name]
+        other.session = self.session.on(other.cluster, clock=other.clock)
+        other.profile = other.session.profiles[self.profile.scheduler_name]
         other._ends, other._waiting, other._again = list(self._ends), list(self._waiting), list(self._again)
         other._come = set(self._come)
         other.offer = None if self.pod is None else other._look(self.pod)

@@ -14,7 +14,7 @@ from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.dry_run import DryRun
-from mooring.core.session import Built, build
+from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import make_node, make_object, make_pod, make_pod_group
 
@@ -22,13 +22,13 @@ NODES = 4
 MILLIS = {"500m": 500, "1": 1000, "2": 2000}
 
 
-def built_on(cluster: ClusterState) -> Built:
+def built_on(cluster: ClusterState) -> Session:
     features = Features(V1_37, GenericWorkload=True)
-    return build(config_from_dict(None, features), cluster, features=features)
+    return open_session(config_from_dict(None, features), cluster, features=features)
 
 
-def decide(built: Built, cluster: ClusterState, pod: Pod) -> ScheduleResult:
-    return built.engine.decide(cluster.info(pod), built.profiles["default-scheduler"])
+def decide(session: Session, cluster: ClusterState, pod: Pod) -> ScheduleResult:
+    return session.engine.decide(cluster.info(pod), session.profiles["default-scheduler"])
 
 
 def told(decision: ScheduleResult) -> tuple[Any, ...]:
