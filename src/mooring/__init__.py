@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from mooring.core.explain.decision import Decision
     from mooring.core.explain.why import Explanation
     from mooring.record.reader import Record
-    from mooring.sim.front_door import simulate
     from mooring.sim.result import Simulation
+    from mooring.sim.simulate import simulate
 
 __all__ = [
     "Capacity",
@@ -93,7 +93,7 @@ _MODULES = {
     "load": "mooring.ask.reading",
     "plan": "mooring.ask.plan",
     "plan_removal": "mooring.ask.plan",
-    "simulate": "mooring.sim.front_door",
+    "simulate": "mooring.sim.simulate",
     "sweep": "mooring.ask.sweep.sweep",
     "tune": "mooring.ask.tune.tune",
 }

@@ -270,7 +270,7 @@ def test_a_plan_is_between_its_bound_and_what_brute_force_finds_and_it_works(
         return
     assert found.is_complete
     assert found.lower_bound <= best + 1e-6 <= found.cost + 2e-6
-    outcome = simulate([*nodes, *found.new_nodes], [Arrival(0, pod) for pod in pods], until_s=60)
+    outcome = simulate([*nodes, *found.new_nodes], [Arrival(0, pod) for pod in pods], until=60)
     assert set(outcome.placements) >= {pod.key for pod in pods} and not outcome.pending and not outcome.evicted
 
 

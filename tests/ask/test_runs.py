@@ -18,8 +18,7 @@ from mooring.core.cluster import Cluster
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
 from mooring.record.reader import Record
-from mooring.sim.front_door import simulate
-from mooring.sim.simulate import Arrival
+from mooring.sim.simulate import Arrival, simulate
 from mooring.testing import make_node, make_pod
 
 

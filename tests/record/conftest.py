@@ -41,7 +41,7 @@ def play(
 ) -> None:
     objects = [make_node(f"n{i}", cpu="6", labels={ZONE: f"z{i % 3}"}) for i in range(nodes)]
     until_s = 1.5 * len(arrivals)
-    simulate(objects, arrivals, observers=[recorder], until_s=until_s, config=config, plugins=plugins)
+    simulate(objects, arrivals, observers=[recorder], until=until_s, config=config, plugins=plugins)
     recorder.close()
 
 

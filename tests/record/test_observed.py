@@ -57,7 +57,7 @@ def test_a_record_has_the_same_measures(both: tuple[Measures, Measures]) -> None
 def test_a_record_is_measured_to_the_time_at_which_it_was_closed() -> None:
     sink = io.BytesIO()
     recorder = Recorder.to_sink(sink, source="simulation")
-    simulate([make_node("a", cpu="4")], [Arrival(5.0, make_pod("web", cpu="1"))], observers=[recorder], until_s=3600.0)
+    simulate([make_node("a", cpu="4")], [Arrival(5.0, make_pod("web", cpu="1"))], observers=[recorder], until=3600.0)
     recorder.close()
     with Record(sink, "a record in memory") as record:
         assert max(at for at, _ in record.entries()) == pytest.approx(record.first_time + 5.0)

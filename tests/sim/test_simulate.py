@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
-from mooring.core.config.features import VERSIONS, Features, KubernetesVersion
+from mooring.core.config.features import VERSIONS, KubernetesVersion
 from mooring.core.plugins.devices.allocator import ClaimWriter
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter
 from mooring.live.tasks import Tasks
 from mooring.sim.result import Simulation
-from mooring.sim.scenario import ScenarioCluster, node
-from mooring.sim.simulate import Arrival, simulate
+from mooring.sim.scenario import Scenario, ScenarioCluster, node
+from mooring.sim.simulate import Arrival, simulate, story_of
 from mooring.sim.simulated_world import _SplitWriter
 from mooring.sim.virtual_time import run_virtual
 from mooring.sim.worlds import EmbeddedWorld, PlaySettings
@@ -68,13 +68,13 @@ def test_what_stays_pending_says_why() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=str)
 def test_the_words_are_those_of_the_version(version: KubernetesVersion) -> None:
-    outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("big", "3"))], features=Features(version))
+    outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("big", "3"))], kubernetes_version=str(version))
     assert ("no new claims to deallocate" in outcome.pending["default/big"]) is (str(version) == "1.36")
 
 
 def test_an_end_stops_everything() -> None:
     arrivals = [Arrival(0, pod("early")), Arrival(100, pod("late"))]
-    outcome = simulate([make_node("a")], arrivals, until_s=50)
+    outcome = simulate([make_node("a")], arrivals, until=50)
     assert list(where(outcome)) == ["early"] and outcome.ended_at_s == pytest.approx(50)
 
 
@@ -83,7 +83,8 @@ def test_an_end_in_the_middle_of_a_story_that_waits_for_its_workload_is_no_inter
         await cluster.finish()
 
     arrivals = [Arrival(0, pod("early")), Arrival(100, pod("late"))]
-    outcome = simulate([make_node("a")], arrivals, play=play, until_s=50)
+    story = story_of([make_node("a")], arrivals, play)
+    outcome = simulate(Scenario("waits", "", story), until=50)
     assert list(where(outcome)) == ["early"] and not outcome.was_interrupted
 
 
@@ -94,9 +95,8 @@ def test_nodes_come_and_go() -> None:
         await cluster.advance(15)
         await cluster.delete("node/b")
 
-    outcome = simulate(
-        [make_node("a", cpu="1")], [Arrival(0, pod("big", "3"), run_s=1), Arrival(30, pod("late", "3"))], play=play
-    )
+    arrivals = [Arrival(0, pod("big", "3"), run_s=1), Arrival(30, pod("late", "3"))]
+    outcome = simulate(Scenario("nodes", "", story_of([make_node("a", cpu="1")], arrivals, play)))
     assert where(outcome) == {"big": ("b", 5)} and "default/late" in outcome.pending
 
 
@@ -203,7 +203,7 @@ def test_the_same_pods_go_to_the_same_nodes_at_the_same_times(
         spec = {"priorityClassName": "high"} if is_high else {}
         arrivals.append(Arrival(at_s, pod(f"p{i}", cpu, spec=spec), None if run_s is None else run_s + 0.001 * (i + 1)))
     high = make_object("PriorityClass", "high", value=100)
-    quick = simulate([high, *(make_node(name, cpu=cpu) for name, cpu in nodes)], arrivals, until_s=at_s + 60)
+    quick = simulate([high, *(make_node(name, cpu=cpu) for name, cpu in nodes)], arrivals, until=at_s + 60)
     assert quick.failure == ""
     assert where(quick) == slowly(nodes, arrivals)
 

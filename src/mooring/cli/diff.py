@@ -179,7 +179,7 @@ def _of_story(story: str, settings: tuple[str, ...], seed: int, asked: _Asked, t
     """Both simulations are recorded, and the records compared."""
     from mooring.ask.runs import diff_runs
     from mooring.record.reader import Record
-    from mooring.sim.front_door import simulate
+    from mooring.sim.simulate import simulate
     from mooring.sim.step_fields import parse_settings
 
     asked.check()

@@ -1,124 +1,138 @@
-"""Simulate: a story with its workloads goes in, what became of every pod comes out."""
+"""Simulations: a story with its workloads goes in, what became of every pod comes out.
+
+``mooring.simulate`` is the front door, :func:`run_scenario` what it and ``mooring simulate`` share.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from mooring.api.codec import to_plain
 from mooring.api.core import Namespace
+from mooring.api.errors import InputError
 from mooring.api.memory import seldom_collecting
 from mooring.api.meta import Object
 from mooring.api.times import format_duration
-from mooring.core.config.features import DEFAULT_FEATURES, Features
-from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.cluster import Cluster
+from mooring.core.config.features import parse_version
+from mooring.core.config.load import enabling
 from mooring.core.config.wire import to_wire
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
+from mooring.core.session import Configuration, PluginReference, configuration_of, registry_with
 from mooring.live.observer import SchedulerObserver
+from mooring.record.recorder import Recorder
 from mooring.sim.backend import kind_named
+from mooring.sim.library import find
 from mooring.sim.narration import QUIET
 from mooring.sim.player import PlayResult, play
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Play, Scenario, ScenarioCluster
+from mooring.sim.scenario_file import scenario_of
 from mooring.sim.simulated_world import SimulatedWorld
+from mooring.sim.step_fields import seconds
 from mooring.sim.virtual_time import run_virtual
 from mooring.sim.workload import Arrival, Setting
 from mooring.sim.worlds import PlaySettings
 
-# --------------------------------------------------------------------------------------------------------------------
-# How far a simulation is, told now and then while it runs.
-
-Show = Callable[[int, int, str], None]
-"""Called with what is done, how much there is in all, and a word for where the simulation is."""
-EVERY = 128  # attempts between two looks at the clock
-PAUSE_S = 0.1
-
-
-class SimulationProgress(SchedulerObserver):
-    """Counts pods that have come, or seconds until a given end."""
-
-    def __init__(self, show: Show, until_s: float | None) -> None:
-        self._show, self._until_s = show, until_s
-        self._world: SimulatedWorld | None = None
-        self._attempts = 0
-        self._next = 0.0
-
-    def follow(self, world: SimulatedWorld) -> None:
-        self._world = world
-
-    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
-        self._attempts += 1
-        if self._attempts % EVERY == 0 and self._world is not None and time.monotonic() >= self._next:
-            self._next = time.monotonic() + PAUSE_S
-            self._tell(self._world)
-
-    def _tell(self, world: SimulatedWorld) -> None:
-        now_s, arrived = world.clock.monotonic(), world.streamed.arrived
-        stage = f"at {format_duration(round(now_s))}"
-        if self._until_s is not None:
-            self._show(int(now_s), int(self._until_s), f"{stage}, {arrived:,} pods")
-        else:
-            self._show(arrived, max(arrived, world.cluster.expected_arrivals), stage)
+T = TypeVar("T")
 
 
 def simulate(
-    objects: Iterable[Object],
+    story: str | Path | Mapping[str, Any] | Scenario | Cluster | Sequence[Object],
     arrivals: Iterable[Arrival] = (),
     *,
-    play: Play | None = None,
-    config: KubeSchedulerConfiguration | Mapping[str, Any] | None = None,
-    plugins: tuple[type, ...] = (),
-    until_s: float | None = None,
+    parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
+    until: str | float | None = None,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    kubernetes_version: str | None = None,
+    record: str | Path | None = None,
     observers: Sequence[SchedulerObserver] = (),
-    features: Features = DEFAULT_FEATURES,
 ) -> Simulation:
-    """Play what happens on a cluster of these objects, to ``until_s`` or until nothing is left to happen.
+    """Play a story with its workloads, as ``mooring simulate`` does, and say what became of every pod.
 
-    Pods arrive in the order of their times; ``play`` is what else happens, as a story in Python. ``features`` say which
-    version of Kubernetes decides; ``config`` must have been read for the same.
+    The story is a scenario file or its content as a dict, or the name of one that comes with mooring. Or it is a
+    cluster, or the objects of one, on which ``arrivals`` come in the order of their times. Arrivals that are made while
+    they are read must have that order.
+    ``parameters`` are those of the file. ``until`` ends the simulation, such as ``"36h"``; without it, it ends when
+    nothing is left to happen. ``record`` names a file to write. A mistake in what was given raises InputError.
 
-    The same arguments give the same outcome: random choices come from the seed, and time is the simulation's own.
+    The same arguments give the same result: chance comes from the seed, and time is the simulation's own.
     """
+    scenario = _scenario(story, arrivals, parameters)
+    scenario = _scheduled(scenario, config, tuple(plugins), kubernetes_version)
+    until_s = None if until is None else seconds(until, "until")
+    with contextlib.ExitStack() as stack:
+        if record is not None:
+            recorder = Recorder.to_file(record, source="simulation", inputs=scenario.records)
+            stack.callback(recorder.close)
+            observers = (*observers, recorder)
+        result = _beside(
+            lambda: run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
+        )
+    if result.is_mistake:
+        raise InputError(result.failure)
+    return result
 
-    story = story_of(objects, arrivals, play)
-    document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
-    scenario = Scenario(
-        "simulation",
-        "",
-        story,
-        document,
-        plugins,
+
+def _scenario(story: Any, arrivals: Iterable[Arrival], parameters: Mapping[str, Any] | None) -> Scenario:
+    if isinstance(story, Cluster):
+        if parameters:
+            raise InputError("parameters: a cluster has none; they are those of a scenario file")
+        objects = [*story.state.objects, *story.nodes, *story.pods, *story.pending]
+        return Scenario("simulation", "", story_of(objects, arrivals), records=story.records)
+    if isinstance(story, list | tuple):
+        return Scenario("simulation", "", story_of(story, arrivals))
+    if tuple(arrivals):
+        raise InputError("arrivals: a story has workloads of its own; arrivals go with a Cluster")
+    match story:
+        case str() | Path():
+            return find(str(story), parameters)
+        case Mapping():
+            return scenario_of(story, source="the given story", folder=Path(), name="simulation", given=parameters)
+        case Scenario():
+            return story
+        case _:
+            raise InputError(f"found {story!r}; expected a scenario file, its content as a dict, or a Cluster")
+
+
+def _scheduled(
+    scenario: Scenario, config: Configuration, plugins: tuple[PluginReference, ...], version: str | None
+) -> Scenario:
+    """The story with another configuration, version and plugins of the caller's own."""
+    decided = parse_version(version or scenario.kubernetes_version, "kubernetes_version")
+    features = replace(scenario, kubernetes_version=str(decided)).features
+    _, own = registry_with(plugins)
+    if config is not None:
+        scenario = replace(scenario, config=to_wire(configuration_of(config, own, features)))
+    else:
+        scenario = replace(scenario, config=enabling(scenario.config, own))
+    return replace(
+        scenario,
+        plugins=(*scenario.plugins, *(each for each in plugins if isinstance(each, type))),
+        plugin_files=(*scenario.plugin_files, *(str(each) for each in plugins if not isinstance(each, type))),
         kubernetes_version=str(features.version),
-        feature_gates=features.changed(),
     )
-    return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
 
 
-def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: Play | None = None) -> Play:
-    """The story of a cluster that consists of these objects: pods arrive, and whatever else ``play`` does."""
-
-    async def story(cluster: ScenarioCluster) -> None:
-        there = sorted(objects, key=lambda obj: _ORDER.get(type(obj).__name__, 1))
-        known = {"", "default", "kube-system", *(obj.name for obj in there if isinstance(obj, Namespace))}
-        missing = sorted({obj.namespace for obj in there} - known)
-        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
-        await cluster.apply(*spaces, *map(_manifest, there))
-        # What is made while it is read can only come in its own order.
-        in_order = sorted(arrivals, key=lambda each: each.at_s) if isinstance(arrivals, Sequence) else arrivals
-        await cluster.begin(Arrivals(in_order))
-        if play is not None:
-            await play(cluster)
-
-    return story
-
-
-_ORDER = {"Namespace": 0, "Node": 2, "Pod": 3}
+def _beside(work: Callable[[], T]) -> T:
+    """Do some work, also in a notebook, where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
 
 
 def run_scenario(
@@ -183,6 +197,27 @@ def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None
     return whole
 
 
+def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: Play | None = None) -> Play:
+    """The story of a cluster that consists of these objects: pods arrive, and whatever else ``play`` does."""
+
+    async def story(cluster: ScenarioCluster) -> None:
+        there = sorted(objects, key=lambda obj: _ORDER.get(type(obj).__name__, 1))
+        known = {"", "default", "kube-system", *(obj.name for obj in there if isinstance(obj, Namespace))}
+        missing = sorted({obj.namespace for obj in there} - known)
+        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
+        await cluster.apply(*spaces, *map(_manifest, there))
+        # What is made while it is read can only come in its own order.
+        in_order = sorted(arrivals, key=lambda each: each.at_s) if isinstance(arrivals, Sequence) else arrivals
+        await cluster.begin(Arrivals(in_order))
+        if play is not None:
+            await play(cluster)
+
+    return story
+
+
+_ORDER = {"Namespace": 0, "Node": 2, "Pod": 3}
+
+
 class Arrivals:
     """A workload of pods that are at hand."""
 
@@ -202,3 +237,39 @@ def _manifest(obj: Object) -> dict[str, Any]:
     kind = kind_named(type(obj).__name__)
     meta = {name: each for name, each in value["metadata"].items() if name not in ("uid", "resourceVersion")}
     return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far a simulation is, told now and then while it runs.
+
+Show = Callable[[int, int, str], None]
+"""Called with what is done, how much there is in all, and a word for where the simulation is."""
+EVERY = 128  # attempts between two looks at the clock
+PAUSE_S = 0.1
+
+
+class SimulationProgress(SchedulerObserver):
+    """Counts pods that have come, or seconds until a given end."""
+
+    def __init__(self, show: Show, until_s: float | None) -> None:
+        self._show, self._until_s = show, until_s
+        self._world: SimulatedWorld | None = None
+        self._attempts = 0
+        self._next = 0.0
+
+    def follow(self, world: SimulatedWorld) -> None:
+        self._world = world
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
+        self._attempts += 1
+        if self._attempts % EVERY == 0 and self._world is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + PAUSE_S
+            self._tell(self._world)
+
+    def _tell(self, world: SimulatedWorld) -> None:
+        now_s, arrived = world.clock.monotonic(), world.streamed.arrived
+        stage = f"at {format_duration(round(now_s))}"
+        if self._until_s is not None:
+            self._show(int(now_s), int(self._until_s), f"{stage}, {arrived:,} pods")
+        else:
+            self._show(arrived, max(arrived, world.cluster.expected_arrivals), stage)

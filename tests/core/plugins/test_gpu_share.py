@@ -15,7 +15,8 @@ from mooring.core.plugins.gpu_policies import GpuShare
 from mooring.core.plugins.gpus.columns import GpuColumns
 from mooring.core.plugins.gpus.requests import COUNT, INDEX, MILLI, MODEL
 from mooring.core.state.cluster import ClusterState
-from mooring.sim.simulate import Arrival, simulate
+from mooring.sim.scenario import Scenario
+from mooring.sim.simulate import Arrival, simulate, story_of
 from mooring.testing import Scheduler, bound, facts, filter_statuses, make_cluster, make_handle, make_node, make_pod
 
 ENABLED = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuShare"}]}}}]}
@@ -266,6 +267,6 @@ def test_the_binding_carries_the_gpus_to_the_api_server() -> None:
         await cluster.advance(5)
         found.append(await cluster.get("pod/p"))
 
-    simulate([gpu_node("a")], play=play, config=ENABLED)
+    simulate(Scenario("gpus", "", story_of([gpu_node("a")], play=play)), config=ENABLED)
     assert found[0]["spec"]["nodeName"] == "a"
     assert found[0]["metadata"]["annotations"] == {MILLI: "300", "team": "a", INDEX: "0"}
