@@ -15,7 +15,7 @@ from mooring.core.framework.cycle_state import CycleState
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
 from mooring.sdk import NodeScore, NodeView, Pod
-from mooring.sim.imports.recorded import import_record
+from mooring.sim.imports.recorded import import_own_record
 from mooring.sim.imports.story import story_of_files
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Scenario
@@ -197,16 +197,16 @@ def test_a_cluster_of_a_record_is_the_start_of_another_story(day: Path) -> None:
 
 
 def test_what_a_record_has_and_a_simulation_does_not_use_is_named(day: Path) -> None:
-    found = import_record(str(day))
+    found = import_own_record(str(day))
     assert "13 × binding that the recorded scheduler made: the simulation decides itself" in found.not_simulated
     assert found.summary().startswith("13 pods that arrive") and found.config is not None
 
 
 def test_a_record_that_was_cut_off_is_imported_as_far_as_it_goes_and_says_so(day: Path) -> None:
     cut = "end of the record: it was cut off, or is still being written"
-    assert cut not in import_record(str(day)).not_simulated
+    assert cut not in import_own_record(str(day)).not_simulated
     day.write_bytes(day.read_bytes()[:-10])
-    assert cut in import_record(str(day)).not_simulated
+    assert cut in import_own_record(str(day)).not_simulated
 
 
 def test_a_pod_that_changes_after_its_end_is_the_same_pod(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_pod_that_changes_after_its_end_is_the_same_pod(tmp_path: Path) -> Non
         "- fail: {labels: kubernetes.io/os=linux}\n- advance: 10m\n",  # what is left of the pods is deleted, in vain
         tmp_path / "day.mrec",
     )
-    found = import_record(str(tmp_path / "day.mrec"))
+    found = import_own_record(str(tmp_path / "day.mrec"))
     assert [each.run_s for each in found.arrivals] == [10, 10, 10]
     assert not any("had ended before it was seen" in each for each in found.not_simulated)
 
@@ -232,7 +232,7 @@ def test_a_pod_that_changes_after_its_end_is_the_same_pod(tmp_path: Path) -> Non
 )
 def test_a_moment_that_is_not_there(day: Path, name: str, says: str) -> None:
     with pytest.raises(MooringError, match=says):
-        import_record(str(day.parent / name))
+        import_own_record(str(day.parent / name))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import InputError
-from mooring.sim.imports.recorded import import_all
+from mooring.sim.imports.read import import_all
 from mooring.sim.library import find
 from mooring.sim.scenario_file import scenario_of
 from mooring.sim.simulate import run_scenario

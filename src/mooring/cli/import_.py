@@ -38,7 +38,7 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     together: a trace and its nodes.
     """
     from mooring.cli.output import console, keep_inputs
-    from mooring.sim.imports.recorded import import_all
+    from mooring.sim.imports.read import import_all
 
     if output is not None and output.suffix not in (".yaml", ".yml"):
         raise UsageError(f"-o {output}: expected a name that ends in .yaml")

@@ -293,7 +293,7 @@ class _Steps:
 
     def _imported(self, value: Any, name: str) -> Imported:
         names = [value] if isinstance(value, str) else texts(value, name)
-        from mooring.sim.imports.recorded import import_all  # most stories import nothing: it reads every format
+        from mooring.sim.imports.read import import_all  # most stories import nothing: it reads every format
 
         return import_all([self._beside(name) for name in names])
 

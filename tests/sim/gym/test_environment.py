@@ -24,9 +24,9 @@ from mooring.sim.gym import Episode, LinearPolicy, SchedulingEnv, from_files, fr
 from mooring.sim.gym.environment import GPU_CONFIG
 from mooring.sim.gym.features import NODE_FEATURES, POD_FEATURES, node_features
 from mooring.sim.gym.policy import SIZE, LearnedScore
-from mooring.sim.imports.imported import ImportedArrival
 from mooring.sim.simulate import Arrival as SimulatedArrival
 from mooring.sim.simulate import simulate
+from mooring.sim.workload import Arrival
 from mooring.testing import make_cluster, make_handle, make_node, make_pod, scores
 
 TERMS = ("allocation", "fragmentation", "waiting", "preemption", "spread", "cost")
@@ -73,13 +73,13 @@ def test_the_same_seed_is_the_same_episode() -> None:
 def test_the_mask_is_what_the_filters_say() -> None:
     nodes = [gpu_node("a"), make_node("b"), gpu_node("c"), make_node("d", unschedulable=True)]
     nodes[2].spec.unschedulable = True
-    env = env_of(Episode(nodes, [ImportedArrival(0, gpu_pod("p"))]), max_nodes=6)
+    env = env_of(Episode(nodes, [Arrival(0, gpu_pod("p"))]), max_nodes=6)
     assert env.action_masks().tolist() == [True, False, False, False, False, False]
     assert env.reset(seed=1)[1]["action_mask"].tolist() == [1, 0, 0, 0, 0, 0]
 
 
 def test_a_pod_is_placed_with_its_gpu() -> None:
-    env = env_of(Episode([gpu_node("a", 2)], [ImportedArrival(0, gpu_pod("p")), ImportedArrival(1, gpu_pod("q"))]))
+    env = env_of(Episode([gpu_node("a", 2)], [Arrival(0, gpu_pod("p")), Arrival(1, gpu_pod("q"))]))
     _, reward, is_over, _, info = env.step(0)
     placed = env.world.cluster.pod("uid-default-p")
     assert placed is not None and placed.pod.metadata.annotations[INDEX] == "0"
@@ -88,13 +88,13 @@ def test_a_pod_is_placed_with_its_gpu() -> None:
 
 
 def test_an_action_that_the_mask_forbids_leaves_the_pod_without_a_node() -> None:
-    env = env_of(Episode([gpu_node("a"), make_node("b")], [ImportedArrival(0, gpu_pod("p"))]))
+    env = env_of(Episode([gpu_node("a"), make_node("b")], [Arrival(0, gpu_pod("p"))]))
     _, reward, is_over, _, info = env.step(1)
     assert (reward, is_over, info["placed"], info["refused"]) == (0.0, True, 0, 1)
 
 
 def test_after_the_end_a_reset_is_needed() -> None:
-    env = env_of(Episode([gpu_node("a")], [ImportedArrival(0, gpu_pod("p"))]))
+    env = env_of(Episode([gpu_node("a")], [Arrival(0, gpu_pod("p"))]))
     env.step(0)
     with pytest.raises(UsageError, match="call reset"):
         env.step(0)
@@ -103,7 +103,7 @@ def test_after_the_end_a_reset_is_needed() -> None:
 def test_weights_let_the_score_plugins_choose() -> None:
     nodes = [gpu_node("full", cpu="4"), gpu_node("empty", cpu="64")]
     running = make_pod("x", cpu="2", node="full")
-    env = env_of(Episode([*nodes, running], [ImportedArrival(0, gpu_pod("p"))]), action="weights")
+    env = env_of(Episode([*nodes, running], [Arrival(0, gpu_pod("p"))]), action="weights")
     only = np.array([name == "NodeResourcesFit" for name in env.score_plugins], np.float32)
     env.step(only)  # prefers nodes with much left
     placed = env.world.cluster.pod("uid-default-p")
@@ -114,7 +114,7 @@ def test_weights_let_the_score_plugins_choose() -> None:
 
 
 def test_a_pod_that_fits_nowhere_waits_until_another_ends() -> None:
-    arrivals = [ImportedArrival(0, gpu_pod("p", 1000), run_s=7200), ImportedArrival(3600, gpu_pod("q", 1000))]
+    arrivals = [Arrival(0, gpu_pod("p", 1000), run_s=7200), Arrival(3600, gpu_pod("q", 1000))]
     env = env_of(Episode([gpu_node("a")], arrivals), reward={"waiting": 1})
     _, reward, is_over, _, _ = env.step(0)
     assert reward == -1.0 and not is_over and env.world.clock.now() == 7200
@@ -123,8 +123,8 @@ def test_a_pod_that_fits_nowhere_waits_until_another_ends() -> None:
 
 def test_a_pod_of_higher_priority_evicts_another() -> None:
     arrivals = [
-        ImportedArrival(0, gpu_pod("low", 1000, priority=0)),
-        ImportedArrival(1, gpu_pod("high", 1000, priority=10)),
+        Arrival(0, gpu_pod("low", 1000, priority=0)),
+        Arrival(1, gpu_pod("high", 1000, priority=10)),
     ]
     env = env_of(Episode([gpu_node("a")], arrivals), reward={"preemption": 1})
     assert env.step(0)[1] == -1.0
@@ -133,7 +133,7 @@ def test_a_pod_of_higher_priority_evicts_another() -> None:
 
 def test_a_pod_that_comes_twice_is_another_pod() -> None:
     pod = gpu_pod("p", 300)
-    env = env_of(Episode([gpu_node("a")], [ImportedArrival(0, pod), ImportedArrival(1, pod), ImportedArrival(2, pod)]))
+    env = env_of(Episode([gpu_node("a")], [Arrival(0, pod), Arrival(1, pod), Arrival(2, pod)]))
     env.step(0)
     env.step(0)
     assert env.step(0)[4]["placed"] == 3
@@ -148,7 +148,7 @@ def test_a_pod_that_comes_twice_is_another_pod() -> None:
 )
 def test_rewards(term: str, want: Any) -> None:
     nodes = [gpu_node("a"), gpu_node("b")]
-    arrivals = [ImportedArrival(0, gpu_pod("p")), ImportedArrival(3600, gpu_pod("q"))]
+    arrivals = [Arrival(0, gpu_pod("p")), Arrival(3600, gpu_pod("q"))]
     env = env_of(Episode(nodes, arrivals), reward={term: 1})
     assert want(env.step(0)[1], env.step(1)[1])
 
@@ -282,9 +282,7 @@ def test_a_wrong_policy_is_one_line(tmp_path: Path, text: str | None, want: str)
 
 def test_numbers_are_from_0_to_1_however_large_a_node_is() -> None:
     env = env_of(
-        Episode(
-            [make_node("a", cpu="4000", memory="90Ti", allocatable={COUNT: "64"})], [ImportedArrival(0, gpu_pod("p"))]
-        )
+        Episode([make_node("a", cpu="4000", memory="90Ti", allocatable={COUNT: "64"})], [Arrival(0, gpu_pod("p"))])
     )
     seen, _ = env.reset(seed=1)
     assert env.observation_space.contains(seen) and seen["pod"].shape == (len(POD_FEATURES),)

@@ -32,8 +32,8 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.record.entries import Bound, Deleted, Put
 from mooring.record.reader import Record
-from mooring.sim.imports.imported import ImportedArrival
 from mooring.sim.imports.read import import_files
+from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
 # Episodes: a cluster and the pods that come to it. They are drawn from traces and records, or made up.
@@ -46,7 +46,7 @@ class Episode:
     """What is there at the start, and the pods that come, in order of their times."""
 
     objects: list[Object] = field(default_factory=list)
-    arrivals: list[ImportedArrival] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
 
 
 Episodes = Callable[[Random], Episode]
@@ -64,7 +64,7 @@ def from_files(*paths: str | os.PathLike[str], pods: int | None = None, nodes: i
 
 def from_record(path: str | os.PathLike[str], pods: int | None = None) -> Episodes:
     """Episodes of a record: its cluster at the start, and its pods when they came. Each runs for as long as it did."""
-    arrivals: dict[str, ImportedArrival] = {}
+    arrivals: dict[str, Arrival] = {}
     bound_at: dict[str, float] = {}
     run_s: dict[str, float] = {}
     objects: dict[tuple[str, str], Object] = {}
@@ -74,7 +74,7 @@ def from_record(path: str | os.PathLike[str], pods: int | None = None) -> Episod
             if isinstance(entry, Put) and isinstance(entry.object, Pod):
                 pod = entry.object
                 if not pod.spec.node_name:
-                    arrivals.setdefault(pod.uid, ImportedArrival(max(0.0, time - start), pod))
+                    arrivals.setdefault(pod.uid, Arrival(max(0.0, time - start), pod))
                 elif pod.uid not in arrivals:
                     objects[("Pod", pod.key)] = pod
             elif isinstance(entry, Put) and (time <= start or isinstance(entry.object, Node)):
@@ -83,7 +83,7 @@ def from_record(path: str | os.PathLike[str], pods: int | None = None) -> Episod
                 bound_at[entry.uid] = time
             elif isinstance(entry, Deleted) and entry.uid in bound_at:
                 run_s[entry.uid] = max(0.0, time - bound_at[entry.uid])
-    came = [ImportedArrival(each.at_s, each.pod, run_s.get(uid)) for uid, each in arrivals.items()]
+    came = [Arrival(each.at_s, each.pod, run_s.get(uid)) for uid, each in arrivals.items()]
     return _drawn(Episode(list(objects.values()), sorted(came, key=lambda each: each.at_s)), pods, None, str(path))
 
 
@@ -98,7 +98,7 @@ def _drawn(whole: Episode, pods: int | None, nodes: int | None, where: str) -> E
         if pods is not None and pods < len(arrivals):
             first = int(rng.integers(0, len(arrivals) - pods + 1))
             begin_s = arrivals[first].at_s
-            arrivals = [ImportedArrival(a.at_s - begin_s, a.pod, a.run_s) for a in arrivals[first : first + pods]]
+            arrivals = [Arrival(a.at_s - begin_s, a.pod, a.run_s) for a in arrivals[first : first + pods]]
         if nodes is not None:
             all_nodes = [obj for obj in objects if isinstance(obj, Node)]
             kept = sorted(rng.permutation(len(all_nodes))[:nodes].tolist())
@@ -122,13 +122,13 @@ def generated(
 
     def draw(rng: Random) -> Episode:
         objects: list[Object] = [_node(f"node-{i:04}", cores, gpus) for i in range(nodes)]
-        wanted, arrivals = load * nodes * gpus * 1000, list[ImportedArrival]()
+        wanted, arrivals = load * nodes * gpus * 1000, list[Arrival]()
         for i in range(pods):
             milli = int(rng.choice(SHARES)) if gpus and rng.random() < 0.85 and wanted > 0 else 0
             wanted -= milli
             cpu = int(rng.integers(1, 13)) * 1000
             length = None if run_s is None else float(rng.exponential(run_s))
-            arrivals.append(ImportedArrival(float(i), _pod(f"pod-{i:05}", cpu, milli), length))
+            arrivals.append(Arrival(float(i), _pod(f"pod-{i:05}", cpu, milli), length))
         return Episode(objects, arrivals)
 
     return draw
@@ -179,10 +179,10 @@ class GymWorld:
         self.waited_s = 0.0  # the time that all pods have waited, so far
         self._arrivals = episode.arrivals
         self._next = 0  # of the arrivals
-        self._arrival: ImportedArrival | None = None  # of the pod to be placed
+        self._arrival: Arrival | None = None  # of the pod to be placed
         self._ends: list[tuple[float, int, str]] = []  # (time, number, uid)
-        self._waiting: list[ImportedArrival] = []
-        self._again: list[ImportedArrival] = []  # of those that wait, to be tried now, the last first
+        self._waiting: list[Arrival] = []
+        self._again: list[Arrival] = []  # of those that wait, to be tried now, the last first
         self._infos: dict[str, PodInfo] = {each.pod.uid: self.cluster.info(each.pod) for each in episode.arrivals}
         self._come: set[str] = set()  # uids of those that have come
         self.advance()
@@ -258,7 +258,7 @@ class GymWorld:
         self.cluster.remove_pod(uid)
         self._again, self._waiting = self._waiting[::-1], []
 
-    def _try(self, arrival: ImportedArrival, is_new: bool) -> bool:
+    def _try(self, arrival: Arrival, is_new: bool) -> bool:
         info = self._info(arrival.pod)
         offer = self._look(info)
         if offer is None and info.priority > 0 and self._make_room(info):

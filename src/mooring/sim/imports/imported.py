@@ -9,26 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import msgspec
-
 from mooring.api import yaml
 from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
 from mooring.api.text import count_of
-from mooring.core.queue.queued_pod import History
+from mooring.sim.workload import Arrival
 
 Workload: TypeAlias = Mapping[str, Any]
 """A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
-
-
-class ImportedArrival(msgspec.Struct, frozen=True):
-    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
-
-    at_s: float
-    pod: Pod
-    run_s: float | None = None
-    history: History | None = None  # what it had gone through in the queue before the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +44,10 @@ class Imported:
 
     format: str
     objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
-    known_pods: list[ImportedArrival] = field(
-        default_factory=list
-    )  # pods of the start whose run times or histories are known
+    known_pods: list[Arrival] = field(default_factory=list)  # pods of the start whose run times or histories are known
     workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
     places: list[str] = field(default_factory=list)  # where each of the workloads stands
-    arrivals: list[ImportedArrival] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     changes: list[ImportedChange] = field(default_factory=list)
     config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration
     kubernetes_version: str = ""  # whose decisions are in it, if the format says it

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from mooring.api.pod_templates import is_workload
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.api.workloads import PriorityClass, RuntimeClass
-from mooring.sim.imports.imported import Imported, Omissions, Workload
+from mooring.core.queue.queued_pod import History
+from mooring.sim.imports.imported import Imported, ImportedChange, Omissions, Workload
 
 _CLASSES = (PriorityClass, RuntimeClass, StorageClass)
 
@@ -98,6 +100,51 @@ def as_it_came(obj: Object) -> Object:
         obj.spec = copy(obj.spec)
         obj.spec.volume_name = ""
     return obj
+
+
+@dataclass(slots=True)
+class PodLife:
+    """A pod of a record, from its coming to its end. Times are seconds from the start."""
+
+    pod: Pod
+    came_s: float
+    latest: Pod
+    bound_s: float | None = None
+    history: History | None = None  # what it had gone through in the queue before the start
+    run_s: float | None = None
+    deleted_s: float | None = None
+    was_evicted: bool = False
+
+
+class ObjectChanges:
+    """Decides what it means for a simulation that a record has an object, other than a pod, once more.
+
+    ``seen`` gives what of an object counts as a change, ``update`` is the word for one in the list of omissions.
+    """
+
+    def __init__(
+        self, changes: list[ImportedChange], omissions: Omissions, seen: Callable[[Object], object], update: str
+    ) -> None:
+        self.known: dict[tuple[str, str], Object] = {}  # by kind and key, as the record had it last
+        self._changes, self._omissions, self._seen, self._update = changes, omissions, seen, update
+
+    def put(self, at_s: float, obj: Object) -> bool:
+        """An object has come or changed; false if it is as it was."""
+        key = (type(obj).__name__, obj.key)
+        known = self.known.get(key)
+        self.known[key] = obj
+        if known is None and is_made(obj):
+            self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
+        elif known is None:
+            self._changes.append(ImportedChange(at_s, as_it_came(obj)))
+        elif is_written_by_binding(obj):
+            what = f"{self._update} of a {key[0]} in the course of binding"
+            self._omissions.add(f"{what}: the simulation does it itself")
+        elif self._seen(known) != self._seen(obj):
+            self._changes.append(ImportedChange(at_s, obj))
+        else:
+            return False
+        return True
 
 
 def pending(pod: Pod) -> Pod:

@@ -43,7 +43,8 @@ from mooring.api.well_known import HOSTNAME
 from mooring.core.plugins.gpus.requests import COUNT as GPU_COUNT
 from mooring.core.plugins.gpus.requests import MILLI as GPU_MILLI
 from mooring.core.plugins.gpus.requests import MODEL as GPU_MODEL
-from mooring.sim.imports.imported import Imported, ImportedArrival, Omissions
+from mooring.sim.imports.imported import Imported, Omissions
+from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
 # CSV files with a header, read strictly: every mistake is told with its file and line.
@@ -163,14 +164,14 @@ def import_pods(path: Path, text: str) -> Imported:
     shapes: dict[tuple[int, int, int, int, str], Pod] = {}
     arrivals = [_arrival(row, shapes, omissions) for row in _distinct(read_table(path, text, POD_COLUMNS), "name")]
     first_s = min((arrival.at_s for arrival in arrivals), default=0.0)
-    arrivals = [ImportedArrival(each.at_s - first_s, each.pod, each.run_s) for each in arrivals]
+    arrivals = [Arrival(each.at_s - first_s, each.pod, each.run_s) for each in arrivals]
     arrivals.sort(key=lambda each: each.at_s)  # stable: pods of one second stay in the order of the table
     if any(each.pod.metadata.annotations for each in arrivals):
         omissions.add("which GPU of its node a pod gets: without the plugin GpuShare a node's GPUs are one amount", 0)
     return Imported("openb pods", arrivals=arrivals, not_simulated=omissions.lines())
 
 
-def _arrival(row: Row, shapes: dict[tuple[int, int, int, int, str], Pod], omissions: Omissions) -> ImportedArrival:
+def _arrival(row: Row, shapes: dict[tuple[int, int, int, int, str], Pod], omissions: Omissions) -> Arrival:
     gpus = row.number("num_gpu")
     milli = row.number("gpu_milli") if gpus else 0
     if milli > WHOLE_GPU or (gpus and not milli):
@@ -192,7 +193,7 @@ def _arrival(row: Row, shapes: dict[tuple[int, int, int, int, str], Pod], omissi
         if row.values.get(column):
             omissions.add(f"{column} of a pod: {why}")
     arrived_s = row.number("creation_time", default=0)
-    return ImportedArrival(float(arrived_s), pod, _run_s(row, arrived_s, omissions))
+    return Arrival(float(arrived_s), pod, _run_s(row, arrived_s, omissions))
 
 
 def _run_s(row: Row, arrived_s: int, omissions: Omissions) -> float | None:

@@ -1,4 +1,7 @@
-"""Import files by what is in them; a name's ending only says whether bytes are MessagePack."""
+"""Importing files: which format a file has, and several files that belong together as one import.
+
+What is in a file decides; a name's ending only says whether bytes are MessagePack.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mooring.api import yaml
+from mooring.api.codec import from_plain
+from mooring.api.core import Node
 from mooring.api.errors import InputError
 from mooring.api.times import human_duration
+from mooring.record.files import file_and_time, names_a_record
 from mooring.sim.imports import openb, simkube
-from mooring.sim.imports.imported import Imported, read_json
+from mooring.sim.imports.imported import Imported, Omissions, read_json
 from mooring.sim.imports.objects import import_manifests
-from mooring.sim.imports.openb import column_names
+from mooring.sim.imports.recorded import import_own_record
 from mooring.sim.imports.simulator import import_export, import_record, is_export, is_record
+from mooring.sim.imports.story import check_workloads
+from mooring.sim.tables import SIMPLE, SIMPLE_NODE_FIELDS, TraceTable, column_names, nodes_of_table
+from mooring.sim.workload import Arrival, Setting, Trace
 
 _EXPORT = re.compile(r"^(?:pods|nodes):", re.MULTILINE)  # manifests have no such field at the top
 MOST_LENGTH_S = 10 * 366 * 24 * 3600.0
@@ -22,6 +31,30 @@ FORMATS = (
     "openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests",
     "a table or record of mooring",
 )  # fmt: skip
+
+
+def import_all(names: Sequence[str]) -> Imported:
+    """Import files that belong together; a record may have a time: ``run.mrec@90s``."""
+    records = [name for name in names if names_a_record(name)]
+    if len(records) > 1:
+        raise InputError(f"{', '.join(names)}: {_instead(records)}")
+    tables = [name for name in names if is_own_table(name)]
+    others = [name for name in names if name not in records and name not in tables]
+    parts = [*map(import_own_record, records), *(import_table(Path(name)) for name in tables)]
+    if others or not parts:
+        parts.append(import_files(others))
+    found = merged(parts, names)
+    check_workloads(found)
+    return found
+
+
+def _instead(records: Sequence[str]) -> str:
+    """What to write instead of several records: each of them is a cluster with its pods."""
+    cluster, workload = records[:2]
+    found = f"{len(records)} records; expected one, which has a cluster and the pods that come"
+    if file_and_time(cluster)[0] == file_and_time(workload)[0]:
+        return found
+    return f"{found}, or a story with the steps cluster: {cluster} and workload: {{record: {workload}}}"
 
 
 def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
@@ -80,7 +113,7 @@ def _import_other(path: Path, data: bytes) -> Imported | None:
             return None  # YAML may begin with a brace, too
     if path.suffix in (".yaml", ".yml"):
         return _import_yaml(path, text)
-    columns = column_names(text)
+    columns = openb.column_names(text)
     if path.suffix == ".csv" or len(columns) > 2:
         return _import_csv(path, text, columns)
     return None
@@ -155,3 +188,61 @@ def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
     whole.arrivals.sort(key=lambda each: each.at_s)
     whole.changes.sort(key=lambda each: each.at_s)
     return whole
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Tables of nodes and of pods as an import: CSV files that the steps ``nodes`` and ``workload`` need no fields for.
+
+_OPENB = {"sn", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
+_OF_NODES = (*SIMPLE_NODE_FIELDS, "labels.", "capacity.")
+_OF_PODS = (*SIMPLE, "at", "run", "labels.", "requests.")
+
+
+def is_own_table(name: str) -> bool:
+    """Whether a file is a CSV table with columns that are named as the fields of nodes or pods."""
+    if not name.endswith((".csv", ".csv.gz")) or not Path(name).is_file():
+        return False
+    try:
+        columns = column_names(Path(name))
+    except InputError:
+        return False  # whoever reads it says what is wrong with it
+    return not _OPENB.intersection(columns) and any(_is_field(column, (*_OF_NODES, *_OF_PODS)) for column in columns)
+
+
+def import_table(path: Path) -> Imported:
+    """The nodes of a table, or its pods at their times."""
+    columns = TraceTable.open(path).columns
+    is_of_pods = any(_is_field(column, _OF_PODS) and not _is_field(column, _OF_NODES) for column in columns)
+    fields = _OF_PODS if is_of_pods else _OF_NODES
+    omissions = Omissions()
+    for column in columns:
+        if not _is_field(column, fields):
+            omissions.add(f"column {column!r}: no field has this name; in a story, fields can name columns", 0)
+    if is_of_pods:
+        return Imported("table of pods", arrivals=_arrivals(path, columns), not_simulated=omissions.lines())
+    nodes = [from_plain(Node, each) for each in nodes_of_table({"csv": str(path)}, path)]
+    return Imported("table of nodes", objects=list(nodes), not_simulated=omissions.lines())
+
+
+def _arrivals(path: Path, columns: list[str]) -> list[Arrival]:
+    if "at" not in columns:
+        raise InputError(
+            f"{path}, line 1: no column 'at'; expected the time at which each pod comes, "
+            f"or a story with the step workload: {{csv: {path.name}, every: 1s}}"
+        )
+    # The story that plays the import admits its pods: only there the classes of priorities are known.
+    rows = Trace({}, path).arrivals(Setting(0, (), lambda pod: None))
+    arrivals: list[Arrival] = []
+    before_s = 0.0
+    for each in rows:
+        problem = each.problem_after(before_s)
+        if problem:
+            rows.throw(InputError(problem))  # it knows the line
+        arrivals.append(each)
+        before_s = each.at_s
+    return arrivals
+
+
+def _is_field(column: str, fields: tuple[str, ...]) -> bool:
+    """Whether a column fills in one of these fields; one that ends in a dot is a mapping."""
+    return any(column == field or (field.endswith(".") and column.startswith(field)) for field in fields)

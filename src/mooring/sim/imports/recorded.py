@@ -14,94 +14,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mooring.api.core import Node, Pod
-from mooring.api.errors import InputError
-from mooring.api.meta import Object
 from mooring.core.config.wire import to_wire
 from mooring.core.queue.queued_pod import History
 from mooring.record import entries
-from mooring.record.files import file_and_time, names_a_record
+from mooring.record.files import file_and_time
 from mooring.record.moment import Moment, QueuedPod
 from mooring.record.reader import Record, record_time
-from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions
-from mooring.sim.imports.objects import as_it_came, is_made, is_revised, is_written_by_binding
-from mooring.sim.imports.read import import_files, merged
-from mooring.sim.imports.story import check_workloads, ready
-from mooring.sim.workload import import_table, is_own_table
+from mooring.sim.imports.imported import Imported, ImportedChange, Omissions
+from mooring.sim.imports.objects import ObjectChanges, PodLife, is_made, is_revised
+from mooring.sim.imports.story import ready
+from mooring.sim.workload import Arrival
 
 FORMAT = "mooring record"
 
 
-def import_all(names: Sequence[str]) -> Imported:
-    """Import files that belong together; a record may have a time: ``run.mrec@90s``."""
-    records = [name for name in names if names_a_record(name)]
-    if len(records) > 1:
-        raise InputError(f"{', '.join(names)}: {_instead(records)}")
-    tables = [name for name in names if is_own_table(name)]
-    others = [name for name in names if name not in records and name not in tables]
-    parts = [*map(import_record, records), *(import_table(Path(name)) for name in tables)]
-    if others or not parts:
-        parts.append(import_files(others))
-    found = merged(parts, names)
-    check_workloads(found)
-    return found
-
-
-def _instead(records: Sequence[str]) -> str:
-    """What to write instead of several records: each of them is a cluster with its pods."""
-    cluster, workload = records[:2]
-    found = f"{len(records)} records; expected one, which has a cluster and the pods that come"
-    if file_and_time(cluster)[0] == file_and_time(workload)[0]:
-        return found
-    return f"{found}, or a story with the steps cluster: {cluster} and workload: {{record: {workload}}}"
-
-
-def import_record(name: str) -> Imported:
+def import_own_record(name: str) -> Imported:
     """What a record says of a moment and of the time after it. Without a time it is the record's beginning."""
     file, at = file_and_time(name)
     with Record.open(file) as record:
         time = record_time(at, record) if at else record.first_time
         moment = record.moment(time) if at else record.beginning()
-        reading = _Reading(moment, time)
+        reading = RecordReading(moment, time)
         for when, entry in record.entries(since=time):
             if when > time or not at:
                 reading.take(when - time, entry)
         return reading.imported(record, moment)
 
 
-@dataclass(slots=True)
-class _Life:
-    """A pod of the record, from its coming to its end. Times are seconds after the moment."""
-
-    pod: Pod
-    came_s: float
-    latest: Pod
-    bound_s: float | None
-    history: History | None = None
-    run_s: float | None = None
-    deleted_s: float | None = None
-    was_evicted: bool = False
-
-
-class _Reading:
+class RecordReading:
     """What follows the moment, as far as it is read."""
 
     def __init__(self, moment: Moment, time: float) -> None:
         self._omissions = Omissions()
         self._changes: list[ImportedChange] = []
-        self._lives: list[_Life] = []
-        self._of: dict[str, _Life] = {}  # by uid, those that have not ended
+        self._lives: list[PodLife] = []
+        self._of: dict[str, PodLife] = {}  # by uid, those that have not ended
         self._ended: set[str] = set()  # uids; a pod that has ended may change before it is gone
-        self._known: dict[tuple[str, str], Object] = {}
+        self._objects = ObjectChanges(self._changes, self._omissions, _seen, "update")
         self._start = [*moment.state.table.nodes_by_zone(), *moment.state.objects]
         for obj in self._start:
-            self._known[type(obj).__name__, obj.key] = obj
+            self._objects.known[type(obj).__name__, obj.key] = obj
         for pod in _in_order(moment):
             self._begin(0.0, _as_counted(pod, moment), _history(moment.queue.get(pod.uid), time))
 
@@ -110,11 +66,11 @@ class _Reading:
             case entries.Put(object=Pod() as pod):
                 self._take_pod(at_s, pod)
             case entries.Put(object=obj):
-                self._take_object(at_s, obj)
+                self._objects.put(at_s, obj)
             case entries.Deleted(kind="Pod", uid=uid):
                 self._end(at_s, uid)
             case entries.Deleted(kind=kind, key=key):
-                known = self._known.pop((kind, key), None)
+                known = self._objects.known.pop((kind, key), None)
                 if known is not None and not is_made(known):
                     self._changes.append(ImportedChange(at_s, known, is_gone=True))
             case entries.Evicted(uid=uid) if uid in self._of:
@@ -128,7 +84,7 @@ class _Reading:
         if pod.is_finished:
             self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
             return
-        life = _Life(pod, at_s, pod, at_s if pod.spec.node_name else None, history)
+        life = PodLife(pod, at_s, pod, at_s if pod.spec.node_name else None, history)
         self._of[pod.uid] = life
         self._lives.append(life)
 
@@ -159,25 +115,10 @@ class _Reading:
         elif life.deleted_s is None:
             life.deleted_s = at_s
 
-    # ---- other objects -----------------------------------------------------------------------------------------------
-
-    def _take_object(self, at_s: float, obj: Object) -> None:
-        key = (type(obj).__name__, obj.key)
-        known = self._known.get(key)
-        self._known[key] = obj
-        if known is None and is_made(obj):
-            self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
-        elif known is None:
-            self._changes.append(ImportedChange(at_s, as_it_came(obj)))
-        elif is_written_by_binding(obj):
-            self._omissions.add(f"update of a {key[0]} in the course of binding: the simulation does it itself")
-        elif _seen(known) != _seen(obj):
-            self._changes.append(ImportedChange(at_s, obj))
-
     # ---- all together ------------------------------------------------------------------------------------------------
 
     def imported(self, record: Record, moment: Moment) -> Imported:
-        lives = [ImportedArrival(each.came_s, each.pod, each.run_s, each.history) for each in self._lives]
+        lives = [Arrival(each.came_s, each.pod, each.run_s, history=each.history) for each in self._lives]
         for each in self._lives:
             if each.was_evicted:
                 self._omissions.add("end of a pod that was evicted by preemption: the simulation decides itself")

@@ -29,14 +29,15 @@ from mooring.api.errors import InputError
 from mooring.api.meta import Object
 from mooring.api.pod_templates import made_by
 from mooring.api.text import count_of
-from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions, Workload
+from mooring.sim.imports.imported import Imported, ImportedChange, Omissions, Workload
 from mooring.sim.imports.objects import ObjectReader, pending
+from mooring.sim.workload import Arrival
 
 VERSION = 2
 COMPLETES_AFTER = "mooring/completes-after"
 _FIELDS = ("version", "config", "events", "index", "pod_lifecycles")
 _CLAIM = "persistentVolumeClaim"
-_Life = tuple[int, int | None]  # start and end, in seconds since 1970
+_StartEnd = tuple[int, int | None]  # start and end, in seconds since 1970
 
 
 def is_trace(value: Any) -> bool:
@@ -61,7 +62,7 @@ def import_trace(path: Path, value: Any) -> Imported:
     events = value.get("events")
     if not isinstance(events, list):
         raise InputError(f"{path}: events: {_said(events)} where a list would be right")
-    reading = _Reading(Lifetimes(path, value.get("pod_lifecycles")))
+    reading = TraceReading(Lifetimes(path, value.get("pod_lifecycles")))
     for field in value:
         if field not in _FIELDS:
             reading.omissions.add(f"{field}: a field that traces of version {VERSION} do not have", 0)
@@ -85,7 +86,7 @@ def _timestamp(event: Any, where: str) -> int:
     return at
 
 
-class _Reading:
+class TraceReading:
     """The events read so far."""
 
     def __init__(self, lifetimes: Lifetimes) -> None:
@@ -94,7 +95,7 @@ class _Reading:
         self._lifetimes = lifetimes
         self._start: int | None = None
         self._pods: dict[str, Pod] = {}
-        self._arrivals: list[ImportedArrival] = []
+        self._arrivals: list[Arrival] = []
         self._changes: list[ImportedChange] = []
         self._cron_jobs: set[str] = set()
 
@@ -134,7 +135,7 @@ class _Reading:
             self.omissions.add("node of a Pod: the simulation decides itself")
         self._pods[obj.key] = pending(obj)
         times = self._lifetimes.of("v1.Pod", obj.key)
-        self._arrivals.append(ImportedArrival(at_s, obj, times[0] if times else None))
+        self._arrivals.append(Arrival(at_s, obj, times[0] if times else None))
 
     def _run_cron_job(self, workload: Workload, where: str) -> None:
         """Let the pods of a CronJob arrive when they started in the trace."""
@@ -154,7 +155,7 @@ class _Reading:
             pod = self._reader.read(plain, f"{where}: pod {i}")
             assert isinstance(pod, Pod) and self._start is not None
             run_s = None if end is None else float(end - start)
-            self._arrivals.append(ImportedArrival(max(0.0, float(start - self._start)), pod, run_s))
+            self._arrivals.append(Arrival(max(0.0, float(start - self._start)), pod, run_s))
 
     def _delete(self, at_s: float, obj: Object | Workload) -> None:
         if isinstance(obj, Mapping) and obj.get("kind") == "CronJob":
@@ -233,7 +234,7 @@ class Lifetimes:
     """How long the pods of each owner ran, in the order in which they started."""
 
     def __init__(self, path: Path, value: Any) -> None:
-        self._by_owner: dict[tuple[str, str], list[_Life]] = {}
+        self._by_owner: dict[tuple[str, str], list[_StartEnd]] = {}
         self._asked: set[tuple[str, str]] = set()
         if not isinstance(value, Mapping | None):
             raise InputError(f"{path}: pod_lifecycles: {_said(value)} where a map by owner would be right")
@@ -251,7 +252,7 @@ class Lifetimes:
         """The run times of the pods of an owner; a pod on its own is its own owner."""
         return [float(end - start) for start, end in self.lives(group_version_kind, key) if end is not None]
 
-    def lives(self, group_version_kind: str, key: str) -> list[_Life]:
+    def lives(self, group_version_kind: str, key: str) -> list[_StartEnd]:
         """When the pods of an owner started and ended; None for those that still ran."""
         owner = (group_version_kind, key)
         self._asked.add(owner)
@@ -272,7 +273,7 @@ def _owner(owner: Any, where: str) -> tuple[str, str]:
     return owner[0].removeprefix("/"), owner[1]  # "/v1.Pod" is how older tracers wrote "v1.Pod"
 
 
-def _life(life: Any, where: str) -> _Life | None:
+def _life(life: Any, where: str) -> _StartEnd | None:
     """When a pod started and ended; None for one that never ran."""
     match life:
         case "Empty":

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,32 +29,21 @@ from mooring.api.times import parse_time
 from mooring.core.config.convert import OLD_VERSIONS, convert_document
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KIND
-from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange, Omissions, read_lines
+from mooring.sim.imports.imported import Imported, ImportedChange, Omissions, read_lines
 from mooring.sim.imports.objects import (
+    ObjectChanges,
     ObjectReader,
-    as_it_came,
+    PodLife,
     is_made,
     is_revised,
-    is_written_by_binding,
     pending,
     without_finished,
 )
+from mooring.sim.workload import Arrival
 
 FIRST_MOMENT_S = 5.0  # the recorder lists kind after kind when it starts
 JITTER_S = 1.0  # several watches write into one file, each with its own clock reading
 _EVENTS = ("Add", "Update", "Delete")
-
-
-@dataclass(slots=True)
-class _Life:
-    """A pod of the record, from its coming to its end."""
-
-    pod: Pod
-    came_s: float
-    latest: Pod
-    bound_s: float | None = None
-    run_s: float | None = None
-    was_evicted: bool = False
 
 
 def is_record(value: Any) -> bool:
@@ -65,7 +53,7 @@ def is_record(value: Any) -> bool:
 
 def import_record(path: Path, text: str) -> Imported:
     """The cluster as the recorder found it, and what happened to it later."""
-    reading = _Reading()
+    reading = SimulatorReading()
     last_s: float | None = None
     whole, _, rest = text.rpartition("\n")
     if whole and rest.strip() and yaml.load_json(rest) is None:  # the recorder ends each line
@@ -108,18 +96,18 @@ def _micros(text: str) -> str:
     return f"{whole}.{rest[: min(digits, 6)].ljust(6, '0')}{rest[digits:]}" if dot and digits else text
 
 
-class _Reading:
+class SimulatorReading:
     """The lines read so far."""
 
     def __init__(self) -> None:
         self.started_at: float | None = None
         self._omissions = Omissions()
         self._reader = ObjectReader(self._omissions)
-        self._known: dict[tuple[str, str], Object] = {}  # by kind and key, as scheduling sees them
         self._start: dict[tuple[str, str], Object] = {}
-        self._lives: dict[str, _Life] = {}  # by namespace/name
-        self._arrivals: list[_Life] = []
+        self._lives: dict[str, PodLife] = {}  # by namespace/name
+        self._arrivals: list[PodLife] = []
         self._changes: list[ImportedChange] = []
+        self._objects = ObjectChanges(self._changes, self._omissions, _as_scheduling_sees, "Update")
 
     def cut_off(self) -> None:
         self._omissions.add("last line: it was cut off")
@@ -141,8 +129,9 @@ class _Reading:
 
     def _take_object(self, at_s: float, obj: Object, event: str) -> None:
         key = (type(obj).__name__, obj.key)
-        known = self._known.pop(key, None)
+        known = self._objects.known.get(key)
         if event == "Delete":
+            self._objects.known.pop(key, None)
             if known is None:
                 self._omissions.add(f"Delete of a {key[0]} that the record does not have")
             elif is_made(known):
@@ -150,18 +139,9 @@ class _Reading:
             elif self._start.get(key) is not known or at_s > 0:
                 self._changes.append(ImportedChange(at_s, known, is_gone=True))
             return
-        self._known[key] = obj
         if known is None and at_s <= FIRST_MOMENT_S:
-            self._start[key] = obj
-        elif known is None and is_made(obj):
-            self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
-        elif known is None:
-            self._changes.append(ImportedChange(at_s, as_it_came(obj)))
-        elif is_written_by_binding(obj):
-            self._omissions.add(f"Update of a {key[0]} in the course of binding: the simulation does it itself")
-        elif _as_scheduling_sees(known) != _as_scheduling_sees(obj):
-            self._changes.append(ImportedChange(at_s, obj))
-        else:
+            self._objects.known[key] = self._start[key] = obj
+        elif not self._objects.put(at_s, obj):
             self._omissions.add(f"Update of a {key[0]} that changes nothing that scheduling reads")
 
     def _take_pod(self, at_s: float, pod: Pod, event: str) -> None:
@@ -188,7 +168,7 @@ class _Reading:
             self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
             return
         bound_s = at_s if pod.spec.node_name else None
-        life = self._lives[pod.key] = _Life(pod, at_s, pod, bound_s)
+        life = self._lives[pod.key] = PodLife(pod, at_s, pod, bound_s)
         if not pod.spec.node_name:
             pending(pod)
             self._arrivals.append(life)
@@ -197,7 +177,7 @@ class _Reading:
         else:
             self._changes.append(ImportedChange(at_s, pod))
 
-    def _go_on(self, at_s: float, life: _Life, pod: Pod) -> None:
+    def _go_on(self, at_s: float, life: PodLife, pod: Pod) -> None:
         if life.bound_s is None and pod.spec.node_name:
             life.bound_s = at_s
             self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
@@ -219,7 +199,7 @@ class _Reading:
         return Imported(
             "kube-scheduler-simulator record",
             objects=list(self._start.values()),
-            arrivals=[ImportedArrival(each.came_s, each.pod, each.run_s) for each in self._arrivals],
+            arrivals=[Arrival(each.came_s, each.pod, each.run_s) for each in self._arrivals],
             changes=self._changes,
             started_at=self.started_at,
             not_simulated=self._omissions.lines(),

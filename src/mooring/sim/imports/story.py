@@ -20,7 +20,7 @@ from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.core.config.features import DEFAULT_VERSION
 from mooring.sim.backend import Ref, kind_named
-from mooring.sim.imports.imported import Imported, ImportedArrival, ImportedChange
+from mooring.sim.imports.imported import Imported, ImportedChange
 from mooring.sim.objects import check_workload
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.step_fields import mapping
@@ -39,7 +39,7 @@ _OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "ma
 
 def story_of_files(names: Sequence[str]) -> Scenario:
     """A story that is nothing but an import. A record may have a time: ``run.mrec@90s``."""
-    from mooring.sim.imports.recorded import import_all  # most stories import nothing: it reads every format
+    from mooring.sim.imports.read import import_all  # most stories import nothing: it reads every format
 
     found = import_all(names)
     step = ImportStep(found)
@@ -108,7 +108,7 @@ class ImportStep:
         except ApiError as error:
             raise InputError(f"the import has an object that the API server refuses: {error}") from None
         setting = Setting(cluster.seed, await cluster.backend.nodes(), await cluster.backend.admission())
-        there = [*(ImportedArrival(0.0, pod) for pod in pods), *found.known_pods]
+        there = [*(Arrival(0.0, pod) for pod in pods), *found.known_pods]
         happening = _in_order([*there, *found.arrivals], found.changes)
         await cluster.meanwhile(self._play(cluster, happening, setting))
 
@@ -138,13 +138,13 @@ class ImportStep:
             except MooringError as error:
                 raise InputError(f"{at_s:g}s after the start of the import: {error}") from None
 
-    async def _arrive(self, cluster: ScenarioCluster, arrival: ImportedArrival, setting: Setting) -> None:
+    async def _arrive(self, cluster: ScenarioCluster, arrival: Arrival, setting: Setting) -> None:
         pod = arrival.pod
         setting.admit(pod)
         if pod.key in self._came:  # the one before it was gone by now, and may have waited longer here
             await cluster.backend.delete(Ref(kind_named("Pod"), pod.name, pod.namespace), grace_period_s=0)
         self._came.add(pod.key)
-        coming = cluster.backend.arrive(Arrival(arrival.at_s, pod, arrival.run_s, history=arrival.history))
+        coming = cluster.backend.arrive(arrival)
         if coming is not None:
             await coming
 
@@ -162,17 +162,17 @@ class ImportStep:
             setting.admit(obj)
             await cluster.backend.revise(obj)
         elif isinstance(obj, Pod):
-            await self._arrive(cluster, ImportedArrival(change.at_s, obj), setting)
+            await self._arrive(cluster, Arrival(change.at_s, obj), setting)
         elif isinstance(obj, Object):
             await cluster.backend.replace(_manifest(obj))
         else:
             await cluster.backend.apply(_bare(obj))
 
 
-_Timed = tuple[float, ImportedArrival | ImportedChange]
+_Timed = tuple[float, Arrival | ImportedChange]
 
 
-def _in_order(arrivals: Sequence[ImportedArrival], changes: Iterable[ImportedChange]) -> list[_Timed]:
+def _in_order(arrivals: Sequence[Arrival], changes: Iterable[ImportedChange]) -> list[_Timed]:
     """Everything by its time.
 
     At one time pods that came before go first, so that their names are free. Then other objects change, in the order
@@ -187,7 +187,7 @@ def _in_order(arrivals: Sequence[ImportedArrival], changes: Iterable[ImportedCha
             return 2
         return 0 if came_s.get(id(change.obj), -1.0) < change.at_s else 3
 
-    timed: list[tuple[float, int, ImportedArrival | ImportedChange]] = [(each.at_s, 2, each) for each in arrivals]
+    timed: list[tuple[float, int, Arrival | ImportedChange]] = [(each.at_s, 2, each) for each in arrivals]
     timed += [(each.at_s, turn(each), each) for each in changes]
     timed.sort(key=lambda each: each[:2])  # stable
     return [(at_s, what) for at_s, _, what in timed]
