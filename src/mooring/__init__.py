@@ -19,19 +19,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mooring.api.errors import MooringError
-    from mooring.ask.adding import Plan
     from mooring.ask.capacity import Capacity, capacity
     from mooring.ask.diff import Difference, diff
     from mooring.ask.drill import Drill, drill
     from mooring.ask.lint.findings import Findings
     from mooring.ask.lint.lint import lint
-    from mooring.ask.plan import plan, plan_removal
+    from mooring.ask.pareto import Tuning
+    from mooring.ask.plan import Plan, plan, plan_removal
     from mooring.ask.reading import connect, load
     from mooring.ask.removing import Removal
     from mooring.ask.scheduler import Scheduler, explain
-    from mooring.ask.sweep.sweep import sweep
-    from mooring.ask.tune.points import Tuning
-    from mooring.ask.tune.tune import tune
+    from mooring.ask.sweep import sweep
+    from mooring.ask.tune import tune
     from mooring.core.cluster import Cluster
     from mooring.core.explain.decision import Decision
     from mooring.core.explain.why import Explanation
@@ -78,12 +77,12 @@ _MODULES = {
     "Explanation": "mooring.core.explain.why",
     "Findings": "mooring.ask.lint.findings",
     "MooringError": "mooring.api.errors",
-    "Plan": "mooring.ask.adding",
+    "Plan": "mooring.ask.plan",
     "Record": "mooring.record.reader",
     "Removal": "mooring.ask.removing",
     "Scheduler": "mooring.ask.scheduler",
     "Simulation": "mooring.sim.result",
-    "Tuning": "mooring.ask.tune.points",
+    "Tuning": "mooring.ask.pareto",
     "capacity": "mooring.ask.capacity",
     "connect": "mooring.ask.reading",
     "diff": "mooring.ask.diff",
@@ -94,8 +93,8 @@ _MODULES = {
     "plan": "mooring.ask.plan",
     "plan_removal": "mooring.ask.plan",
     "simulate": "mooring.sim.simulate",
-    "sweep": "mooring.ask.sweep.sweep",
-    "tune": "mooring.ask.tune.tune",
+    "sweep": "mooring.ask.sweep",
+    "tune": "mooring.ask.tune",
 }
 
 

@@ -17,8 +17,7 @@ import mooring
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.ask.adding import Adding, Plan
-from mooring.ask.plan import plan, plan_removal
+from mooring.ask.plan import Adding, Plan, plan, plan_removal
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import read_types, waiting_pods
 from mooring.core.cluster import Cluster

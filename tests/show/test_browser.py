@@ -20,16 +20,14 @@ from xml.etree import ElementTree
 import pyarrow.parquet
 import pytest
 
-from mooring.ask.sweep.specification import load_sweep
-from mooring.ask.sweep.tables import pivot, write_page
+from mooring.ask.sweep_file import load_sweep, pivot, write_page
 from mooring.cli.scenario import BuiltInStories
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
 from mooring.record import entries
-from mooring.record.files import FORMAT
+from mooring.record.files import FORMAT, RecordWriter
 from mooring.record.meter import Meter
 from mooring.record.reader import Record
-from mooring.record.writer import RecordWriter
 from mooring.show.answers import ClusterEditing
 from mooring.show.exports import one_file, page_files
 from mooring.show.figures import ReportedRun

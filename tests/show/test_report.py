@@ -16,9 +16,8 @@ from mooring.api.errors import UsageError
 from mooring.record.measures import Measures
 from mooring.record.meter import Meter
 from mooring.show.figures import ReportedRun, figures, side_by_side
-from mooring.show.markdown import code, markdown
 from mooring.show.plots import CHARACTER, WIDTH, Series, lines
-from mooring.show.report import one_row_each, over_time, to_csv, write_report
+from mooring.show.report import code, markdown, one_row_each, over_time, to_csv, write_report
 from mooring.show.report_page import page
 from mooring.testing import bound, make_node, make_pod
 

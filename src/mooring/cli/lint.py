@@ -62,8 +62,7 @@ def lint(
       helm template my-chart | mooring lint - --cluster dump.json
       mooring lint manifests/ --cluster dump.json -o sarif > lint.sarif
     """
-    from mooring.ask.lint.findings import Severity
-    from mooring.ask.lint.lint import draw, to_sarif
+    from mooring.ask.lint.findings import Severity, draw, to_sarif
     from mooring.ask.lint.lint import lint as find
 
     if list_rules:

@@ -88,7 +88,7 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
       mooring shadow --scheduler-name my-scheduler --cluster-config my-scheduler.yaml -o json
     """
     from mooring.ask.shadow.summary import draw
-    from mooring.show.shadow_page import page
+    from mooring.show.report_page import shadow_page
 
     try:
         seconds = None if duration is None else parse_seconds(duration)
@@ -105,7 +105,7 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
     summary = watch.shadow.summary
     emit({**watch.facts_for_programs, **summary.to_dict()}, output, lambda to: draw(to, summary, top))
     if report_path is not None:
-        _write(report_path, page(summary, watch.facts))
+        _write(report_path, shadow_page(summary, watch.facts))
         say(f"The page is {report_path}.")
     return 1 if summary.differing else 0
 

@@ -19,8 +19,8 @@ from mooring.cli.output import console, emit, output_option, print_facts
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
-    from mooring.ask.sweep.specification import Sweep
-    from mooring.ask.sweep.sweep import Done, SweepStore
+    from mooring.ask.sweep import Done, SweepStore
+    from mooring.ask.sweep_file import Sweep
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,8 +68,8 @@ def run(
     A row is known by the hash of what it is made of: a sweep that was stopped goes on where it was. Exit code 0: all
     rows have a result; 1: some failed, and are tried again next time; 2: the input cannot be used.
     """
-    from mooring.ask.sweep.specification import load_sweep
-    from mooring.ask.sweep.sweep import Shard, SweepStore, parse_shard, results_of
+    from mooring.ask.sweep import Shard, SweepStore, parse_shard, results_of
+    from mooring.ask.sweep_file import load_sweep
     from mooring.sim.step_fields import parse_settings
 
     if dask is not None and jobs is not None:
@@ -93,7 +93,7 @@ def run(
 
 
 def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, dask: str | None) -> Done:
-    from mooring.ask.sweep.sweep import run_sweep
+    from mooring.ask.sweep import run_sweep
     from mooring.cli.output import progress
 
     title = found.title or Path(found.source).stem
@@ -136,7 +136,7 @@ def _dask(address: str) -> Iterator[Executor]:
 
 def _write_page(found: Sweep, store: SweepStore) -> None:
     """Write the page that the sweep names, of the results that are there."""
-    from mooring.ask.sweep.tables import pivot, records_of, write_page
+    from mooring.ask.sweep_file import pivot, records_of, write_page
 
     if found.table is not None and found.table.page:
         records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
@@ -145,7 +145,7 @@ def _write_page(found: Sweep, store: SweepStore) -> None:
 
 
 def _draw(found: Sweep, store: SweepStore, done: Done) -> None:
-    from mooring.ask.sweep.tables import described, pivot, records_of
+    from mooring.ask.sweep_file import described, pivot, records_of
 
     to = console()
     ran = f"{done.ran} run now, {done.kept} had a result already" + (
@@ -173,8 +173,8 @@ def merge(folders: tuple[str, ...], file: str | None) -> int:
 
     A row that is in several folders counts once. Nested fields have dots between their names; a list is its length.
     """
-    from mooring.ask.sweep.sweep import read_folders
-    from mooring.ask.sweep.tables import columns_of, tidy, to_csv, write_table
+    from mooring.ask.sweep import read_folders
+    from mooring.ask.sweep_file import columns_of, tidy, to_csv, write_table
 
     records = tidy(read_folders(folders))
     if file is None:
@@ -204,7 +204,7 @@ def manifest(file: str, settings: tuple[str, ...], shards: int, image: str, clai
     The claim must be one that several pods can mount. FILE and the files that it names are paths on it.
     """
     from mooring.api import yaml
-    from mooring.ask.sweep.sweep import job_manifest
+    from mooring.ask.sweep import job_manifest
     from mooring.sim.step_fields import parse_settings
 
     value = job_manifest(file, shards=shards, image=image, claim=claim, settings=parse_settings(settings), name=name)

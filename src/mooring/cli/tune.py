@@ -17,7 +17,7 @@ from mooring.cli.options import config_option, plugin_option, version_option
 from mooring.cli.output import emit, output_option
 
 if TYPE_CHECKING:
-    from mooring.ask.tune.points import Tuning
+    from mooring.ask.pareto import Tuning
 
 
 @click.command()
@@ -83,9 +83,9 @@ def tune(
       mooring tune day.yaml --objective pending=min --objective waitP99=min --trials 100
       mooring tune day.yaml --hold-out pods=tuesday.csv --write-config better.yaml --picture pareto.svg
     """
-    from mooring.ask.tune.points import draw
-    from mooring.ask.tune.tune import DEFAULT_OBJECTIVES
-    from mooring.ask.tune.tune import tune as search
+    from mooring.ask.pareto import draw
+    from mooring.ask.tune import DEFAULT_OBJECTIVES
+    from mooring.ask.tune import tune as search
     from mooring.cli.output import progress
     from mooring.sim.step_fields import parse_settings, seconds
 
@@ -128,8 +128,8 @@ def _hold_out(text: str) -> float | Mapping[str, Any]:
 
 def _write(found: Tuning, config: str | None, picture: str | None) -> None:
     from mooring.api import yaml
-    from mooring.ask.tune.points import pareto_svg
-    from mooring.ask.tune.space import configured
+    from mooring.ask.pareto import pareto_svg
+    from mooring.ask.tune import configured
 
     if config is not None:
         goals = ", ".join(map(str, found.objectives))

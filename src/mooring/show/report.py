@@ -6,14 +6,168 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from mooring.api.errors import UsageError
-from mooring.show.figures import ReportedRun
-from mooring.show.markdown import markdown
+from mooring.record.measures import Measures, zone_name
+from mooring.show.figures import IN_ZONE, ReportedRun, count, duration, figures, share, side_by_side
 from mooring.show.report_page import page
+
+# --------------------------------------------------------------------------------------------------------------------
+# A report as Markdown, short enough for a pull request. Names stand in code, so that they are never markup.
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+SPARKS = 48
+MOST_CAUSES = 8
+MOST_ZONES = 6
+MOST_MESSAGE = 160
+
+
+def markdown(runs: Sequence[ReportedRun]) -> str:
+    """The figures as tables, what is pending, and how allocation and pending pods went."""
+    parts = [f"## {' and '.join(code(run.name) for run in runs)}", *_heads(runs)]
+    parts += _tables(runs[0].measures) if len(runs) == 1 else [_comparison(runs)]
+    for run in runs:
+        parts += _pending(run, is_only=len(runs) == 1)
+    parts += _course(runs)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _heads(runs: Sequence[ReportedRun]) -> list[str]:
+    texts = [", ".join(f"{name} {_plain(text)}" for name, text in run.facts.items()) for run in runs]
+    if len(runs) == 1:
+        return texts
+    return ["\n".join(f"- {code(run.name)}: {text}" for run, text in zip(runs, texts, strict=True))]
+
+
+def _tables(measures: Measures) -> list[str]:
+    """The figures of one run: a line for each group, and tables of waiting times and resources."""
+    groups: dict[str, list[str]] = {}
+    for each in figures(measures):
+        if each.group in ("Pods", "Attempts", "Preemption", "Cluster"):
+            groups.setdefault(each.group, []).append(f"{_plain(each.name)}: {_plain(each.text)}")
+    tables = [_table(["", ""], [[group, ", ".join(texts)] for group, texts in groups.items()])]
+    if measures.waiting:
+        waits = [
+            [
+                "all" if each.priority is None else f"priority {each.priority}",
+                count(each.pods),
+                *(duration(value) for value in (each.p50, each.p90, each.p99, each.longest)),
+            ]
+            for each in measures.waiting
+        ]
+        tables.append(_table(["waiting", "pods", "p50", "p90", "p99", "longest"], waits))
+    row = measures.row
+    zones = measures.zones[:MOST_ZONES] if len(measures.zones) > 1 else []
+    rows = [
+        [code(name)]
+        + [share(row[key]) if key in row else "–"
+           for key in (f"allocated.{name}", f"allocatedAtEnd.{name}", f"fragmentation.{name}",
+                       *(f"allocated.{name}.{zone_name(zone)}" for zone in zones))]
+        for name in measures.resources
+    ]  # fmt: skip
+    if rows:
+        head = [
+            "allocated",
+            "on average",
+            "at the end",
+            "free but unusable",
+            *(code(zone_name(zone)) for zone in zones),
+        ]
+        tables.append(_table(head, rows))
+    return tables
+
+
+def _comparison(runs: Sequence[ReportedRun]) -> str:
+    """The figures that differ between runs; those of single zones are left to the page."""
+    found = [line for line in side_by_side([run.measures for run in runs]) if not line.group.startswith(IN_ZONE)]
+    rows = [
+        [_plain(f"{line.group}: {line.name}"), *(_plain(text) or "–" for text in line.texts)]
+        for line in found
+        if line.differs
+    ]
+    table = _table(["", *(code(run.name) for run in runs)], rows) + "\n\n" if rows else ""
+    return f"{table}{len(found) - len(rows)} of {len(found)} figures are the same."
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    marks = ["---", *("---:" if len(head) > 2 else "---" for _ in head[1:])]
+    return "\n".join(_row(cells) for cells in (head, marks, *rows))
+
+
+def _pending(run: ReportedRun, *, is_only: bool) -> list[str]:
+    found = run.measures.pending
+    if not found:
+        return []
+    rows = [_row(["pending at the end", "pods", "longest", "such as", "which was told"])]
+    rows.append(_row(["---", "---:", "---:", "---", "---"]))
+    for each in found[:MOST_CAUSES]:
+        message = each.message if len(each.message) <= MOST_MESSAGE else each.message[: MOST_MESSAGE - 1] + "…"
+        cells = [code(each.cause), count(each.pods), duration(each.longest), code(each.example), code(message)]
+        rows.append(_row(cells))
+    more = sum(each.pods for each in found[MOST_CAUSES:])
+    if more:
+        rows.append(_row([f"{len(found) - MOST_CAUSES} other causes", count(more), "", "", ""]))
+    return [*([] if is_only else [f"### {code(run.name)}"]), "\n".join(rows)]
+
+
+def _course(runs: Sequence[ReportedRun]) -> list[str]:
+    """Allocation and pending pods over time as small bars in a text."""
+    lines: list[str] = []
+    width = max(len(run.name) for run in runs) if len(runs) > 1 else 0
+    most = max(max(run.measures.columns["pending"]) for run in runs)
+    for run in runs:
+        measures = run.measures
+        for name in [each for each in measures.resources if each != "pods"][:4]:
+            lines.append(_bars(f"{name} allocated", measures.columns[f"allocated.{name}"], 1.0, run.name, width))
+        lines.append(_bars("pending", measures.columns["pending"], most, run.name, width))
+    return ["```text\n" + "\n".join(lines) + "\n```"]
+
+
+def _bars(what: str, values: Sequence[float], highest: float, run: str, width: int) -> str:
+    thinned = _thinned(values, SPARKS)
+    top = len(BLOCKS) - 1
+    scale = top / highest if highest else 0.0
+    bars = "".join(BLOCKS[min(top, max(0, round(value * scale)))] for value in thinned)
+    whose = f"{_one_line(run).ljust(width)}  " if width else ""
+    return f"{whose}{_one_line(what):<28} {bars}"
+
+
+def _thinned(values: Sequence[float], most: int) -> list[float]:
+    """So many means of neighbours at most."""
+    if len(values) <= most:
+        return list(values)
+    edges = [i * len(values) // most for i in range(most + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def code(text: str) -> str:
+    """A text in code, also with backticks and bars in it, also in a cell of a table."""
+    shown = _one_line(text).replace("|", "\\|")
+    if not shown.strip():
+        return ""
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _plain(text: str) -> str:
+    """A text outside of code: what Markdown or HTML would read as markup is escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~@&])", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f\u2028\u2029]+", " ", text)
+
 
 # --------------------------------------------------------------------------------------------------------------------
 # Measures as tables for programs: CSV, and Parquet with pyarrow.

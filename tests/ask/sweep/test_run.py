@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import MooringError, UsageError
-from mooring.ask.sweep.specification import Sweep, load_sweep
-from mooring.ask.sweep.sweep import RayExecutor, Shard, SweepStore, parse_shard, read_folders, run_sweep, sweep
-from mooring.ask.sweep.tables import tidy
+from mooring.ask.sweep import RayExecutor, Shard, SweepStore, parse_shard, read_folders, run_sweep, sweep
+from mooring.ask.sweep_file import Sweep, load_sweep, tidy
 from mooring.cli.sweep import run_here
 
 NUMBERS = "command: count ${number} --seed ${seed}\nover: {number: [1, 2, 3]}\nseeds: 2\n"

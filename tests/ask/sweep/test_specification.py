@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.api.errors import UsageError
-from mooring.ask.sweep.specification import Sweep, load_sweep
+from mooring.ask.sweep_file import Sweep, load_sweep
 
 
 def read(tmp_path: Path, text: str, **given: str) -> Sweep:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import InputError, UsageError
-from mooring.ask.sweep.specification import TableShape, load_sweep
-from mooring.ask.sweep.tables import flat, pivot, tidy, to_csv, write_page, write_table
+from mooring.ask.sweep_file import TableShape, flat, load_sweep, pivot, tidy, to_csv, write_page, write_table
 
 
 def result(key: str, size: int, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.errors import UsageError
-from mooring.ask.tune.points import Objective, Point, Tuning, choose, dominates, mark_best, pareto_svg, parse_objective
+from mooring.ask.pareto import Objective, Point, Tuning, choose, dominates, mark_best, pareto_svg, parse_objective
 
 SMALL, LARGE = Objective("wait"), Objective("use", maximize=True)
 BOTH = (SMALL, LARGE)

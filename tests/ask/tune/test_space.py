@@ -8,7 +8,7 @@ import pytest
 
 from mooring.api import yaml
 from mooring.api.errors import InputError
-from mooring.ask.tune.space import DEFAULT_SPACE, Dimension, configured, read_space
+from mooring.ask.tune import DEFAULT_SPACE, Dimension, configured, read_space
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.profile import expand_all
 from mooring.core.engine.in_tree import in_tree_registry

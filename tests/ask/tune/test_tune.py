@@ -11,7 +11,7 @@ import pytest
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
-from mooring.ask.tune.tune import TrialTask, measured, tune
+from mooring.ask.tune import TrialTask, measured, tune
 from mooring.cli.main import run
 
 STORY = """

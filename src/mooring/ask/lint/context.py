@@ -75,12 +75,14 @@ class Subject:
         """Where the spec of its pods stands."""
         return _SPEC.get(self.kind, _TEMPLATE)
 
+    def pod_field(self, name: str) -> Any:
+        """A field of its pods' spec as it is written; None where there is none."""
+        return None if self.pod is None else _at(self.value, *self.pod_spec, name)
+
     @property
     def copies(self) -> int:
         """How many pods run at a time, as far as the manifest says."""
-        spec = self.value.get("spec")
-        spec = spec if isinstance(spec, Mapping) else {}
-        wanted = spec.get("parallelism" if self.kind == "Job" else "replicas", 1)
+        wanted = _at(self.value, "spec", "parallelism" if self.kind == "Job" else "replicas")
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else 1
 
     @property
@@ -209,7 +211,7 @@ def _line_in(text: str) -> int:
     return int(digits) if digits.isdigit() else 1
 
 
-def _at(value: Any, *path: str) -> Any:
+def _at(value: Any, *path: str | int) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

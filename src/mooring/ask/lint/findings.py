@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+
+from mooring.api.tables import printed
+from mooring.api.text import count_of
+from mooring.api.version import __version__
 from mooring.ask.lint.context import FieldPath, LintContext, Subject
 
 
@@ -33,6 +40,11 @@ class Finding:
     object: str  # kind and namespace/name
     message: str
     fix: str
+
+    @property
+    def text(self) -> str:
+        """The message, with the object that it is about."""
+        return f"{self.object}: {self.message}" if self.object else self.message
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -78,13 +90,10 @@ class Findings:
         }
 
     def __repr__(self) -> str:
-        from mooring.ask.lint.lint import text  # which draws findings, and knows them therefore
-
         return text(self)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Rules: what they are made of, and all of them by name.
+# ---- rules: what they are made of, and all of them by name ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +140,73 @@ def rule(name: str, severity: Severity, *, needs_cluster: bool = False) -> Calla
         return check
 
     return register
+
+
+# ---- how findings look on a terminal, and as text ------------------------------------------------------------------
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+def draw(to: Console, found: Findings) -> None:
+    """Print each finding with its place and its fix, and then how many there are."""
+    for finding in found:
+        _draw(to, finding)
+    counts = Counter(finding.severity for finding in found)
+    told = ", ".join(count_of(counts[severity], str(severity)) for severity in sorted(counts, reverse=True))
+    looked = (
+        f"{count_of(found.objects, 'object')} in {count_of(found.files, 'file')}, {count_of(len(found.rules), 'rule')}"
+    )
+    colour = "green" if not told else "red"
+    to.print(f"[{colour}]{told or 'Nothing found'}[/{colour}]: {looked}.")
+    if found.without_cluster:
+        to.print(f"Not asked, for want of a cluster: {', '.join(found.without_cluster)}.")
+
+
+def text(found: Findings) -> str:
+    """The same without colours."""
+    return printed(lambda to: draw(to, found))
+
+
+def _draw(to: Console, finding: Finding) -> None:
+    colour = _COLOURS[finding.severity]
+    to.print(
+        f"[bold]{escape(finding.file)}:{finding.line}[/bold] [{colour}]{finding.severity}[/{colour}] {finding.rule}"
+    )
+    to.print(f"  {escape(finding.text)}")
+    to.print(f"  [dim]fix:[/dim] {escape(finding.fix)}")
+    to.print()
+
+
+# ---- as SARIF 2.1.0, which code review tools show beside the lines ------------------------------------------------
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def to_sarif(found: Findings) -> dict[str, Any]:
+    """One run with the rules that were asked, and a result for each finding."""
+    rules = [RULES[name] for name in found.rules]
+    index = {rule.name: i for i, rule in enumerate(rules)}
+    driver = {"name": "mooring lint", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    results = [_result(finding, index[finding.rule]) for finding in found]
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.name,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": " ".join(rule.text.split())},
+        "help": {"text": rule.text, "markdown": rule.text},
+        "defaultConfiguration": {"level": str(rule.severity)},
+    }
+
+
+def _result(finding: Finding, index: int) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": finding.file.replace("\\", "/")}, "region": {"startLine": finding.line}}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": str(finding.severity),
+        "message": {"text": f"{finding.text}. Fix: {finding.fix}"},
+        "locations": [{"physicalLocation": place}],
+    }

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from io import StringIO
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
 
 from mooring.api.errors import UsageError
-from mooring.api.text import count_of, hint
-from mooring.api.version import __version__
-from mooring.ask.lint import file_rules, node_rules, other_rules, spread_rules
-from mooring.ask.lint.context import LintContext, Subject, Unreadable, read_subjects
-from mooring.ask.lint.findings import RULES, Finding, Findings, Rule, Severity
+from mooring.api.text import hint
+from mooring.api.type_table import unknown_fields
+from mooring.ask.lint import node_rules, other_rules
+from mooring.ask.lint.context import FieldPath, LintContext, Subject, Unreadable, read_subjects
+from mooring.ask.lint.findings import RULES, Finding, Findings, Problem, Rule, Severity, rule
 from mooring.core.cluster import Cluster
 from mooring.core.session import Configuration, PluginReference
 
-__all__ = ["all_rules", "lint"]
-
-
-_MODULES = (file_rules, node_rules, spread_rules, other_rules)  # importing them registers their rules
+_MODULES = (__name__, node_rules.__name__, other_rules.__name__)  # importing them has registered their rules
 
 
 def lint(
@@ -44,8 +36,8 @@ def lint(
         raise UsageError(f"no lint rule {name!r}; {hint(name, RULES)}")
     subjects = read_subjects(manifests)
     context = LintContext(subjects.found, cluster, config, plugins, kubernetes_version)
-    enabled = [rule for rule in all_rules() if rule.name not in left_out]
-    asked = [rule for rule in enabled if cluster is not None or not rule.needs_cluster]
+    enabled = [each for each in all_rules() if each.name not in left_out]
+    asked = [each for each in enabled if cluster is not None or not each.needs_cluster]
     found = [finding for subject in subjects.found for finding in _of(subject, asked, context)]
     if "invalid-manifest" not in left_out:
         found += map(_unreadable, subjects.unreadable)
@@ -54,15 +46,14 @@ def lint(
         subjects.files,
         len(subjects.found),
         subjects.skipped,
-        tuple(rule.name for rule in asked),
-        tuple(rule.name for rule in enabled if rule not in asked),
+        tuple(each.name for each in asked),
+        tuple(each.name for each in enabled if each not in asked),
     )
 
 
 def all_rules() -> list[Rule]:
     """Every rule: about files, then nodes, spreading, and the rest."""
-    modules = [module.__name__ for module in _MODULES]
-    return sorted(RULES.values(), key=lambda rule: modules.index(rule.check.__module__))
+    return sorted(RULES.values(), key=lambda each: _MODULES.index(each.check.__module__))
 
 
 def _unreadable(file: Unreadable) -> Finding:
@@ -73,89 +64,47 @@ def _unreadable(file: Unreadable) -> Finding:
 
 def _of(subject: Subject, rules: Iterable[Rule], context: LintContext) -> Iterable[Finding]:
     """What the rules find in one object. One that an API server would refuse is not looked at any further."""
-    for rule in rules:
-        if rule.name in subject.ignored or (
-            subject.problems and rule.name not in ("invalid-manifest", "unknown-field")
-        ):
+    for each in rules:
+        is_passed_over = subject.problems and each.name not in ("invalid-manifest", "unknown-field")
+        if each.name in subject.ignored or is_passed_over:
             continue
-        for problem in rule.check(subject, context):
+        for problem in each.check(subject, context):
             line = subject.line(*problem.path)
-            yield Finding(rule.name, rule.severity, subject.file, line, subject.title, problem.message, problem.fix)
+            yield Finding(each.name, each.severity, subject.file, line, subject.title, problem.message, problem.fix)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# How findings look on a terminal, and as text.
+# ---- rules about manifests as such: what an API server would refuse or pass over ----------------------------------
 
-_UNBOUNDED = 1_000_000  # text is not wrapped
-_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def draw(to: Console, found: Findings) -> None:
-    """Print each finding with its place and its fix, and then how many there are."""
-    for finding in found:
-        _draw(to, finding)
-    counts = Counter(finding.severity for finding in found)
-    told = ", ".join(count_of(counts[severity], str(severity)) for severity in sorted(counts, reverse=True))
-    looked = (
-        f"{count_of(found.objects, 'object')} in {count_of(found.files, 'file')}, {count_of(len(found.rules), 'rule')}"
-    )
-    colour = "green" if not told else "red"
-    to.print(f"[{colour}]{told or 'Nothing found'}[/{colour}]: {looked}.")
-    if found.without_cluster:
-        to.print(f"Not asked, for want of a cluster: {', '.join(found.without_cluster)}.")
+@rule("invalid-manifest", Severity.ERROR)
+def invalid_manifest(subject: Subject, context: LintContext) -> Iterator[Problem]:
+    """A manifest that cannot be read, or that an API server would refuse.
+
+    A file is not YAML or JSON, a quantity does not parse, an operator does not exist, a template is missing. No
+    other rule looks at such an object. Charts and overlays must be rendered first (`helm template`, `kubectl
+    kustomize`).
+    """
+    for problem in subject.problems:
+        yield Problem(field_path(problem.partition(":")[0], subject), problem, "write what the message asks for")
 
 
-def text(found: Findings) -> str:
-    """The same without colours."""
-    page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
-    return page.getvalue().rstrip()
+@rule("unknown-field", Severity.WARNING)
+def unknown_field(subject: Subject, context: LintContext) -> Iterator[Problem]:
+    """A field that Kubernetes does not know.
+
+    Most often it is a typing mistake, and the field has no effect: kubectl refuses it, but many other tools
+    pass it on, and the API server drops it. The rule knows the fields of all kinds that come with Kubernetes.
+    """
+    version = subject.value.get("apiVersion")
+    for unknown in unknown_fields(subject.value, subject.kind, version if isinstance(version, str) else "v1"):
+        fix = f"write {unknown.nearest}" if unknown.nearest else "remove it"
+        yield Problem(field_path(unknown.path, subject), f'unknown field "{unknown.path}"', fix)
 
 
-def _draw(to: Console, finding: Finding) -> None:
-    colour = _COLOURS[finding.severity]
-    to.print(
-        f"[bold]{escape(finding.file)}:{finding.line}[/bold] [{colour}]{finding.severity}[/{colour}] {finding.rule}"
-    )
-    about = f"{finding.object}: " if finding.object else ""
-    to.print(f"  {escape(about + finding.message)}")
-    to.print(f"  [dim]fix:[/dim] {escape(finding.fix)}")
-    to.print()
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Findings as SARIF 2.1.0, which code review tools show beside the lines.
-
-_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
-def to_sarif(found: Findings) -> dict[str, Any]:
-    """One run with the rules that were asked, and a result for each finding."""
-    rules = [RULES[name] for name in found.rules]
-    index = {rule.name: i for i, rule in enumerate(rules)}
-    driver = {"name": "mooring lint", "version": __version__, "rules": [_rule(rule) for rule in rules]}
-    results = [_result(finding, index[finding.rule]) for finding in found]
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.name,
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": " ".join(rule.text.split())},
-        "help": {"text": rule.text, "markdown": rule.text},
-        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
-    }
-
-
-def _result(finding: Finding, index: int) -> dict[str, Any]:
-    about = f"{finding.object}: " if finding.object else ""
-    place = {"artifactLocation": {"uri": finding.file.replace("\\", "/")}, "region": {"startLine": finding.line}}
-    return {
-        "ruleId": finding.rule,
-        "ruleIndex": index,
-        "level": _LEVELS[finding.severity],
-        "message": {"text": f"{about}{finding.message}. Fix: {finding.fix}"},
-        "locations": [{"physicalLocation": place}],
-    }
+def field_path(text: str, subject: Subject) -> FieldPath:
+    """``spec.containers[0].image`` as steps; a path inside the pod of a workload begins at its template."""
+    steps: FieldPath = tuple(int(index) if index else name for name, index in _STEP.findall(text))
+    in_pod = subject.pod is not None and steps[:1] == ("spec",) and not subject.lines.get((*subject.root, *steps))
+    return (*subject.pod_spec, *steps[1:]) if in_pod else steps

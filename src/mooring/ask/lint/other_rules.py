@@ -15,16 +15,12 @@ from mooring.ask.lint.context import FieldPath, LintContext, Subject
 from mooring.ask.lint.findings import Problem, Severity, rule
 from mooring.core.state.node_selector import compile_node_selector
 
+# What the words of a name say about importance.
 _RANKS = {
-    "low": 0,
-    "lowest": 0,
-    "default": 1,
-    "normal": 1,
-    "medium": 1,
-    "high": 2,
-    "higher": 2,
-    "critical": 3,
-    "highest": 3,
+    **dict.fromkeys(("low", "lowest"), 0),
+    **dict.fromkeys(("default", "normal", "medium"), 1),
+    **dict.fromkeys(("high", "higher"), 2),
+    **dict.fromkeys(("critical", "highest"), 3),
 }
 
 
@@ -120,7 +116,7 @@ def unknown_priority_class(subject: Subject, context: LintContext) -> Iterator[P
     The API server refuses such pods, so that a Deployment stays at zero with an event that nobody reads. Create
     the class, or use one that exists.
     """
-    name = _pod_field(subject, "priorityClassName")
+    name = subject.pod_field("priorityClassName")
     if isinstance(name, str) and name and name not in context.priorities:
         near = nearest(name, context.priorities)
         known = ", ".join(sorted(context.priorities))
@@ -253,10 +249,3 @@ def _unmet(what: str, selector: NodeSelector, path: FieldPath, context: LintCont
     keys = dict.fromkeys(each.key for term in selector.node_selector_terms for each in term.match_expressions)
     facts = "; ".join(label_fact(key, labels) for key in keys)
     yield Problem(path, f"no node is where {what} can be used: {facts}", "use a zone that has nodes")
-
-
-def _pod_field(subject: Subject, name: str) -> object:
-    value: object = subject.value
-    for step in (*subject.pod_spec, name):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value if subject.pod is not None else None

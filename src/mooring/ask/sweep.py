@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from mooring.api.errors import InputError, MooringError, UsageError
-from mooring.ask.sweep.specification import Sweep, SweepRow, load_sweep
-from mooring.ask.sweep.tables import Record, records_of
+from mooring.ask.sweep_file import Record, Sweep, SweepRow, load_sweep, records_of
 
 # --------------------------------------------------------------------------------------------------------------------
 # Results of rows in a folder: one file for each, named after the row. A row that has its file is done.
