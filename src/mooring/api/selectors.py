@@ -133,8 +133,7 @@ def compile_set(labels: Mapping[str, str]) -> Selector:
     return Selector(_sorted(tuple(Requirement(key, "In", (value,)) for key, value in labels.items())))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Taints and tolerations.
+# ---- taints and tolerations ----------------------------------------------------------------------------------------
 
 UNSCHEDULABLE = Taint(key=well_known.UNSCHEDULABLE, effect="NoSchedule")
 

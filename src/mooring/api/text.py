@@ -20,8 +20,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What somebody may have meant by a name that nobody knows.
+# ---- what somebody may have meant by a name that nobody knows ------------------------------------------------------
 
 MOST_NAMED = 20
 
@@ -47,8 +46,7 @@ def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"there are {', '.join(names)}" if names else "there are none"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Selectors, taints and labels as people write them: for explanations and the plugins that help with them.
+# ---- selectors, taints and labels as people write them: for explanations and the plugins that help with them -------
 
 MAX_VALUES = 4
 
@@ -113,8 +111,7 @@ def missing_label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
     return f"{lacking} of {count_of(len(labels), 'node')} without the label {key}" if lacking else ""
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# URLs as they may be shown: in logs, metrics, events, pages and errors.
+# ---- URLs as they may be shown: in logs, metrics, events, pages and errors -----------------------------------------
 
 _PASSWORD = re.compile(r"(//[^/?#:@]*):[^/?#]*@")
 

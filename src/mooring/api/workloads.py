@@ -48,8 +48,7 @@ class PriorityClass(Object, kw_only=True):
     preemption_policy: str | None = None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What the disruption controller would write into a budget that was never on a cluster.
+# ---- what the disruption controller would write into a budget that was never on a cluster --------------------------
 
 
 def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
@@ -97,8 +96,7 @@ def _share(value: int | str, expected: int) -> int:
     return int(text) if text.lstrip("-").isdigit() else 0
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# RuntimeClass: admission reads it, scheduling only sees what it left in the pod.
+# ---- RuntimeClass: admission reads it, scheduling only sees what it left in the pod --------------------------------
 
 
 class Overhead(Struct):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mooring.api.clock import VirtualClock
-from mooring.core.engine.decision import CycleAttempt, Laps
+from mooring.core.engine.decision import CycleAttempt, Stopwatch
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extension_points import EXTENSION_POINTS
 from mooring.core.framework.registry import Reads, Traits, resolve
@@ -76,8 +76,8 @@ def make_profile(*plugins: Any, weights: dict[str, int] | None = None, **more: A
 def make_attempt(cluster: ClusterState, profile: Profile, pod: Any = None, *, uses_kept: bool = True) -> CycleAttempt:
     """An attempt whose pre-filters have spoken."""
     state = CycleState()
-    laps = Laps(None, VirtualClock(NOON))
+    stopwatch = Stopwatch(None, VirtualClock(NOON))
     info = cluster.info(pod or make_pod("new"))
-    attempt = CycleAttempt(info, profile, cluster.nodes(), state, laps, uses_kept=uses_kept, detail=True)
+    attempt = CycleAttempt(info, profile, cluster.nodes(), state, stopwatch, uses_kept=uses_kept, detail=True)
     attempt.plan = profile.filter_plan(state)
     return attempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.api.clock import VirtualClock
-from mooring.core.engine.decision import Laps
+from mooring.core.engine.decision import Stopwatch
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.testing import NOON
 
@@ -32,17 +32,17 @@ class Noting:
 
 def test_each_step_takes_the_time_since_the_one_before() -> None:
     clock, observer = VirtualClock(NOON), Noting()
-    laps = Laps(observer, clock)
+    stopwatch = Stopwatch(observer, clock)
     clock.advance(1)
-    laps.point("PreFilter", SUCCESS, ["A"], 1)
+    stopwatch.point("PreFilter", SUCCESS, ["A"], 1)
     clock.advance(2)
-    laps.hint(None, "expired")
+    stopwatch.hint(None, "expired")
     clock.advance(3)
-    laps.point("Filter", Status.unschedulable(), ["A", "B"], 5)
+    stopwatch.point("Filter", Status.unschedulable(), ["A", "B"], 5)
     clock.advance(4)
-    laps.restart()
+    stopwatch.restart()
     clock.advance(5)
-    laps.stored(True, "")
+    stopwatch.stored(True, "")
     assert observer.told == [
         ("PreFilter", "Success", 1),
         ("PreFilter", ["A"], 1),
@@ -60,8 +60,8 @@ def test_without_an_observer_the_clock_is_not_looked_at() -> None:
 
         now = monotonic
 
-    laps = Laps(None, Broken())
-    laps.point("Filter", SUCCESS, ["A"], 1)
-    laps.hint(3, "")
-    laps.restart()
-    laps.stored(None, "")
+    stopwatch = Stopwatch(None, Broken())
+    stopwatch.point("Filter", SUCCESS, ["A"], 1)
+    stopwatch.hint(3, "")
+    stopwatch.restart()
+    stopwatch.stored(None, "")

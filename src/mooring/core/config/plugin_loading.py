@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# An author's module, named on the command line: a Python file or an importable name. Mistakes are one line each.
+# ---- an author's module, named on the command line: a Python file or an importable name ----------------------------
 
 
 def split_reference(reference: str) -> tuple[str, str]:

@@ -25,8 +25,7 @@ from mooring.core.framework.status import SUCCESS
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# Nodes in the order in which kube-scheduler's binary heap gives them out.
+# ---- nodes in the order in which kube-scheduler's binary heap gives them out ---------------------------------------
 
 Column = NDArray[np.int64]
 
@@ -114,8 +113,7 @@ class Ranking:
             i = child
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Batching, since 1.37: the node that the pod before took is scored again and takes part once more.
+# ---- batching, since 1.37: the node that the pod before took is scored again and takes part once more --------------
 
 # Why a ranking is of no use, as the metric scheduler_batch_cache_flushed_total has it.
 PRE_SCORE_ERROR = "prescore_error"
@@ -162,8 +160,6 @@ def rescored(attempt: CycleAttempt, ranking: Ranking, row: int) -> Ranking | str
 
 
 MAX_AGE_S = 0.5
-
-# Why a ranking is of no use, as the metric scheduler_batch_cache_flushed_total has it.
 POD_SKIPPED = "pod_skipped"
 POD_INCOMPATIBLE = "pod_incompatible"
 POD_NOT_BATCHABLE = "pod_not_batchable"
@@ -227,6 +223,8 @@ class Batch:
 
         ``last_node`` looks at the node of the pod before: it says why there is no hint, or puts it into the ranking.
         """
+        # The ranking is valid only if nothing but the last placement can have changed since it was made. The first
+        # reason that says otherwise is the one that the metric counts.
         if cycle not in (self.cycle, self.cycle + 1):  # the pods of a group are tried in one cycle
             return POD_SKIPPED
         if is_nominated:
@@ -301,14 +299,14 @@ class Batching:
     def sign(self, attempt: CycleAttempt) -> Hashable:
         """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
         signed = signature(attempt.profile, attempt.pod) if self._signs(attempt.profile) else None
-        attempt.laps.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
+        attempt.stopwatch.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
         return signed
 
     def hint(self, attempt: CycleAttempt, signed: Hashable) -> int | None:
         """The row to try first, or None."""
         batch = self._batch(attempt.profile)
         if batch.ranking is None:  # always, with the default configuration
-            attempt.laps.hint(None, "")
+            attempt.stopwatch.hint(None, "")
             return None
         generation = attempt.nodes.table.generation
         is_nominated = self.rescores and bool(attempt.pod.pod.status.nominated_node_name)
@@ -320,7 +318,7 @@ class Batching:
             lambda batch: self._last_node(attempt, batch),
             is_nominated=is_nominated,
         )
-        attempt.laps.hint(row, flushed)
+        attempt.stopwatch.hint(row, flushed)
         return row
 
     def _last_node(self, attempt: CycleAttempt, batch: Batch) -> str:
@@ -337,7 +335,7 @@ class Batching:
         assert batch.ranking is not None
         started = self._clock.monotonic()
         ranking = rescored(attempt, batch.ranking, batch.row)
-        attempt.laps.rescored(self._clock.monotonic() - started)
+        attempt.stopwatch.rescored(self._clock.monotonic() - started)
         if isinstance(ranking, str):
             return ranking
         batch.ranking = ranking
@@ -353,14 +351,14 @@ class Batching:
         num_feasible: int,
     ) -> None:
         """The pod goes to this row: the next one like it may have a hint."""
-        attempt.laps.restart()
+        attempt.stopwatch.restart()
         batch, flushed = self._batch(attempt.profile), ""
         if hint == row:
             batch.keep(self._cycle, row)
         else:
             generation, has_others = attempt.nodes.table.generation, num_feasible > 1
             flushed = batch.store(signed, self._cycle, generation, self._clock.now, row, ranking, has_others=has_others)
-        attempt.laps.stored(None if hint is None else hint == row, flushed)
+        attempt.stopwatch.stored(None if hint is None else hint == row, flushed)
 
     def adopt(self, profile: Profile, row: int) -> None:
         """The last pod went to this row in the end, not to the one decided on: a replay knows better."""

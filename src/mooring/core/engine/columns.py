@@ -1,8 +1,7 @@
-"""The verdicts of one template's filters on all nodes, kept and repaired row by row.
+"""Verdicts and scores of one template on all nodes, kept and repaired row by row; and which of equal nodes wins.
 
-A burst of equal pods changes one row per placement. The verdicts of every
-filter that reads no more than the row (``Reads.ROW`` or less) are kept, and
-only the rows that changed since are judged again.
+A burst of equal pods changes one row per placement. The answers of every plugin that reads no more than the row
+(``Reads.ROW`` or less) are kept, and only the rows that changed since are computed again.
 """
 
 from __future__ import annotations
@@ -83,6 +82,7 @@ class FilterColumns(Derived):
 
     def _judge_rows(self, attempt: CycleAttempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
+        # Two ways to the same verdicts: a few rows are looked up by how full they are, many are judged in one go.
         if len(every) <= MEMO_ROWS and self.memo.pays:
             if self.by_figures:
                 self._judge_figures(attempt, figures, every)
@@ -138,12 +138,10 @@ class FilterColumns(Derived):
         kept.put(nodes.rows, fresh)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which of the best nodes wins: the root of the heap that kube-scheduler makes of the feasible list.
+# ---- which of the best nodes wins: the root of the heap that kube-scheduler makes of the feasible list -------------
 #
-# Building a binary heap moves a larger child up, prefers the left of two equal
-# children, and leaves a parent where it is when its children are only equal.
-# The root is therefore the maximum that comes first in pre-order of the implicit
+# Building a binary heap moves a larger child up, prefers the left of two equal children, and leaves a parent where it
+# is when its children are only equal. The root is therefore the maximum that comes first in pre-order of the implicit
 # tree (parent, left subtree, right subtree) over the list's positions.
 
 _BITS = 40  # deeper than any list of nodes will ever be
@@ -180,6 +178,8 @@ def ranks_of(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
     unsigned = totals.view(np.uint64)  # a total below zero is a very large one
     if unsigned.item(unsigned.argmax()) >= MOST or len(totals) >= 1 << PLACE_BITS:
         return None
+    # The total in the high bits and the negated place in the low bits: one argmax finds the largest total, and of equal
+    # totals the one with the lowest place.
     ranks = totals << PLACE_BITS
     ranks -= places(len(totals))
     return ranks
@@ -194,13 +194,11 @@ def heap_winner(totals: NDArray[np.int64]) -> int:
     return int(equals[places(len(totals)).take(equals).argmin()])
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The scores of one template on all nodes, kept and repaired row by row.
+# ---- scores --------------------------------------------------------------------------------------------------------
 #
-# Kept are the raw scores of every plugin that reads no more than the row, and
-# the weighted sum of those that do not depend on the other nodes: scores that
-# need no normalising, and, where a plugin gives 0 to every node, what that is
-# normalised to.
+# Kept are the raw scores of every plugin that reads no more than the row, and the weighted sum of those that do not
+# depend on the other nodes: scores that need no normalising, and, where a plugin gives 0 to every node, what that is
+# normalised to. As soon as such a plugin gives one node more than 0, it leaves the sum (``_score_more``).
 
 
 class ScoreColumns(Derived):
@@ -372,8 +370,7 @@ def check_range(name: str, scores: Scores) -> None:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What one profile keeps for the templates that come again and again: their verdicts and their scores.
+# ---- what one profile keeps for the templates that come again and again: their verdicts and their scores -----------
 
 MAX_BYTES = 128 << 20
 MAX_SEEN = 16384  # templates that have come once

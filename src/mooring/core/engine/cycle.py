@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.core.engine.batching import Batching, Ranking
-from mooring.core.engine.decision import NO_NODES, CycleAttempt, Laps, Outcome, ScheduleResult
+from mooring.core.engine.decision import NO_NODES, CycleAttempt, Outcome, ScheduleResult, Stopwatch
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.nominated import NominatedJudge, NominatedPods
 from mooring.core.engine.search import Search, SearchResult, choose
@@ -41,7 +41,7 @@ class Engine:
         self.nominator = nominator
         self.extenders = extenders
         self.uses_cache = True
-        self._no_laps = Laps(None, self.clock)  # for profiles that nobody observes: it remembers nothing
+        self._no_stopwatch = Stopwatch(None, self.clock)  # for profiles that nobody observes: it remembers nothing
         self.nominated = NominatedJudge(NominatedPods(nominator, cluster))
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
         self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
@@ -105,8 +105,8 @@ class Engine:
             state.timer = profile.observer.plugin_timer()
         state.asks_all = not self.uses_cache
         uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
-        laps = self._no_laps if profile.observer is None else Laps(profile.observer, self.clock)
-        return CycleAttempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
+        stopwatch = self._no_stopwatch if profile.observer is None else Stopwatch(profile.observer, self.clock)
+        return CycleAttempt(pod, profile, nodes, state, stopwatch, uses_kept=uses_kept, detail=detail)
 
     def _try(self, attempt: CycleAttempt, decision: ScheduleResult) -> None:
         pod, nodes = attempt.pod, attempt.nodes
@@ -163,9 +163,9 @@ class Engine:
         if not attempt.profile.post_filter:
             decision.nominated_node = ""
             return
-        attempt.laps.restart()
+        attempt.stopwatch.restart()
         answer = _post_filter(attempt, result.statuses)
-        attempt.laps.point("PostFilter", answer.status)
+        attempt.stopwatch.point("PostFilter", answer.status)
         decision.post_filter_message = answer.status.message
         decision.nominated_node = answer.nominated_node
         decision.post_filter_plugin = answer.status.plugin
@@ -173,8 +173,7 @@ class Engine:
         decision.pdb_violations = answer.pdb_violations
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Counting a pod in where a decision puts it, for those that are decided about after it.
+# ---- counting a pod in where a decision puts it, for those that are decided about after it -------------------------
 
 
 def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> ScheduleResult:

@@ -1,7 +1,7 @@
-"""The Decision: everything that is known about one attempt at one pod, as a plain value.
+"""One attempt at one pod: its result as a plain value, and what the steps of the scheduling cycle are given.
 
-Tables, events, conditions, logs and the decision log are renderings of it.
-Columns and codes inside; texts are made when they are read.
+Tables, events, conditions, logs and the decision log are renderings of the result. It has columns and codes inside;
+texts are made when they are read.
 """
 
 from __future__ import annotations
@@ -129,15 +129,11 @@ class ScheduleResult(msgspec.Struct):
         return text
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# One attempt at one pod: what every step of a scheduling cycle is given.
-
-# --------------------------------------------------------------------------------------------------------------------
-# How long each extension point of an attempt took, for the profile's observer if it has one.
+# ---- the attempt ---------------------------------------------------------------------------------------------------
 
 
-class Laps:
-    """A stopwatch: each call tells the observer of the time since the call before."""
+class Stopwatch:
+    """Tells the profile's observer, if it has one, how long each extension point took: the time since the last call."""
 
     __slots__ = ("_clock", "_observer", "_since")
 
@@ -186,7 +182,17 @@ class CycleAttempt:
     """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
 
     __slots__ = (
-        "_some", "_some_rows", "detail", "laps", "makes_room", "nodes", "plan", "pod", "profile", "state", "uses_kept",
+        "_some",
+        "_some_rows",
+        "detail",
+        "makes_room",
+        "nodes",
+        "plan",
+        "pod",
+        "profile",
+        "state",
+        "stopwatch",
+        "uses_kept",
         "within",
     )  # fmt: skip
 
@@ -198,7 +204,7 @@ class CycleAttempt:
         profile: Profile,
         nodes: NodeRows,
         state: CycleState,
-        laps: Laps,
+        stopwatch: Stopwatch,
         *,
         uses_kept: bool,
         detail: bool,
@@ -207,7 +213,7 @@ class CycleAttempt:
         self.profile = profile
         self.nodes = nodes
         self.state = state
-        self.laps = laps
+        self.stopwatch = stopwatch
         self.uses_kept = uses_kept  # whether columns that are kept for the pod's template may be used
         self.detail = detail  # whether the decision keeps scores by plugin
         self.within: NDArray[np.int64] | None = None  # the rows that may be chosen; None: all
@@ -224,7 +230,7 @@ class CycleAttempt:
     def with_state(self, state: CycleState) -> CycleAttempt:
         """The same attempt under a hypothesis: plugins remember something else."""
         other = CycleAttempt(
-            self.pod, self.profile, self.nodes, state, self.laps, uses_kept=self.uses_kept, detail=self.detail
+            self.pod, self.profile, self.nodes, state, self.stopwatch, uses_kept=self.uses_kept, detail=self.detail
         )
         other.plan = self.plan
         return other

@@ -38,6 +38,8 @@ class Derived:
 
         If a plugin fails in between, the columns are not settled, and the next call returns None.
         """
+        # No token until ``settle``: the cursors move on here, and if a plugin raises before all rows are computed, the
+        # rows that were taken from the logs would be lost otherwise.
         is_known, self._token = token == self._token, None
         rows: list[Set[int]] = []
         for cursor in self._cursors:

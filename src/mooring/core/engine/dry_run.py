@@ -111,7 +111,7 @@ class DryRun:
         if not len(rows):
             return rows
         wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
-        first = self._handle.pick(len(rows))
+        first = self._handle.pick(len(rows))  # where to begin: upstream draws it, so that preemptors spread out
         has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
         if not has_victims.any():
             self._has_victims = False
@@ -138,6 +138,8 @@ class DryRun:
                 self._try(unknown)
             chunk = chunk[self.columns.outcome[chunk] == CANDIDATE]
             breaks = self.columns.breaks_budgets[chunk] > 0
+            # Upstream stops once it has as many candidates as wanted and one of them breaks no budget. Which nodes
+            # count as found before that depends on the order of rows, so the chunk is cut at that very node.
             so_far_clean = num_clean + np.cumsum(~breaks)
             so_far_violating = np.minimum(num_violating + np.cumsum(breaks), wanted)
             enough = np.flatnonzero((so_far_clean > 0) & (so_far_clean + so_far_violating >= wanted))
@@ -307,6 +309,9 @@ class DryRun:
         for trial in trials:
             violating, others = budgets.partition(self._by_importance(trial.potential))
             trial.order, trial.violating = violating + others, len(violating)
+        # All trials share one fork and take their turns together: the n-th pod of every node comes back in one step,
+        # and one run of the filters judges all nodes. That is the same as one node after the other, because several
+        # nodes are tried together only if what happens on one cannot matter to another (``plan.is_local``).
         nodes = self._rows(trials)
         for turn in range(max(len(trial.order) for trial in trials)):
             self._attempt.state.check_time()
@@ -363,10 +368,7 @@ class DryRun:
         """
         waiting = [pod for pod in reversed(pods) if not pod.pod.status.start_time]
         started = [pod for pod in pods if pod.pod.status.start_time] if waiting else pods
-        return sorted(started + waiting, key=self._importance)
-
-    def _importance(self, pod: PodInfo) -> tuple[int, float]:
-        return -pod.priority, start_time(pod.pod, self._now)
+        return sorted(started + waiting, key=lambda pod: (-pod.priority, start_time(pod.pod, self._now)))
 
 
 def without_victims(num_tried: int, num_nodes: int) -> str:

@@ -52,6 +52,7 @@ class NominatedPods:
         else:
             names = changed
         if table.generation != self._generation:
+            # Rows have moved. Nominations are known by the names of nodes; their rows are looked up anew.
             self._generation = table.generation
             self.log.restart()
             names = {*self._by_node, *names}
@@ -217,7 +218,8 @@ class NominatedJudge:
         if not counted:
             return
         plan = attempt.plan
-        # Where one node's pods cannot matter to another, all are tried at once.
+        # Where one node's pods cannot matter to another, all are tried at once. Otherwise each node is its own
+        # hypothesis, as upstream has it: the pods nominated to the other nodes are not counted in.
         groups = [list(counted)] if plan.is_local else [[position] for position in counted]
         first: list[tuple[str, Verdict]] = []
         fork = nodes.table.fork()  # one for all: each group changes its own nodes and looks at no others

@@ -35,8 +35,7 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# The decision about a pod group: one Decision per pod, and what is said of the group.
+# ---- the decision about a pod group: one Decision per pod, and what is said of the group ---------------------------
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -67,8 +66,7 @@ class GroupDecision:
         return "False", "Unschedulable" if self.status.is_rejected else "SchedulerError", self.message
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Placements: the parts of the cluster, such as racks, in which a whole group may be placed, and the best of them.
+# ---- placements: the parts of the cluster, such as racks, in which a whole group may be placed, and the best one ---
 
 
 def generate(profile: Profile, info: PodGroupInfo, nodes: NodeRows) -> Sequence[Placement]:
@@ -378,8 +376,7 @@ def _as_error(status: Status) -> str:
     return GROUP_UNSCHEDULABLE if status.reasons[:1] == (GROUP_UNSCHEDULABLE,) else status.message
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Room for a whole group: which less important pods, or groups of pods, have to go so that enough of it fits.
+# ---- room for a whole group: which less important pods, or groups of pods, have to go so that enough of it fits ----
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 

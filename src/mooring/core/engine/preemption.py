@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mooring.core.engine.cycle import Engine
-from mooring.core.engine.decision import CycleAttempt, Laps
+from mooring.core.engine.decision import CycleAttempt, Stopwatch
 from mooring.core.engine.dry_run import DryRun, without_victims
 from mooring.core.engine.pod_groups import GroupPreemption
 from mooring.core.engine.victims import Candidate, Fruitless, kept_dry_runs, least_harm, objection
@@ -95,9 +95,9 @@ class Evaluator:
             self._handle.pick(num_tried)
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> CycleAttempt:
-        laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter
+        stopwatch = Stopwatch(None, self._handle.clock)  # what happens here is the time of PostFilter
         uses_kept = self._engine.uses_cache
-        attempt = CycleAttempt(pod, self._profile, nodes, state, laps, uses_kept=uses_kept, detail=False)
+        attempt = CycleAttempt(pod, self._profile, nodes, state, stopwatch, uses_kept=uses_kept, detail=False)
         attempt.plan = self._profile.filter_plan(state)
         return attempt
 

@@ -1,4 +1,4 @@
-"""The search: which nodes a pod fits on, and why it does not fit on the others."""
+"""The search: which nodes a pod fits on, why it does not fit on the others, and which of the feasible nodes wins."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Search:
         profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
         pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
         plan = attempt.plan = profile.filter_plan(state)
-        attempt.laps.point("PreFilter", pre.status, pre.asked or plan.asked, 1)
+        attempt.stopwatch.point("PreFilter", pre.status, pre.asked or plan.asked, 1)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return SearchResult(_NO_ROWS, statuses, pre.status.message, pre.plugins)
@@ -82,12 +82,12 @@ class Search:
         nodes = attempt.nodes if index is None else attempt.nodes.subset(index)
         columns = self._columns(attempt, nodes)
         if columns is not None and (refused := self._still_refused(attempt, columns)) is not None:
-            attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))
+            attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
             return SearchResult(_NO_ROWS, refused, "", pre.plugins, hint=hint)
         outcome = self._filter(attempt, nodes, columns)
         self._count_nominated(attempt, nodes, outcome)
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
-        attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
+        attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
             outcome.verdicts = [(name, verdict.copy()) for name, verdict in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
@@ -262,8 +262,7 @@ def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
     return np.concatenate((rows[positions >= start], rows[positions < start]))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The choice: scores of the feasible nodes, and which of them wins.
+# ---- the choice: scores of the feasible nodes, and which of them wins ----------------------------------------------
 
 
 class Choice:
@@ -289,12 +288,12 @@ def choose(
     ``raw_scores`` is filled with each plugin's scores before normalising, if it is given.
     """
     nodes = _feasible(attempt, result)
-    attempt.laps.restart()
+    attempt.stopwatch.restart()
     attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes)
     plan = attempt.profile.score_plan(attempt.state)
-    attempt.laps.point("PreScore", SUCCESS, plan.asked, 1)
+    attempt.stopwatch.point("PreScore", SUCCESS, plan.asked, 1)
     by_plugin, totals, columns = _score(attempt, nodes, plan, kept, raw_scores)
-    attempt.laps.point("Score", SUCCESS, plan.active, len(nodes))
+    attempt.stopwatch.point("Score", SUCCESS, plan.active, len(nodes))
     if extenders is not None:
         return _with_extenders(attempt, nodes, by_plugin, totals, extenders)
     if not attempt.profile.score:

@@ -1,4 +1,4 @@
-"""What is evicted as one: a pod, or all pods of a group that asks for it (``disruptionMode: all``)."""
+"""Victims of preemption: what is evicted as one, which budgets that breaks, and what dry runs found node by node."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
-# --------------------------------------------------------------------------------------------------------------------
-# What dry runs found, node by node: which pods would be evicted, how much that hurts, or why it does not help.
+# ---- what dry runs found: which pods would be evicted, how much that hurts, or why it does not help ----------------
 #
-# What a dry run finds on a node depends on the pod's template and priority, on
-# the node and the pods on it, on the pods that are nominated to it and on the
-# budgets. Preemptors of one template come in bursts, and between two of them
-# only a few nodes change: the columns are kept, and only those are tried again.
+# What a dry run finds on a node depends on the pod's template and priority, on the node and the pods on it, on the pods
+# that are nominated to it and on the budgets. Preemptors of one template come in bursts, and between two of them only a
+# few nodes change: the columns are kept, and only those nodes are tried again.
 
 MAX_BYTES = 32 << 20
 MAX_SEEN = 1024  # kinds of preemptors that have come once
@@ -233,8 +231,7 @@ def by_importance(units: Iterable[Unit], now: float) -> list[Unit]:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which evictions would break a PodDisruptionBudget.
+# ---- which evictions would break a PodDisruptionBudget -------------------------------------------------------------
 
 
 class Budgets:
@@ -323,8 +320,7 @@ def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
         objects.put(changed)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Whether a pod may evict others now.
+# ---- whether a pod may evict others now ----------------------------------------------------------------------------
 
 
 def objection(pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:

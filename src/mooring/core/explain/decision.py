@@ -23,8 +23,7 @@ from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.state.cluster import ClusterState
 
-# --------------------------------------------------------------------------------------------------------------------
-# Rows and columns for people: text in a shell, HTML in a notebook, a DataFrame where pandas is installed.
+# ---- rows and columns for people: text in a shell, HTML in a notebook, a DataFrame where pandas is installed -------
 
 TEXT_ROWS, HTML_ROWS = 10, 20
 
@@ -133,8 +132,7 @@ def _names(names: Sequence[str], limit: int = 6) -> str:
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Disruption budgets that stand in the way of an eviction.
+# ---- disruption budgets that stand in the way of an eviction -------------------------------------------------------
 
 
 def broken_budgets(pod: Pod, cluster: ClusterState) -> Iterator[str]:

@@ -31,8 +31,7 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows, distance
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# Suggestions: changes that were tried and help, and which of them are worth telling.
+# ---- suggestions: changes that were tried and help, and which of them are worth telling ----------------------------
 
 MAX_SUGGESTIONS = 8
 ANOTHER_CHANGE = 3.0  # what each change costs that has to be made besides the first
@@ -194,8 +193,7 @@ def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:
     return cluster
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The lowest priority with which a pod gets room by evicting others.
+# ---- the lowest priority with which a pod gets room by evicting others ---------------------------------------------
 
 MANY_NODES = 2000  # from here on a preemption is not tried for every priority
 MAX_VICTIMS_NAMED = 3
@@ -252,8 +250,7 @@ def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
     return Suggestion((text,), (change.kind,), (node,), change.cost + len(victims), about_node=True)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which plugins refused a pod.
+# ---- which plugins refused a pod -----------------------------------------------------------------------------------
 
 
 def refusers(decision: ScheduleResult) -> list[str]:
@@ -425,8 +422,7 @@ def _by_turns(base: ScheduleResult, nodes: NodeRows, helped: set[str]) -> Iterat
         yield from (group[turn] for group in groups if turn < len(group))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What else is worth knowing: the facts behind refusals, and the pod's claims and volumes.
+# ---- what else is worth knowing: the facts behind refusals, and the pod's claims and volumes -----------------------
 
 
 def facts(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> list[str]:

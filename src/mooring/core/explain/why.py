@@ -94,8 +94,7 @@ def as_new(pod: Pod) -> Pod:
     return fresh
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Why a pod group is scheduled, or not: how many of its pods fit, what the others lack, and what would help.
+# ---- why a pod group is scheduled, or not: how many of its pods fit, what the others lack, and what would help -----
 
 SHORT = "Insufficient "
 
@@ -207,8 +206,7 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
     return found
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# How an explanation looks on a terminal, and as text.
+# ---- how an explanation looks on a terminal, and as text -----------------------------------------------------------
 
 MAX_NAMES = 6
 _UNBOUNDED = 1_000_000  # text is not wrapped
@@ -327,8 +325,7 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# How the explanation of a pod group looks on a terminal.
+# ---- how the explanation of a pod group looks on a terminal --------------------------------------------------------
 
 MAX_PODS = 20
 

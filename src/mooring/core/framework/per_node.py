@@ -23,8 +23,7 @@ from mooring.core.framework.status import SUCCESS, NodeStatuses, PostFilterResul
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# One node at a time: what plugins see of nodes whose authors leave columns to mooring.
+# ---- one node at a time: what plugins see of nodes whose authors leave columns to mooring --------------------------
 
 
 class _Columns:

@@ -33,11 +33,7 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# A plugin as mooring calls it: what it declares and which methods it has, looked up once when a profile is built.
-
-# --------------------------------------------------------------------------------------------------------------------
-# What a plugin declares about itself besides its methods: one ``traits`` per class, checked at registration.
+# ---- what a plugin declares about itself besides its methods: one ``traits`` per class, checked at registration ----
 
 
 class Reads(IntEnum):
@@ -207,8 +203,7 @@ def _missing(plugin: str, method: str) -> Callable[..., NoReturn]:
     return missing
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What is wrong with a plugin class, found when it is registered and said in one line.
+# ---- what is wrong with a plugin class, found when it is registered and said in one line ---------------------------
 
 ATTRIBUTES = ("name", "traits", "args")
 """What a class declares besides its methods."""

@@ -32,8 +32,7 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo, PodShape
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which of a profile's plugins an attempt asks: those that did not skip it.
+# ---- which of a profile's plugins an attempt asks: those that did not skip it --------------------------------------
 
 Template = tuple[int, object]
 """What pods of one template have in common to the kept plugins of one plan."""

@@ -1,4 +1,4 @@
-"""Verdicts: how a plugin says yes, no, never, later or "I failed"."""
+"""What plugins answer: a status for one node or pod, a verdict on many nodes, and the reasons of a whole search."""
 
 from __future__ import annotations
 
@@ -100,8 +100,7 @@ SUCCESS_FOR_TEMPLATE = Status()
 SKIP_FOR_TEMPLATE = Status(Code.SKIP)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# A filter's answer for many nodes at once: a small number per node, and what each number means.
+# ---- a filter's answer for many nodes at once: a small number per node, and what each number means -----------------
 
 Ids = NDArray[np.int64]
 MAX_COUNTED = 1024
@@ -201,8 +200,7 @@ def counts_in(ids: Ids) -> dict[int, int]:
     return {number: count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True) if number}
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a PostFilter plugin achieved.
+# ---- what a PostFilter plugin achieved -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +213,7 @@ class PostFilterResult:
     pdb_violations: int = 0  # evictions that break a budget
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Why nodes were refused: the filters' columns, read as one status per node.
+# ---- why nodes were refused: the filters' columns, read as one status per node -------------------------------------
 
 
 class NodeStatuses:
@@ -394,8 +391,7 @@ class NodeStatuses:
         return sum(count for status, count in self.counts().items() if status.code is code)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a profile's filters say about some rows, all together.
+# ---- what a profile's filters say about some rows, all together ----------------------------------------------------
 
 
 class FilterOutcome(msgspec.Struct):

@@ -1,4 +1,8 @@
-"""GpuPacking: fill GPUs that are in use, then idle GPUs of nodes in use, then idle nodes (AntMan, OSDI 2020)."""
+"""GPUs of which pods take a part, one or several (GpuShare), and six policies that choose nodes and GPUs for them.
+
+The policies are those that the fragmentation study (USENIX ATC 2023) compares. A profile enables GpuShare and one of
+them. GpuPacking comes first: fill GPUs in use, then idle GPUs of nodes in use, then idle nodes (AntMan, OSDI 2020).
+"""
 
 from __future__ import annotations
 
@@ -76,8 +80,7 @@ class GpuPacking(GpuScore):
         return np.minimum(scores, 100)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# GpuBestFit: prefer nodes that have the least CPU and GPU left once the pod is there.
+# ---- GpuBestFit: prefer nodes that have the least CPU and GPU left once the pod is there ---------------------------
 
 
 class GpuBestFit(GpuScore):
@@ -98,8 +101,7 @@ class GpuBestFit(GpuScore):
         return super().normalize(state, pod, scores, nodes)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# GpuClustering: put pods that ask for the same number of GPUs together (Gandiva, OSDI 2018).
+# ---- GpuClustering: put pods that ask for the same number of GPUs together (Gandiva, OSDI 2018) --------------------
 
 
 class GpuClustering(GpuScore):
@@ -137,8 +139,7 @@ class GpuDotProduct(GpuScore):
         return np.clip(100 * (1 - product / 2), 0, 100).astype(np.int64)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# GpuRandom: any node, and any GPU of it, by lot.
+# ---- GpuRandom: any node, and any GPU of it, by lot ----------------------------------------------------------------
 
 
 class GpuRandomArgs(GpuScoreArgs, frozen=True):
@@ -329,8 +330,7 @@ def _reasons(request: GpuRequest) -> list[Status]:
     ]
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# GpuFragmentation: take the node, and the GPU, where the pod adds the least fragmentation (FGD, USENIX ATC 2023).
+# ---- GpuFragmentation: the node, and the GPU, where the pod adds the least fragmentation (FGD, USENIX ATC 2023) ----
 
 KEPT = "GpuFragmentation/kept"
 FEW = 24  # nodes that are looked at sooner one by one than all at once

@@ -26,8 +26,7 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_index import CountColumn, TermKind
 from mooring.core.state.pod_info import NO_TERMS, AffinityTerm, AffinityTerms, PodClass, PodInfo, compile_term
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod that other pods keep away, or that waits for pods to be near to.
+# ---- what would help a pod that other pods keep away, or that waits for pods to be near to -------------------------
 
 MAX_BLOCKERS = 3
 

@@ -31,8 +31,7 @@ from mooring.core.state.node_selector import (
 )
 from mooring.core.state.pod_info import PodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod whose node selector or node affinity keeps it away from nodes.
+# ---- what would help a pod whose node selector or node affinity keeps it away from nodes ---------------------------
 
 
 def facts(pod: Pod, nodes: Sequence[NodeInfo]) -> Iterator[str]:

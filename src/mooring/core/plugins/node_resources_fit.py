@@ -47,8 +47,7 @@ from mooring.core.state.requests import (
 )
 from mooring.core.state.sharing import constant, holds_somewhere
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod that asks for more than nodes have left: a smaller request, or a pod less on the node.
+# ---- what would help a pod that asks for more than nodes have left: a smaller request, or a pod less on the node ---
 
 MAX_BLOCKERS = 3
 

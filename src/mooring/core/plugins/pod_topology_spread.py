@@ -32,8 +32,7 @@ from mooring.core.state.node_selector import node_requirements
 from mooring.core.state.pod_index import CountColumn
 from mooring.core.state.pod_info import PodClass, PodInfo, PodShape
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod that its topology spread constraints keep away from nodes.
+# ---- what would help a pod that its topology spread constraints keep away from nodes -------------------------------
 
 MAX_EXTRA_SKEW = 512
 

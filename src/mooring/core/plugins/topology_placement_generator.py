@@ -1,4 +1,7 @@
-"""TopologyPlacementGenerator: a group with a topology constraint is placed in one rack, zone or the like."""
+"""Topology-aware scheduling of pod groups: TopologyPlacementGenerator and PodGroupPodsCount.
+
+A group with a topology constraint is placed in one rack, zone or the like.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +63,7 @@ def _unclear(problem: str) -> CycleError:
     return CycleError(Status.error(f"cannot determine domain for already scheduled pods: {problem}"))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# PodGroupPodsCount: of several places for a group, the one is better where more of its pods find a node.
+# ---- PodGroupPodsCount: of several places for a group, the one is better where more of its pods find a node --------
 
 
 class PodGroupPodsCount:

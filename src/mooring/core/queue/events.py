@@ -1,4 +1,4 @@
-"""What happened: the difference of two versions of a node or a pod, as events that plugins can register for."""
+"""Cluster events: what changed between two versions of a node or a pod, and what happened during an attempt."""
 
 from __future__ import annotations
 
@@ -153,12 +153,11 @@ def _resize_reason(conditions: list[Condition]) -> str:
     return next((condition.reason for condition in conditions if condition.type == "PodResizePending"), "")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What happened while pods were being tried.
+# ---- what happened while pods were being tried ---------------------------------------------------------------------
 #
-# A pod that is in the middle of an attempt cannot be woken. So events are kept
-# while any pod is in flight, and a pod that comes back refused is shown those
-# that it missed.
+# A pod that is in the middle of an attempt cannot be woken. So events are kept while any pod is in flight, and a pod
+# that comes back refused is shown those that it missed. Without this, an event between the decision and its refusal
+# would be lost, and the pod would wait five minutes.
 
 POD_POPPED = "PodPopped"
 
@@ -225,6 +224,7 @@ class InFlight:
             return
         if self._recorder is not None:
             self._recorder.in_flight_events(POD_POPPED, -1)
+        # Pods are listed in the order in which their attempts began: the first one is who needs the oldest event.
         first_needed = next(iter(self._pods.values()))[0] if self._pods else self._dropped + len(self._events)
         while self._dropped < first_needed:
             dropped = self._events.popleft()

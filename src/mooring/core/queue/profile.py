@@ -1,4 +1,4 @@
-"""What the queue needs to know of a profile: its gatekeepers, and which events its plugins want to hear of."""
+"""What the queue knows of a profile: its PreEnqueue plugins, the events its plugins registered for, and their hints."""
 
 from __future__ import annotations
 
@@ -157,8 +157,7 @@ def from_runtime(
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What the queue tells a meter. The counts of waiting pods are asked for instead: ``SchedulingQueue.counts``.
+# ---- what the queue tells a meter. The counts of waiting pods are asked for instead: ``SchedulingQueue.counts`` ----
 
 
 class QueueRecorder(Protocol):
@@ -220,8 +219,7 @@ class NoRecorder:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Whether an event is worth another attempt at a pod that was refused.
+# ---- whether an event is worth another attempt at a pod that was refused -------------------------------------------
 
 log = logging.getLogger("mooring.core.queue")
 

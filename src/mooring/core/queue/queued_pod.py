@@ -112,8 +112,7 @@ class QueuedPodInfo(QueuedEntity):
         return self.unschedulable_plugins | self.pending_plugins
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# A pod group as one entity of the queue: its pods wait, back off and are tried together.
+# ---- a pod group as one entity of the queue: its pods wait, back off and are tried together ------------------------
 
 
 def entity_key(group: str) -> str:
@@ -165,8 +164,7 @@ class QueuedPodGroupInfo(QueuedEntity):
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a pod has gone through in another queue, so that a simulation can go on from there.
+# ---- what a pod has gone through in another queue, so that a simulation can go on from there -----------------------
 
 
 class History(msgspec.Struct, frozen=True):

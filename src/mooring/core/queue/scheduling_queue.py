@@ -304,7 +304,7 @@ class SchedulingQueue:
         if not info.rejectors:
             return MoveStrategy.AFTER_BACKOFF
         missed = self._in_flight.since(uid)
-        if missed is None:
+        if missed is None:  # nobody knows what it has missed, so it does not wait for an event
             return MoveStrategy.AFTER_BACKOFF
         urgent_enough = MoveStrategy.IMMEDIATELY if info.pending_plugins else MoveStrategy.AFTER_BACKOFF
         strategy = MoveStrategy.SKIP

@@ -1,9 +1,8 @@
-"""The backoff queue: pods that may be worth another attempt, but not too soon.
+"""The parts of the scheduling queue: active (ready), backoff (ready soon), unschedulable (waits for an event).
 
-A pod that plugins refused waits so that others get their turn; it may be tried
-early when no other pod is ready. A pod whose attempt broke (an error,
-no nodes at all) really waits, because trying again at once would only add to
-the trouble. The two kinds are kept apart.
+In backoff, a pod that plugins refused waits so that others get their turn; it may be tried early when no other pod is
+ready. A pod whose attempt broke (an error, no nodes at all) really waits, because trying again at once would only add
+to the trouble. The two kinds are kept apart.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from typing import Any
 from mooring.api.clock import Clock
 from mooring.core.queue.queued_pod import QueuedEntity, QueuedPodInfo
 
-# --------------------------------------------------------------------------------------------------------------------
-# A heap of waiting pods from which any pod can be taken by its key.
+# ---- a heap of waiting pods from which any pod can be taken by its key ---------------------------------------------
 
 Entry = tuple[Any, int, int, QueuedEntity]  # order, the pod's sequence, serial number of the entry, pod
 _SLACK = 64
@@ -85,8 +83,7 @@ class PodHeap:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The active queue: pods that are ready to be tried.
+# ---- the active queue: pods that are ready to be tried -------------------------------------------------------------
 
 SortKey = Callable[[int, float], Any]  # (priority, timestamp) -> what to order by, smallest first
 
@@ -226,8 +223,7 @@ class BackoffQueue:
         return [*self._rejected.in_order(), *self._failed.in_order()]
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Pods that wait for something to happen, filed by whose refusal they wait to be lifted.
+# ---- pods that wait for something to happen, filed by whose refusal they wait to be lifted -------------------------
 
 Drawer = dict[str, QueuedEntity]  # by key
 

@@ -23,8 +23,7 @@ from mooring.core.state.pod_index import PodIndex, TermIndex
 from mooring.core.state.pod_info import NO_TERMS, PodClass, PodInfo, PodInterner, is_resized
 from mooring.core.state.sharing import ChangeLog, Forkable
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which pods belong to which pod group: those that the API server knows, and those that have a node.
+# ---- which pods belong to which pod group: those that the API server knows, and those that have a node -------------
 
 _NOBODY: Mapping[str, PodInfo] = MappingProxyType({})
 _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
@@ -109,8 +108,7 @@ def _drop(by_group: dict[str, Mapping[str, PodInfo]] | dict[str, Mapping[str, Po
         del by_group[group]
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims.
+# ---- the objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims --------------------
 
 T = TypeVar("T", bound=Object)
 

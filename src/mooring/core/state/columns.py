@@ -1,4 +1,4 @@
-"""One label key over all nodes, as a column of numbers."""
+"""Columns of the node table beside the plain figures: labels as numbers, images, and sums over topology domains."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ class LabelColumn:
         self._owns_values = True
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which node holds which image, how large it is, and on how many nodes it is: what ImageLocality reads.
+# ---- which node holds which image, how large it is, and on how many nodes it is: what ImageLocality reads ----------
 
 
 class ImageState:
@@ -204,8 +203,7 @@ class ImageStates:
         ]
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Topology domains: a label's column says which domain each node is in; these go from nodes to domains and back.
+# ---- topology domains: a label's column says which domain each node is in; from nodes to domains and back ----------
 
 Ints = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""One node with the pods on it."""
+"""One node with the pods on it, and the order of nodes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ class NodeInfo:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The order in which nodes are looked at: one of each zone, round and round.
+# ---- the order in which nodes are looked at: one of each zone, round and round -------------------------------------
 
 ZONE_LABELS = (BETA_ZONE, ZONE)
 REGION_LABELS = (BETA_REGION, REGION)

@@ -219,11 +219,10 @@ def ports_clash(want: HostPort, have: HostPort) -> bool:
     return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Nodes as an extender sent them back, for scoring: no pods, no images, and possibly other labels than ours.
+# ---- nodes as an extender sent them back, for scoring --------------------------------------------------------------
 #
-# kube-scheduler scores what came back and not what it knows. That is a
-# hypothesis about the cluster, and so it is a fork of the node table.
+# They have no pods, no images, and possibly other labels than ours. kube-scheduler scores what came back and not what
+# it knows. That is a hypothesis about the cluster, and so it is a fork of the node table.
 
 
 def extender_rows(table: NodeTable, answered: Sequence[NodeInfo]) -> NodeRows:
@@ -248,8 +247,7 @@ def _differs(ours: Node, theirs: Node) -> bool:
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# How much is missing on nodes that have no room for a pod.
+# ---- how much is missing on nodes that have no room for a pod ------------------------------------------------------
 
 
 def shortfalls(requests: Mapping[str, int], nodes: NodeRows) -> dict[str, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Node selectors over columns: a requirement is a comparison of integers."""
+"""Node selectors over columns: a requirement is a comparison of integers; and what a pod's spec asks of nodes."""
 
 from __future__ import annotations
 
@@ -113,8 +113,7 @@ def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
     return CompiledNodeSelector(tuple(compile_term(term) for term in selector.node_selector_terms))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a pod's own spec demands of a node's labels: nodeSelector and required node affinity, together.
+# ---- what a pod's own spec demands of a node's labels: nodeSelector and required node affinity, together -----------
 
 
 class NodeRequirements:

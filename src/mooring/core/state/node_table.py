@@ -28,7 +28,7 @@ from mooring.core.state.sharing import EVERYTHING, ChangeLog, Forkable, Overlay,
 NOBODY = 2**31  # above every priority
 SLACK = 64  # label values and sets of taints that are kept although no node has them any more
 
-# Parts that a fork shares with its parent, each copied as a whole.
+# Parts that a fork shares with its parent, each copied as a whole. Which arrays belong to a part is said in ``_own``.
 POD_COLUMNS, LOWEST_PRIORITY, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 16, 32
 EVERY_PART = 63
 
@@ -71,8 +71,10 @@ class NodeTable(Forkable):
         self.kept: dict[Hashable, Any] = {}  # what others derive from these columns, under a name of their own
         self._tree = NodeTree()
         self._stale = False
-        self._key = object()  # marks the node infos that this table made
-        self._epoch = 0  # node infos from before it are shared with a fork
+        # A NodeInfo is written in place only by the table that made it (``info.owner is _key``), and only if the table
+        # has not been forked since (``info.stamp >= _epoch``). Otherwise it is copied first: see ``_writable``.
+        self._key = object()
+        self._epoch = 0
 
     def __len__(self) -> int:
         return len(self.infos)
@@ -107,7 +109,7 @@ class NodeTable(Forkable):
         fork._labels = {key: column.fork() for key, column in self._labels.items()}
         fork._indices, fork.kept = {}, {}
         fork._key, fork._epoch = object(), 0
-        self._epoch = next(stamps)
+        self._epoch = next(stamps)  # every node info that there is belongs to both from now on
         return fork
 
     def _own(self, part: int) -> None:
@@ -138,7 +140,7 @@ class NodeTable(Forkable):
         if info.owner is self._key and info.stamp >= self._epoch:
             return info
         if info.owner is self._key and not self.has_forks():
-            self._epoch = 0
+            self._epoch = 0  # all forks are gone: what was shared with them is this table's alone again
             return info
         if self.shared & NAMES:
             self._own(NAMES)
@@ -247,6 +249,8 @@ class NodeTable(Forkable):
         for part in (POD_COLUMNS, LOWEST_PRIORITY):
             if self.shared & part:
                 self._own(part)
+        # The order of rows is upstream's: one node of each zone in turn. It decides which of equal nodes wins. Rows
+        # move only here, so everything that keeps row numbers compares ``generation`` or follows a log.
         infos = [self.nodes[name] for name in self._tree.names()]
         n, width = len(infos), len(self.resources)
         old_rows = np.fromiter((info.row for info in infos), np.int64, n)
@@ -270,7 +274,7 @@ class NodeTable(Forkable):
         self.infos = infos
         self.generation = self.node_version = next(stamps)
         for log in (self.node_log, self.pod_log, self.start_log):
-            log.restart()
+            log.restart()  # the rows that it names are other nodes now
         self._stale = False
         for row, info in enumerate(infos):
             is_new = info.row < 0
@@ -347,6 +351,8 @@ class NodeTable(Forkable):
         if index is None:
             index = self.resources[name] = len(self.resources)
             self._names = tuple(self.resources)
+            # The arrays are made anew, so a fork keeps its own width. ``shared`` may still have their bits: at worst
+            # they are copied once more.
             row = np.zeros((1, self.offered.shape[1]), np.int64)
             self._set_offered(np.concatenate((self.offered, row)))
             self._set_taken(np.concatenate((self._taken, row)))
@@ -489,6 +495,8 @@ class NodeTable(Forkable):
 
     def _taken_by(self, shape: PodShape) -> NDArray[np.int64]:
         """What one pod of this shape adds to the figures of its node."""
+        # Shapes outlive tables and are shared with forks. The key is the tuple of names: the figures fit every table
+        # with these resources in this order.
         taken: NDArray[np.int64] | None = shape.kept.get(self._names)
         if taken is None:
             requests = shape.requests

@@ -1,4 +1,4 @@
-"""How many pods that match a selector run on each node: columns kept in step with every pod that comes and goes."""
+"""Pods and (anti-)affinity terms counted per node, in columns kept in step with every pod that comes and goes."""
 
 from __future__ import annotations
 
@@ -251,8 +251,7 @@ def _buckets_of(cls: PodClass) -> Iterator[Bucket]:
         yield (cls.namespace, key, value)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The (anti-)affinity terms of the pods that run, each distinct term once, with its number per node.
+# ---- the (anti-)affinity terms of the pods that run, each distinct term once, with its number per node -------------
 
 ANY_NAMESPACE = "*"  # not a valid namespace, so it cannot be mistaken for one
 MAX_REMEMBERED = 1024  # classes whose matching terms are kept; all are forgotten when there are more

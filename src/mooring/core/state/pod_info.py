@@ -236,7 +236,8 @@ class PodInterner:
         """``whole_resizes``: see :func:`mooring.core.state.requests.pod_requests`."""
         self.whole_resizes = whole_resizes
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
-        # By the identity of the containers that the shape holds: pods of a workload, a record or a dump share them.
+        # By the identity of the containers that the shape holds: pods of a workload, a record or a dump share them. The
+        # shape keeps the list alive, so an id cannot mean another list as long as its entry is here.
         self._by_containers: WeakValueDictionary[int, PodShape] = WeakValueDictionary()
         self._placements: OrderedDict[bytes, int] = OrderedDict()
         self._placement_ids = itertools.count(1)

@@ -1,4 +1,4 @@
-"""What a pod asks for: the sum over its containers, exact, rounded up once at the end."""
+"""What a pod asks for: the sum over its containers, exact, rounded up once at the end; and amounts in words."""
 
 from __future__ import annotations
 
@@ -240,8 +240,7 @@ def rounded_requests(amounts: Amounts) -> dict[str, int]:
     return {name: rounded(name, amount) for name, amount in amounts.items() if is_tracked(name)}
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Amounts of resources as people write them. CPU is counted in thousandths, as in the columns.
+# ---- amounts of resources as people write them. CPU is counted in thousandths, as in the columns -------------------
 
 _BYTES = ("memory", "ephemeral-storage")
 _BINARY = ((1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -273,8 +272,7 @@ def handy(resource: str, amount: int) -> int:
     return amount
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Pods that ask for less than they do.
+# ---- pods that ask for less than they do ---------------------------------------------------------------------------
 
 
 def ask_for(pod: Pod, resource: str, target: int) -> None:

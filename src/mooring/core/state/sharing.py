@@ -1,7 +1,7 @@
-"""Copy on write: a fork and its parent hold the same data until one of them writes.
+"""How a fork shares data with its parent, and how everything that is derived from the data keeps up with it.
 
-Data has parts, each a bit. Before a holder writes to a part, it asks whether
-another holder may still have the same data. If so, it copies the part. If not,
+Copy on write: a fork and its parent hold the same data until one of them writes. Data has parts, each a bit. Before a
+holder writes to a part, it asks whether another holder may still have the same data. If so, it copies the part. If not,
 it writes in place. A fork that is gone holds nothing.
 """
 
@@ -20,6 +20,11 @@ stamps = count(1)
 """Numbers for versions. No two clusters give the same number to different contents, forks included."""
 
 
+# The invariant: nobody writes to data that another holder can read. Every write is therefore preceded by
+# ``if self.shared & PART: self._own(PART)``. The first half is one cheap test and is enough for clusters without forks.
+# A set bit only says that the part *may* be shared; ``must_copy`` finds out whether it still is.
+
+
 class Forkable:
     """Base of what can be forked. ``shared`` has a bit for each part that may have to be copied before a write."""
 
@@ -27,7 +32,8 @@ class Forkable:
         self.shared = 0
         self.is_fork = False
         self._with_parent = 0  # parts that are still the parent's, or were the parent's before it copied them
-        self._with_forks: WeakKeyDictionary[Any, int] | None = None  # by fork, parts that it may still have
+        # By fork, the parts that it may still have. Weak: a fork that nobody holds any more must not cause copies.
+        self._with_forks: WeakKeyDictionary[Any, int] | None = None
         # Held while something is shared: what the parent in turn has from its own parent must not be written in place.
         self._parent: Any = None
 
@@ -49,6 +55,8 @@ class Forkable:
 
     def must_copy(self, part: int) -> bool:
         """Report whether another holder may have this part. If so, the caller copies it now; it is its own then."""
+        # The caller copies if this returns true, so from here on the part is its own. Forks keep the old data: they
+        # no longer share this part with us, though they may share it with each other through ``_with_parent``.
         with_forks = 0
         if self.has_forks():
             assert self._with_forks is not None
@@ -63,8 +71,7 @@ class Forkable:
         return bool(must)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# A dictionary and a list laid over others that do not change: a fork's nodes by name and by row.
+# ---- a dictionary and a list laid over others that do not change: a fork's nodes by name and by row ----------------
 
 V = TypeVar("V")
 
@@ -128,12 +135,11 @@ class OverlayList(Sequence[V]):
         return len(self._below)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What changed, in order: how everything that is derived from the cluster keeps up with it.
+# ---- change logs ---------------------------------------------------------------------------------------------------
 #
-# The owner of some data notes every change in a :class:`ChangeLog`. A follower
-# holds a :class:`Cursor` and takes what was noted since it last looked. Either
-# it gets the changes, or it learns that it must look at everything again.
+# The owner of some data notes every change in a :class:`ChangeLog`. A follower holds a :class:`Cursor` and takes what
+# was noted since it last looked. Either it gets the changes, or it learns that it must look at everything again. A log
+# never blocks its owner and never grows without bound: a follower that is too far behind starts anew.
 
 T = TypeVar("T")
 NOTHING: Final[frozenset[Any]] = frozenset()
@@ -239,8 +245,7 @@ class Cursor(Generic[T]):
         return log.distinct_since(position)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What is done with arrays for every pod, in the ways that take NumPy the least time.
+# ---- what is done with arrays for every pod, in the ways that take NumPy the least time ----------------------------
 
 
 def constant(number: int | float) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The structured allocator: devices for all claims of a pod, node after node."""
+"""The structured allocator: devices for all claims of a pod, node after node; and what the plugin keeps and writes."""
 
 from __future__ import annotations
 
@@ -106,8 +106,7 @@ class Allocator:
         return any(id in capacity for id in reach.ids)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What the plugin asks of the API server: small patches, because our objects hold only part of the stored ones.
+# ---- what the plugin asks of the API server: small patches, because our objects hold only part of the stored ones --
 
 Patch = dict[str, Any]
 
@@ -217,8 +216,7 @@ def extended_status_patch(claim: ResourceClaim, mappings: list[ContainerExtended
     }
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What DynamicResources remembers of one attempt at one pod.
+# ---- what DynamicResources remembers of one attempt at one pod -----------------------------------------------------
 
 KEY = "DynamicResources"
 

@@ -18,8 +18,7 @@ import msgspec
 from mooring.api.errors import ParseError
 from mooring.api.quantity import parse_quantity
 
-# --------------------------------------------------------------------------------------------------------------------
-# Semantic versions 2.0.0: strict parsing, and an ordering that ignores build metadata.
+# ---- semantic versions 2.0.0: strict parsing, and an ordering that ignores build metadata --------------------------
 
 _NUMBER = re.compile(r"[0-9]+\Z")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+\Z")

@@ -1,4 +1,4 @@
-"""A pod's claims: which they are, whether they are ready, and what a prioritised choice is worth."""
+"""A pod's resource claims: which they are, whether they are ready, and how the allocator works through them."""
 
 from __future__ import annotations
 
@@ -229,8 +229,7 @@ def prioritized_score(claim: ResourceClaim, allocation: AllocationResult | None)
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# A claim as the allocator works through it: requests and their alternatives in one shape.
+# ---- a claim as the allocator works through it: requests and their alternatives in one shape -----------------------
 
 ClassLookup = Callable[[str], DeviceClass | None]
 

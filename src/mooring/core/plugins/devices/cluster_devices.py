@@ -31,8 +31,7 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.sharing import EVERYTHING
 
-# --------------------------------------------------------------------------------------------------------------------
-# DeviceTaintRules: taints that an administrator puts on devices, whatever their drivers publish.
+# ---- DeviceTaintRules: taints that an administrator puts on devices, whatever their drivers publish ----------------
 
 
 def applies_to(rule: DeviceTaintRule, published: ResourceSlice) -> bool:
@@ -288,8 +287,7 @@ def _is_newer(assumed: ResourceClaim, stored: ResourceClaim) -> bool:
     return mine is not None and theirs is not None and mine > theirs
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Device taints, and which requests tolerate them.
+# ---- device taints, and which requests tolerate them ---------------------------------------------------------------
 
 
 def prevents_allocation(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:

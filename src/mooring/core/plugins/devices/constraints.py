@@ -1,4 +1,4 @@
-"""What must hold between the devices of one claim: equal or pairwise different attributes."""
+"""What limits the choice of devices: constraints between those of one claim, shared counters, consumable capacity."""
 
 from __future__ import annotations
 
@@ -172,8 +172,7 @@ def build_constraint(constraint: DeviceConstraint, rules: Rules = FIRST_RULES) -
     return None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Shared counters of partitionable devices: what a pool still offers, and what one search draws from it.
+# ---- shared counters of partitionable devices: what a pool still offers, and what one search draws from it ---------
 
 CounterKey = tuple[str, str]  # counter set, counter
 Amount = int | Fraction
@@ -254,8 +253,7 @@ class DrawnCounters:
             drawn[key] -= amount
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Consumable capacity: how much of a shared device a request takes, and whether that much is left.
+# ---- consumable capacity: how much of a shared device a request takes, and whether that much is left ---------------
 
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")

@@ -1,4 +1,4 @@
-"""Whether one device can serve one request, whatever else is chosen; remembered for the attempt."""
+"""Which devices need not be tried: those that cannot serve a request, and branches of the search without a solution."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ from mooring.core.plugins.devices.claims import EXACT_COUNT
 from mooring.core.plugins.devices.pools import DeviceId, Inventory, PoolId, Reach
 from mooring.core.state.requests import is_extended_name, is_sidecar
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which devices are taken, as the claims of the cluster say.
+# ---- which devices are taken, as the claims of the cluster say -----------------------------------------------------
 
 
 @dataclass(slots=True)

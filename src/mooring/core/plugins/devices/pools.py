@@ -18,8 +18,7 @@ from mooring.api.errors import MooringError
 from mooring.api.resource import CounterSet, Device, ResourceSlice, ResourceSliceSpec
 from mooring.core.state.node_selector import CompiledNodeSelector, compile_node_selector
 
-# --------------------------------------------------------------------------------------------------------------------
-# In which details the allocator differs between versions of Kubernetes.
+# ---- in which details the allocator differs between versions of Kubernetes -----------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

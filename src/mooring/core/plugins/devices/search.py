@@ -38,8 +38,7 @@ from mooring.core.plugins.devices.constraints import (
 from mooring.core.plugins.devices.device_checks import NOTHING, DeviceChecks, Pruning
 from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Pool, PublishedDevice, Reach, Rules
 
-# --------------------------------------------------------------------------------------------------------------------
-# What the allocator chose, as it is written into a claim's status.
+# ---- what the allocator chose, as it is written into a claim's status ----------------------------------------------
 
 
 class DeviceChoice(msgspec.Struct, frozen=True, eq=False):
@@ -363,6 +362,8 @@ class DeviceSearch:
             if step is not SearchStep.DONE:
                 undo()
             return step
+        # Later devices of a request come after the earlier ones, so every set of devices is tried once and not in every
+        # order. The order itself is upstream's: the first solution found is the one that is taken.
         failed: list[int] = []
         for position in range(start, len(self.devices)):
             if not self.is_usable(claim_index, request, position):
@@ -383,6 +384,8 @@ class DeviceSearch:
             undo()
             if step is SearchStep.TOO_MANY:
                 return step
+            # Pruning only leaves out branches that cannot hold a solution, so it never changes which one is found. It
+            # is made at the first failure: most searches have none, and what it has to look at is not free.
             failed.append(position)
             if self._pruning is None:
                 self._pruning = Pruning(self)

@@ -200,8 +200,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
         raise InputError(f"{path}: not a text file") from None
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The lots of the fragmentation study: one Go generator, seeded once, draws pods, nodes and all that comes after.
+# ---- the lots of the study: one Go generator, seeded once, draws pods, nodes and all that comes after --------------
 
 SAMPLED = 100  # one attempt of so many is measured: the study's scheduler draws which ones
 
@@ -244,8 +243,7 @@ class StudyLots:
         return self._rng.intn(n)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Where the typical pods come from: a list in the configuration, a file, or the pods that the cluster runs.
+# ---- where the typical pods come from: a list in the configuration, a file, or the pods that the cluster runs ------
 
 
 class TypicalPodArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):

@@ -1,4 +1,4 @@
-r"""What pods say about GPUs, and what nodes do: annotations, labels and resources that people already use.
+r"""What pods and nodes say about GPUs (annotations, labels and resources in use today), and which GPUs a pod gets.
 
 | | understood |
 |---|---|
@@ -144,8 +144,7 @@ def model_of(labels: Mapping[str, str]) -> str:
     return labels.get(MODEL) or labels.get(NVIDIA_MODEL, "")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which GPUs of its node a pod gets.
+# ---- which GPUs of its node a pod gets -----------------------------------------------------------------------------
 
 CHOICE = "gpus/choice"
 """Where a plugin that chooses the GPU for pods that share one leaves its :data:`Choose` in the attempt's state."""

@@ -1,4 +1,4 @@
-"""What the GPU score plugins have in common: their arguments, what they look at, and how equal nodes are told apart."""
+"""What the GPU score plugins have in common: arguments, fragmentation scores, and lots that decide between equals."""
 
 from __future__ import annotations
 
@@ -122,8 +122,7 @@ def cpu_left(nodes: NodeRows) -> NDArray[np.int64]:
     return nodes.allocatable(CPU) - nodes.requested(CPU)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# How placing a pod changes fragmentation: for each node the best of its GPUs, computed for many nodes at once.
+# ---- how placing a pod changes fragmentation: for each node the best of its GPUs, computed for many nodes at once --
 
 Milli = NDArray[np.int64]
 LARGEST_EXPONENT = 700.0  # more is no float

@@ -1,4 +1,4 @@
-"""What becomes of a pod's claims on every node: which volume each would get, or that it would be provisioned there."""
+"""What becomes of a pod's claims on every node: the volume that each would get, or room to provision one there."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from mooring.core.plugins.volumes.node_topology import NodeTopology, compile_aff
 from mooring.core.state.cluster import ClusterState, Objects
 from mooring.core.state.node_rows import Mask
 
-# --------------------------------------------------------------------------------------------------------------------
-# How much storage a class can still provide, per node: CSIStorageCapacity objects as a column.
+# ---- how much storage a class can still provide, per node: CSIStorageCapacity objects as a column ------------------
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:

@@ -1,4 +1,4 @@
-"""A pod's claims: how they are called, whose they are, and how far they are bound."""
+"""A pod's volume claims: how far they are bound, which events concern them, and what would help such a pod."""
 
 from __future__ import annotations
 
@@ -92,8 +92,7 @@ def class_not_found(name: str) -> str:
     return f'storageclass.storage.k8s.io "{name}" not found'
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Queueing hints that several volume plugins give: a claim of the pod was made or has changed.
+# ---- queueing hints that several volume plugins give: a claim of the pod was made or has changed -------------------
 
 
 def after_claim(pod: Pod, old: Object | None, new: Object | None) -> Hint:
@@ -112,8 +111,7 @@ def _after_claim(pod: Pod, new: Object | None, *, ephemeral: bool) -> Hint:
     return Hint.QUEUE if refers_to(pod, new, ephemeral=ephemeral) else Hint.SKIP
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Which nodes' pods have changed since one last looked: what counts per node are kept up to date with.
+# ---- which nodes' pods have changed since one last looked: what counts per node are kept up to date with -----------
 
 
 class PodChanges:
@@ -145,8 +143,7 @@ class PodChanges:
         return changed, gone
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What would help a pod whose volumes keep it away from nodes.
+# ---- what would help a pod whose volumes keep it away from nodes ---------------------------------------------------
 
 
 def without_volumes(pod: PodInfo, objects: Objects) -> Iterator[Remedy]:

@@ -26,12 +26,10 @@ from mooring.core.plugins.volumes.node_topology import EVERYWHERE, Affinity, Nod
 from mooring.core.state.cluster import ClusterState, Objects
 from mooring.core.state.sharing import EVERYTHING
 
-# --------------------------------------------------------------------------------------------------------------------
-# Objects as the scheduler expects them to become, on top of what the API server has said so far.
+# ---- objects as the scheduler expects them to become, on top of what the API server has said so far ----------------
 #
-# A volume that was reserved for a claim, and a claim for which a node was chosen,
-# look so to the next decision although the API server has not been told yet. Whatever the
-# API server says later wins.
+# A volume that was reserved for a claim, and a claim for which a node was chosen, look so to the next decision although
+# the API server has not been told yet. Whatever the API server says later wins.
 
 T = TypeVar("T", bound=Object)
 
@@ -59,6 +57,8 @@ class AssumeCache(Generic[T]):
         stored = self._objects.get(self._kind, key)
         if key not in self._assumed:
             return stored
+        # An assumption holds only for the version that it was made from. It is dropped here, by the first reader after
+        # the API server has said something else, so no event has to be handled in any order.
         assumed, base = self._assumed[key]
         if stored is None or not _same_version(stored, base):
             del self._assumed[key]
