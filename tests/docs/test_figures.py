@@ -9,10 +9,10 @@ import pytest
 
 from mooring.controlplane.cluster.node_lifecycle import GRACE_S as NODE_GRACE_S
 from mooring.core.config.types import ClientConnectionConfiguration, ExtenderConfig, KubeSchedulerConfiguration
+from mooring.live.context import SchedulerOptions
 from mooring.live.leader_election import JITTER_FACTOR, LeaderElectionSettings
 from mooring.live.observer import MAX_NODES
 from mooring.live.process import DRAIN_S
-from mooring.live.scheduler import SchedulerOptions
 from mooring.live.serving import ServingSettings
 from mooring.net.extender.client import FAILURES, MAX_PAUSE_S, PAUSE_S
 from mooring.net.extender.server import Limits

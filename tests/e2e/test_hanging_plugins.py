@@ -12,7 +12,7 @@ from mooring.api.clock import VirtualClock
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.status import SUCCESS
-from mooring.live.scheduler import SchedulerOptions
+from mooring.live.context import SchedulerOptions
 from mooring.live.time_limits import TimeLimits
 
 pytestmark = pytest.mark.e2e

@@ -12,7 +12,7 @@ from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.interfaces import PreFilterResult, PreFlight
 from mooring.core.framework.registry import Registry
 from mooring.core.framework.status import SUCCESS, Status
-from mooring.live.scheduler import SchedulerOptions
+from mooring.live.context import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,8 @@ import pytest
 
 from mooring.controlplane.serving.faults import FaultRule
 from mooring.core.config.features import V1_37, Features
+from mooring.live.context import SchedulerOptions
 from mooring.live.informers import consequences
-from mooring.live.scheduler import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.api.errors import ApiError
 from mooring.core.config.features import Features
-from mooring.live.scheduler import SchedulerOptions
+from mooring.live.context import SchedulerOptions
 
 pytestmark = pytest.mark.e2e
 

@@ -25,7 +25,8 @@ from mooring.core.plugins import image_locality, pod_topology_spread
 from mooring.core.plugins.devices import cel, pools
 from mooring.core.queue import sub_queues
 from mooring.core.state import node_table, pod_index, pod_info, sharing
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.context import SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter
 from mooring.net.connect import HttpAnswer
 from mooring.testing import bound, make_node, make_object, make_pod

@@ -9,16 +9,16 @@ import pytest
 
 from mooring.core.framework.cluster_event import EventResource
 from mooring.core.framework.extender import ExtenderFilterResult
+from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
 from mooring.core.plugins.gang_scheduling import GangScheduling
 from mooring.core.plugins.volume_binding import VolumeBinding
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState, group_of
-from mooring.live import plugin_calls, writer
+from mooring.live import binding, writer
 from mooring.live import writer as unconfirmed
 from mooring.live.binding import BindingCycle
-from mooring.live.failure import Failures
 from mooring.live.leader_election import LeaderElectionRecord, LeaderElectionSettings, LeaderElector
 from mooring.live.observer import DecisionLog
 from mooring.live.process import SchedulerProcess
@@ -101,7 +101,7 @@ def a_lost_binding_is_not_missed(patch):
 def nothing_is_undone(patch):
     """And nobody asks later, which would find it out."""
     a_lost_binding_is_not_missed(patch)
-    patch.setattr(Failures, "undo", lambda self, placement: None)
+    patch.setattr(BindingCycle, "undo", lambda self, placement: None)
 
 
 def no_list_after_a_410(patch):
@@ -259,7 +259,7 @@ def whatever_an_extender_names_is_feasible(patch):
 
 
 def nothing_is_unreserved(patch):
-    patch.setattr(plugin_calls, "unreserve", lambda placement: None)
+    patch.setattr(Profile, "run_unreserve", lambda self, state, pod, node_name: [])
 
 
 def a_plugin_that_raises_agrees(patch):
@@ -269,7 +269,7 @@ def a_plugin_that_raises_agrees(patch):
         except RuntimeError:
             return SUCCESS
 
-    patch.setattr(plugin_calls, "pre_bind", agree)
+    patch.setattr(binding, "pre_bind", agree)
 
 
 def a_full_disk_is_an_error(patch):
@@ -363,7 +363,7 @@ def those_of_a_gang_that_are_bound_do_not_count(patch):
 
 
 def nobody_is_told_what_a_failed_binding_gives_back(patch):
-    patch.setattr(Failures, "freed", lambda self, event, before, after: None)
+    patch.setattr(BindingCycle, "freed", lambda self, event, before, after: None)
 
 
 # ---- stories -----------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.state.pod_info import PodInfo
+from mooring.live.context import SchedulerOptions
 from mooring.live.events import InvolvedObject
 from mooring.live.observer import SchedulerObserver
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 
 
 class PaperWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.core.framework.status import Code, Status
-from mooring.live.attempt import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from mooring.live.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from mooring.testing import decide, make_node, make_pod
 
 

@@ -102,7 +102,7 @@ async def test_a_pre_bind_that_fails_ends_it(stage):
 async def test_a_preemption_can_stop_a_pre_bind_but_not_a_bind(stage):
     stage.put(make_pod("web"))
     await stage.go()
-    (pre_binding,) = stage.scheduler.binding._pre_binding.values()
+    (pre_binding,) = stage.scheduler.waiting_pods.pre_binding.values()
     assert pre_binding.cancel("preempted by DefaultPreemption")
     assert await stage.scheduler.drain(60.0)
     assert stage.recorder.events[-1][2] == "preempted by DefaultPreemption"

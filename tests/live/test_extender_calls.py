@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from mooring.core.framework.extender import ExtenderError
+from mooring.live.extenders import ExtenderCalls
 from mooring.live.metrics import SchedulerMetrics
-from mooring.live.plugin_calls import ExtenderCalls
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from mooring.live.context import Tasks
 from mooring.live.status_patch import StatusPatches
-from mooring.live.tasks import Tasks
 from mooring.net.errors import NotFound, ServerError
 from mooring.testing import bound, make_node, make_pod
 

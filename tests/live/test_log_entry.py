@@ -12,8 +12,9 @@ from mooring.api.core import Node, Pod
 from mooring.core.config.load import default_config
 from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
+from mooring.live.context import SchedulerOptions
 from mooring.live.observer import MAX_NODES, LoggedDecisions, log_entry
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.testing import make_node, make_pod
 
 

@@ -12,7 +12,7 @@ from mooring.api.clock import VirtualClock
 from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, OutOfTime
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.status import SUCCESS, Code, Status
-from mooring.live.schedule_one import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS, SHORT_GATHER_S
+from mooring.live.gather import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS, SHORT_GATHER_S
 from mooring.live.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -167,7 +167,7 @@ async def test_a_mistake_of_our_own_costs_the_pod_an_attempt(make_stage, monkeyp
     def broken(*_, **__):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr(stage.scheduler._loop.session.engine, "decide", broken)
+    monkeypatch.setattr(stage.scheduler.session.engine, "decide", broken)
     await stage.go()
     assert stage.recorder.events == [("web", "FailedScheduling", "ZeroDivisionError: ours")]
     assert "Unexpected error in a scheduling cycle" in caplog.text
@@ -191,11 +191,11 @@ async def test_a_pod_that_runs_out_of_time_backs_off_and_the_second_time_waits(m
     limits = TimeLimits(Hangs.clock, poll_s=0.001)
     stage = make_stage(plugins=[Hangs], limits=limits, plugin_timeout_s=0.0, attempt_timeout_s=15.0)
     stage.put(make_node("a"), make_pod("web", labels={"hangs": "yes"}))
-    before = stage.scheduler._loop.session
+    before = stage.scheduler.session
     with limits:
         await stage.go()
         assert stage.where("web") == "backoff"
-        assert stage.scheduler._loop.session is not before, "plugins and caches are made anew"
+        assert stage.scheduler.session is not before, "plugins and caches are made anew"
         stage.clock.advance(10.0)
         stage.scheduler.queue.run_timers()
         await stage.go()
@@ -369,7 +369,7 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
     stage = make_stage(stand_still=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
-    stage.scheduler._tasks.begin(answered.wait())
+    stage.scheduler._context.tasks.begin(answered.wait())
     stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
     await until(lambda: told)
     answered.set()
@@ -388,7 +388,7 @@ async def test_the_thread_hardly_stands_still_while_a_pod_is_made_ready(make_sta
     stage = make_stage(stand_still=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
-    step = asyncio.create_task(stage.scheduler._loop._binding._step_before(answered.wait()))
+    step = asyncio.create_task(stage.scheduler.binding._step_before(answered.wait()))
     stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
     await until(lambda: told)
     answered.set()

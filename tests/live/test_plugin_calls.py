@@ -17,7 +17,7 @@ from mooring.core.framework.registry import resolve
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.core.state.cluster import ClusterState
-from mooring.live import plugin_calls
+from mooring.live import binding, failure, schedule_one
 from mooring.testing import make_cluster, make_pod
 
 
@@ -64,7 +64,7 @@ IDLE_BESIDE, IDLE_ALONE = PreFlight(SKIP, allow_parallel=True), PreFlight(SKIP)
 )
 def test_who_runs_beside_whom_before_binding(flights: list[Any], groups: list[str]) -> None:
     plugins = [pre_binder(name, flight) for name, flight in zip("ABCD", flights, strict=False)]
-    status, found = plugin_calls.pre_flights(placement(*plugins))
+    status, found = binding.pre_flights(placement(*plugins))
     assert status.is_success
     assert ["".join(plugin.name for plugin in group) for group in found] == groups
 
@@ -83,7 +83,7 @@ def test_who_runs_beside_whom_before_binding(flights: list[Any], groups: list[st
     ],
 )
 def test_a_pre_flight_that_ends_the_binding(flight: Any, message: str) -> None:
-    status, groups = plugin_calls.pre_flights(placement(pre_binder("A", flight), pre_binder("B", BESIDE)))
+    status, groups = binding.pre_flights(placement(pre_binder("A", flight), pre_binder("B", BESIDE)))
     told = re.sub(r" \(test_plugin_calls\.py:\d+\)$", "", status.message)
     assert (status.code, told, status.plugin, groups) == (Code.ERROR, message, "A", [])
 
@@ -106,7 +106,7 @@ async def test_after_a_failure_plugins_say_what_is_left_to_do(caplog: pytest.Log
     at = placement(
         gives_back("Idle", None), gives_back("Broken", broken), gives_back("Busy", work), pre_binder("Other", ALONE)
     )
-    ((plugin, left),) = plugin_calls.after_failure(at.profile, at.state, at.pod)
+    ((plugin, left),) = failure.after_failure(at.profile, at.state, at.pod)
     assert plugin == "Busy" and done == []
     await left
     assert done == ["web in CycleState"]
@@ -182,7 +182,7 @@ NO, BROKEN, WAIT = Status.unschedulable("no"), Status.error("broken"), Status(Co
 )
 def test_permit(answers: Any, code: Code, message: str, waits: Any, ends: str) -> None:
     at = placed(permit=[plugin(name, permit=answer) for name, answer in zip("AB", answers, strict=False)])
-    status, found = plugin_calls.permit(at)
+    status, found = schedule_one.permit(at)
     assert (status.code, told(status), found) == (code, message, waits)
     assert at.profile.observer.ended == [("Permit", ends)]
 
@@ -201,7 +201,7 @@ def test_permit(answers: Any, code: Code, message: str, waits: Any, ends: str) -
 )
 async def test_bind(answers: Any, code: Code, message: str) -> None:
     at = placed(bind=[plugin(name, bind=answer) for name, answer in zip("AB", answers, strict=False)])
-    status = await plugin_calls.bind(at)
+    status = await binding.bind(at)
     assert (status.code, told(status)) == (code, message)
     assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
 
@@ -236,7 +236,7 @@ class Binder:
 async def test_an_extender_that_binds(extender: Binder, by_extender: bool, code: Code) -> None:
     at = placed(bind=[plugin("A", bind=SUCCESS)])
     at.extenders = (extender,)
-    status = await plugin_calls.bind(at)
+    status = await binding.bind(at)
     assert status.code is code and extender.bound == ["a"] * by_extender
     assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
 
@@ -251,21 +251,19 @@ async def test_an_extender_that_binds(extender: Binder, by_extender: bool, code:
     ],
 )
 async def test_pre_bind(answer: Any, code: Code, message: str, by: str) -> None:
-    status = await plugin_calls.pre_bind(plugin("A", pre_bind=answer), placed())
+    status = await binding.pre_bind(plugin("A", pre_bind=answer), placed())
     assert (status.code, told(status)) == (code, message)
     assert status.is_success or status.plugin == by
 
 
-TAKE_BACK = partial(plugin_calls.take_back, ClusterState())
+TAKE_BACK = partial(binding.take_back, ClusterState())
 
 
 @pytest.mark.parametrize(
     ("call", "point", "method", "attribute"),
     [
-        pytest.param(
-            partial(plugin_calls.take_back, ClusterState()), "Unreserve", "unreserve", "reserve", id="Unreserve"
-        ),
-        pytest.param(plugin_calls.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
+        pytest.param(partial(binding.take_back, ClusterState()), "Unreserve", "unreserve", "reserve", id="Unreserve"),
+        pytest.param(binding.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
     ],
 )
 def test_where_nobody_listens_to_a_failure_the_others_go_on(
@@ -297,5 +295,5 @@ def test_where_nobody_listens_to_a_failure_the_others_go_on(
 def test_pods_to_activate_are_taken_out_once() -> None:
     at, wanted = placed(), make_pod("next")
     at.to_activate = {"a": wanted}
-    assert plugin_calls.pods_to_activate(at) == [wanted]
-    assert plugin_calls.pods_to_activate(at) == []
+    assert binding.pods_to_activate(at) == [wanted]
+    assert binding.pods_to_activate(at) == []

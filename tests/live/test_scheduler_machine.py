@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mooring.api.clock import VirtualClock
 from mooring.api.core import Node, Pod
 from mooring.core.config.load import config_from_dict
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.context import SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter
 from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Conflict, ConnectionFailed, NotFound, ServerError

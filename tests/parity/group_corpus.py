@@ -24,8 +24,9 @@ from mooring.api.times import format_time
 from mooring.core.config.features import V1_37, Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.state.pod_info import PodInfo
+from mooring.live.context import SchedulerOptions
 from mooring.live.events import InvolvedObject
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.sim.recording import load_object
 from mooring.sim.virtual_time import LoopClock, run_virtual
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
 from mooring.core.config.features import VERSIONS, KubernetesVersion
+from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.plugins.devices.allocator import ClaimWriter
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter
-from mooring.live.tasks import Tasks
+from mooring.live.context import Tasks
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Scenario, ScenarioCluster, node
 from mooring.sim.simulate import Arrival, simulate, story_of
@@ -26,6 +27,9 @@ from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 from mooring.testing import make_node, make_object, make_pod
 
 GRACE_S = 2
+BIND_IN_TIME = {
+    "profiles": [{"plugins": {"bind": {"enabled": [{"name": "BindsInTime"}], "disabled": [{"name": "*"}]}}}],
+}
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 
 
@@ -221,6 +225,25 @@ def test_a_scheduler_that_breaks_ends_the_story(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Tasks, "begin", begin)
     with pytest.raises(TypeError, match="not like this"):
         simulate([make_node("a")], [Arrival(0, pod("p"))])
+
+
+class BindsInTime:
+    """A Bind plugin that limits how long it waits: ``asyncio.timeout`` needs a task from the first step on."""
+
+    name = "BindsInTime"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        self._handle = handle
+
+    async def bind(self, state: Any, pod: Any, node_name: str) -> Status:
+        async with asyncio.timeout(60):
+            await self._handle.writer.bind(pod, node_name)
+        return SUCCESS
+
+
+def test_a_bind_plugin_runs_in_a_task() -> None:
+    outcome = simulate([make_node("a")], [Arrival(0, pod("p"))], plugins=(BindsInTime,), config=BIND_IN_TIME)
+    assert where(outcome) == {"p": ("a", 0.0)}
 
 
 def test_what_writes_for_a_simulation_can_write_for_volumes_and_claims() -> None:

@@ -2,80 +2,100 @@
 
 ```
 no node ─▶ refused ─▶ evict victims ──┐
-                                      ├─▶ fail: back into the queue, an event, the pod's condition ─▶ after_failure
-had a node ─▶ undo ─▶ binding_failed ─┘
+                                      ├─▶ fail: back into the queue, an event, the pod's condition ─▶ after
+had a node ─▶ undo (binding.py) ──────┘
 ```
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import Coroutine
 from typing import Any
 
-from msgspec import structs
+import msgspec
 
-from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
-from mooring.api.meta import Object
-from mooring.core.engine.decision import NO_NODES, ScheduleResult
+from mooring.core.engine.decision import NO_NODES, Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
-from mooring.core.framework.cluster_event import ClusterEvent
-from mooring.core.framework.cycle_state import CycleState
+from mooring.core.framework.cycle_state import CycleState, problem_of
 from mooring.core.framework.runtime import Profile
-from mooring.core.framework.status import Status
-from mooring.core.queue.events import ASSIGNED_POD_DELETE
+from mooring.core.framework.status import Code, Status
 from mooring.core.queue.queued_pod import QueuedPodInfo
-from mooring.core.queue.scheduling_queue import SchedulingQueue
-from mooring.core.state.cluster import ClusterState, group_of
+from mooring.core.state.cluster import group_of
 from mooring.core.state.pod_info import PodInfo
-from mooring.live import plugin_calls
-from mooring.live.attempt import Failure, PodPlacement
-from mooring.live.events import Recorder
+from mooring.live.context import SchedulerContext
 from mooring.live.logs import get_logger
-from mooring.live.observer import Observers
 from mooring.live.preemption import PreemptionExecutor, RunningPreemption
 from mooring.live.status_patch import StatusPatches, is_told, pod_scheduled, status_patch
-from mooring.live.tasks import Tasks, Turnstile
 from mooring.live.writer import reference_to
 
 log = get_logger("mooring.live")
 _v2, _v3 = log.v(2), log.v(3)
 
+UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 
-class Failures:
-    """Ends attempts that failed. ``pods`` is what the watch last said of every pod, by ``namespace/name``."""
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        queue: SchedulingQueue,
-        pods: Mapping[str, Pod],
-        patches: StatusPatches,
-        preemptions: PreemptionExecutor,
-        recorder: Recorder,
-        observers: Observers,
-        tasks: Tasks,
-        turnstile: Turnstile,
-        clock: Clock,
-        *,
-        wake: Callable[[], None],
-        evicts_in_background: bool = True,  # the gate SchedulerAsyncPreemption
-    ) -> None:
-        self._cluster = cluster
-        self._queue = queue
-        self._pods = pods
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt failed: what people read, and what the queue needs to wake the pod."""
+
+    reason: str
+    message: str
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominated_node: str | None = ""  # "": clear it; None: leave it
+    is_fit_error: bool = False
+
+    @staticmethod
+    def of_decision(decision: ScheduleResult) -> Failure:
+        return Failure(
+            SCHEDULER_ERROR if decision.outcome is Outcome.ERROR else UNSCHEDULABLE,
+            decision.message,
+            decision.unschedulable_plugins,
+            decision.pending_plugins,
+            decision.nominated_node,
+            decision.is_fit_error,
+        )
+
+    @staticmethod
+    def of_status(status: Status, *, on_node: bool = False) -> Failure:
+        """A failure after the decision. A refusal of the chosen node (``on_node``) reads like one of many nodes."""
+        if not status.is_rejected:
+            return Failure(SCHEDULER_ERROR, status.message)
+        if not on_node:
+            return Failure(UNSCHEDULABLE, status.message)
+        counts = Counter(status.reasons)
+        entries = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        plugins = frozenset((status.plugin,))
+        is_pending = status.code is Code.PENDING
+        return Failure(
+            UNSCHEDULABLE,
+            "0/1 nodes are available:" + (f" {entries}." if entries else ""),
+            frozenset() if is_pending else plugins,
+            plugins if is_pending else frozenset(),
+            is_fit_error=True,
+        )
+
+    @staticmethod
+    def of_error(error: Exception) -> Failure:
+        """Something broke that should not have."""
+        return Failure(SCHEDULER_ERROR, f"{type(error).__name__}: {error}")
+
+    @property
+    def is_rejection(self) -> bool:
+        return self.reason == UNSCHEDULABLE
+
+
+class FailureHandler:
+    """Ends attempts that failed."""
+
+    def __init__(self, context: SchedulerContext, patches: StatusPatches, preemptions: PreemptionExecutor) -> None:
+        self._context = context
         self._patches = patches
         self._preemptions = preemptions
-        self._recorder = recorder
-        self._observers = observers
-        self._tasks = tasks
-        self._turnstile = turnstile
-        self._clock = clock
-        self._wake = wake
-        self._evicts_in_background = evicts_in_background
-        self._freed: list[tuple[ClusterEvent, Object, Object]] | None = None  # None: nobody can have waited for it
+        self._evicts_in_background = context.options.features["SchedulerAsyncPreemption"]
 
     # ---- no node -----------------------------------------------------------------------------------------------
 
@@ -85,7 +105,7 @@ class Failures:
         """No node fits. If a future is returned, the attempt ends with it, and no other pod is tried before that."""
         if decision.victims and decision.nominated_node:
             if not self._evicts_in_background:
-                return self._tasks.spawn(self._evict_first(info, profile, decision, started))
+                return self._context.tasks.spawn(self._evict_first(info, profile, decision, started))
             self._preemptions.start(_preemption(decision), decision.victims)
         self.give_up(info, profile, decision, started)
         return None
@@ -107,7 +127,7 @@ class Failures:
     def give_up(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
         """No node fits, and nobody is evicted for this pod alone."""
         self.fail(info, profile, Failure.of_decision(decision), started)
-        self._after(profile, decision.state, decision.pod)
+        self.after(profile, decision.state, decision.pod)
 
     async def _evict_first(
         self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float
@@ -117,95 +137,53 @@ class Failures:
             problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
             if problem is not None:  # the pod is nominated to no node then
                 message = f"preemption: {problem}"
-                decision = structs.replace(
+                decision = msgspec.structs.replace(
                     decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
                 )
-            self._turnstile(self.give_up, info, profile, decision, started)
+            self._context.changes(self.give_up, info, profile, decision, started)
         except Exception as error:  # our own mistake: it costs this pod an attempt
             log.error(error, "Unexpected error in an eviction", pod=info.key)
-            self._turnstile(self.fail, info, profile, Failure.of_error(error), started)
+            self._context.changes(self.fail, info, profile, Failure.of_error(error), started)
 
-    # ---- no binding --------------------------------------------------------------------------------------------
-
-    def undo(self, placement: PodPlacement) -> None:
-        """Take back what was reserved and assumed."""
-        plugin_calls.take_back(self._cluster, placement)
-
-    def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
-        """A plugin gives back what it had reserved. Others were refused because of it only if that was some time ago:
-        a reservation that ends with its own decision wakes nobody."""
-        if self._freed is not None:
-            self._freed.append((event, before, after))
-
-    def not_permitted(self, placement: PodPlacement, status: Status) -> None:
-        """Reserve or Permit said no."""
-        self.undo(placement)
-        self.fail(placement.info, placement.profile, Failure.of_status(status, on_node=True), placement.started)
-        self._after(placement.profile, placement.state, placement.pod)
-
-    def binding_failed(self, placement: PodPlacement, status: Status, on_node: bool) -> None:
-        """Take back what was assumed, wake the pods that might use it, and bring the pod back."""
-        if self._tasks.is_aborted:
-            return
-        failure = Failure.of_status(status, on_node=on_node)
-        for tell in self._observers.binding_failed:
-            tell(placement.info, failure.message)
-        given_back = self._freed = []
-        self.undo(placement)
-        self._freed = None
-        freed = placement.pod.pod
-        counted = self._cluster.pod(freed.uid)
-        # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
-        is_free = counted is None or counted.pod.spec.node_name != placement.node_name
-        self._preemptions.victim_goes(freed.key)
-        if is_free and not failure.is_rejection:
-            self._queue.move_all(ASSIGNED_POD_DELETE, freed, None)
-        self.fail(placement.info, placement.profile, failure, placement.started)
-        if is_free and failure.is_rejection:
-            self._queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
-        for event, before, after in given_back:
-            self._queue.move_all(event, before, after, lambda pod: pod.uid != freed.uid)
-        self._after(placement.profile, placement.state, placement.pod)
-
-    def _after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
-        """Let plugins give back what the failed attempt held at the API server."""
-        for plugin, work in plugin_calls.after_failure(profile, state, pod):
-            self._tasks.spawn(_give_back(plugin, work, pod.pod.key))
+    def after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
+        """Tell plugins of a failed attempt, and let them give back what it held at the API server."""
+        for plugin, work in after_failure(profile, state, pod):
+            self._context.tasks.spawn(_give_back(plugin, work, pod.pod.key))
 
     # ---- every failure -----------------------------------------------------------------------------------------
 
     def fail(self, info: QueuedPodInfo, profile: Profile, failure: Failure, started: float) -> None:
         """Bring a pod back into the queue, and tell people why it has no node."""
         pod = info.pod_info.pod
-        for tell in self._observers.failed:
-            tell(info, profile, failure.reason, failure.message, self._clock.monotonic() - started)
+        for tell in self._context.observers.failed:
+            tell(info, profile, failure.reason, failure.message, self._context.clock.monotonic() - started)
         _log(pod, failure)
-        known = self._pods.get(pod.key)
+        known = self._context.pods.get(pod.key)
         if known is None:
             log.info("Pod doesn't exist in informer cache", pod=pod.key)
-            self._queue.done(pod.uid)
+            self._context.queue.done(pod.uid)
             self.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
             return
         if known.spec.node_name:
             log.info(
                 "Pod has been assigned to node. Abort adding it back to queue.", pod=pod.key, node=known.spec.node_name
             )
-            self._queue.done(pod.uid)
+            self._context.queue.done(pod.uid)
             return
         if known.uid != pod.uid:
             if _v2:
                 _v2.info("Pod was recreated while handling scheduling failure.", pod=pod.key, newUID=known.uid)
-            self._queue.done(pod.uid)
+            self._context.queue.done(pod.uid)
             return
-        self._queue.add_unschedulable_if_not_present(
+        self._context.queue.add_unschedulable_if_not_present(
             info,
             unschedulable_plugins=failure.unschedulable_plugins,
             pending_plugins=failure.pending_plugins,
-            pod=info.pod_info if pod is known else self._cluster.info(known),
+            pod=info.pod_info if pod is known else self._context.session.state.info(known),
             message=failure.message,
         )
-        self._queue.nominator.add(known, failure.nominated_node)
-        self._wake()  # its backoff may end before the loop would look
+        self._context.queue.nominator.add(known, failure.nominated_node)
+        self._context.wake()  # its backoff may end before the loop would look
         self.event(known, "Warning", "FailedScheduling", "Scheduling", failure.message)
         self._patch_condition(known, failure)
 
@@ -222,7 +200,7 @@ class Failures:
                 conditionReason=condition.reason,
                 nominatedNodeName=failure.nominated_node or "",
             )
-        patch = status_patch(pod, self._clock.now(), condition=condition, nominated_node=failure.nominated_node)
+        patch = status_patch(pod, self._context.clock.now(), condition=condition, nominated_node=failure.nominated_node)
         if patch is not None:
             # A nomination keeps room: it is as urgent as an eviction. A condition is for people.
             self._patches.send(pod, patch, can_wait="nominatedNodeName" not in patch["status"])
@@ -230,7 +208,7 @@ class Failures:
     def event(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
         """Write an Event about a pod."""
         controller = pod.spec.scheduler_name
-        self._recorder.record(
+        self._context.recorder.record(
             reference_to(pod), type=type_, reason=reason, action=action, note=note, controller=controller
         )
 
@@ -247,6 +225,22 @@ def _log(pod: Pod, failure: Failure) -> None:
             _v2.info("Unable to schedule pod belonging to a pod group; waiting", pod=pod.key, err=failure.message)
     else:
         log.error(failure.message, "Error scheduling pod; retrying", pod=pod.key)
+
+
+def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+    """Tell plugins that an attempt has failed; returns what they have left to do, by plugin."""
+    left = []
+    for plugin in profile.told_of_failures:
+        assert plugin.after_failure is not None
+        try:
+            work = plugin.after_failure(state, pod)
+        except Exception as error:
+            problem = problem_of(error, plugin.after_failure)
+            log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=pod.pod.key)
+            continue
+        if work is not None:
+            left.append((plugin.name, work))
+    return left
 
 
 async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> None:

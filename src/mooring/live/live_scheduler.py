@@ -8,12 +8,13 @@ import gc
 from mooring.api.memory import SELDOM, keep_freed_memory
 from mooring.api.resource import DeviceClass
 from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.live.context import SchedulerOptions
 from mooring.live.events import EventRecorder
+from mooring.live.extenders import ExtenderCalls
 from mooring.live.informers import Leftovers, connect, consequences
 from mooring.live.lifeline import Surroundings
 from mooring.live.logs import get_logger
-from mooring.live.plugin_calls import ExtenderCalls
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter, watch_over
 from mooring.net.extender.wire import RawObjects
 from mooring.net.informer import InformerSet

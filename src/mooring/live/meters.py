@@ -16,7 +16,7 @@ from mooring.core.framework.status import CODE_NAMES, Code
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState
-from mooring.live.attempt import UNSCHEDULABLE
+from mooring.live.failure import UNSCHEDULABLE
 from mooring.live.metrics import Note, SchedulerMetrics, sli_attempts_label
 from mooring.live.observer import Room, SchedulerObserver
 from mooring.net.prometheus import CounterChild, GaugeChild, HistogramChild

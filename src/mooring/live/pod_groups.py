@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.pod_groups import PodGroup
@@ -16,12 +15,9 @@ from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.queue.pod_group_queue import PodGroupQueue
 from mooring.core.queue.queued_pod import QueuedPodGroupInfo, QueuedPodInfo
-from mooring.core.state.cluster import ClusterState
-from mooring.live.attempt import SCHEDULER_ERROR, Failure
-from mooring.live.failure import Failures
+from mooring.live.context import SchedulerContext
+from mooring.live.failure import SCHEDULER_ERROR, Failure, FailureHandler
 from mooring.live.logs import get_logger
-from mooring.live.observer import Observers
-from mooring.live.tasks import Tasks
 
 log = get_logger("mooring.live")
 _v2 = log.v(2)
@@ -30,48 +26,32 @@ DEFAULT_POLICY = "PreemptLowerPriority"
 Place = Callable[[QueuedPodInfo, Profile, ScheduleResult, float], None]
 
 
-class GroupWriter(Protocol):
-    """The part of the writer that groups need; a refusal raises ApiError."""
-
-    async def patch_pod_group_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None: ...
-
-
 class GroupAttempts:
     """Begins and ends attempts at groups. ``place`` sends a pod on its way to its node."""
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        queue: PodGroupQueue,
-        failures: Failures,
-        writer: GroupWriter,
-        observers: Observers,
-        tasks: Tasks,
-        clock: Clock,
-        *,
-        place: Place,
-        handles: Callable[[str], bool],
-        groups_have_policy: bool = False,  # the gate PodGroupPreemptionPolicy
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, context: SchedulerContext, queue: PodGroupQueue, failures: FailureHandler, place: Place) -> None:
+        self._context = context
         self._queue = queue
         self._failures = failures
-        self._writer = writer
-        self._observers = observers
-        self._tasks = tasks
-        self._clock = clock
         self._place = place
-        self._handles = handles
-        self._groups_have_policy = groups_have_policy
+        self._groups_have_policy = context.options.features["PodGroupPreemptionPolicy"]
 
-    def group_of(self, entity: QueuedPodGroupInfo) -> PodGroup | None:
-        """The group as it is now; what the queue has may be older."""
-        return self._cluster.objects.get(PodGroup, entity.group.key)
+    def profile_for(self, entity: QueuedPodGroupInfo, is_skipped: Callable[[Pod], bool]) -> Profile | None:
+        """The profile that tries the group, or None if it is not to be tried."""
+        known = self._context.session.state.objects.get(PodGroup, entity.group.key)
+        if known is not None:  # what the queue has may be older
+            entity.group = known
+        objection = self._objection(entity, entity.group)
+        if objection:
+            self.refuse(entity, objection)
+            return None
+        name = entity.scheduler_name
+        return self._context.session.profiles[name] if self._leave_out(entity, is_skipped) else None
 
-    def objection(self, entity: QueuedPodGroupInfo, group: PodGroup) -> str:
+    def _objection(self, entity: QueuedPodGroupInfo, group: PodGroup) -> str:
         """Why a group may not be tried at all, or nothing: its pods must agree with it and with each other."""
         waiting = [member.pod_info.pod for member in entity.members]
-        placed = [info.pod for info in self._cluster.groups.placed(group.key).values()]
+        placed = [info.pod for info in self._context.session.state.groups.placed(group.key).values()]
         name = waiting[0].spec.scheduler_name
         policy = (group.spec.preemption_policy or DEFAULT_POLICY) if self._groups_have_policy else ""
         as_group = " as the pod group's preemption policy" if self._groups_have_policy else ""
@@ -80,21 +60,21 @@ class GroupAttempts:
             if found:
                 return found
             policy = policy or _policy(pod)
-        return "" if self._handles(name) else f'profile not found for scheduler name "{name}"'
+        return "" if self._queue.handles(name) else f'profile not found for scheduler name "{name}"'
 
-    def refuse(self, entity: QueuedPodGroupInfo, profiles: Mapping[str, Profile], group: PodGroup, text: str) -> None:
-        """End an attempt that has not begun."""
-        started = self._clock.monotonic()
+    def refuse(self, entity: QueuedPodGroupInfo, text: str) -> None:
+        """End an attempt without a decision."""
+        started = self._context.clock.monotonic()
         for member in [*entity.members]:
-            profile = profiles.get(member.scheduler_name)
+            profile = self._context.session.profiles.get(member.scheduler_name)
             if profile is None:
                 self._queue.done(member.uid)
             else:
                 self._failures.fail(member, profile, Failure(SCHEDULER_ERROR, text), started)
-        self._set_condition(group, ("False", SCHEDULER_ERROR, text))
+        self._set_condition(entity.group, ("False", SCHEDULER_ERROR, text))
         self._queue.finish_group(entity, Status.error(text))
 
-    def leave_out(self, entity: QueuedPodGroupInfo, is_skipped: Callable[[Pod], bool]) -> bool:
+    def _leave_out(self, entity: QueuedPodGroupInfo, is_skipped: Callable[[Pod], bool]) -> bool:
         """Leave out pods that are going, or placed already; false if none is left, and the attempt is over."""
         for member in [*entity.members]:
             if is_skipped(member.pod_info.pod):
@@ -104,15 +84,14 @@ class GroupAttempts:
             self._queue.finish_group(entity, SUCCESS)
         return bool(entity.members)
 
-    def conclude(
-        self, entity: QueuedPodGroupInfo, profile: Profile, decision: GroupDecision, started: float, took_s: float
-    ) -> None:
+    def conclude(self, entity: QueuedPodGroupInfo, profile: Profile, decision: GroupDecision, started: float) -> None:
         """Bind the pods, or bring them back; then the group itself goes back into the queue, if any pod is left."""
-        for tell in self._observers.group_decided:
+        took_s = self._context.clock.monotonic() - started
+        for tell in self._context.observers.group_decided:
             tell(entity.members, profile, decision, took_s)
         self._failures.make_room(decision)
         for member, each in zip([*entity.members], decision.decisions, strict=True):
-            for hear in self._observers.decided:
+            for hear in self._context.observers.decided:
                 hear(member, profile, each, took_s / len(decision.decisions))
             if each.outcome is Outcome.SCHEDULED:
                 self._place(member, profile, each, started)
@@ -139,13 +118,13 @@ class GroupAttempts:
             "reason": reason,
             "message": message,
             "observedGeneration": group.metadata.generation,
-            "lastTransitionTime": since or format_time(self._clock.now()),
+            "lastTransitionTime": since or format_time(self._context.clock.now()),
         }
-        self._tasks.spawn(self._patch(group, {"status": {"conditions": [condition]}}))
+        self._context.tasks.spawn(self._patch(group, {"status": {"conditions": [condition]}}))
 
     async def _patch(self, group: PodGroup, patch: Mapping[str, Any]) -> None:
         try:
-            await self._writer.patch_pod_group_status(group.namespace, group.name, patch)
+            await self._context.writer.patch_pod_group_status(group.namespace, group.name, patch)
         except ApiError as error:
             log.error(error, "Failed to update PodGroup status", podGroup=group.key)
 

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.pod_groups import PodGroup
 from mooring.core.state.pod_info import PodInfo
-from mooring.live.attempt import PreBinding, WaitingPods
-from mooring.live.events import Recorder
+from mooring.live.context import SchedulerContext
 from mooring.live.logs import get_logger
-from mooring.live.observer import Observers, Room
-from mooring.live.status_patch import StatusWriter, disruption_target, status_patch
+from mooring.live.observer import Room
+from mooring.live.status_patch import disruption_target, status_patch
 from mooring.live.writer import reference_to
 
 log = get_logger("mooring.live.preemption")
 PARALLEL = 16
 BEHIND_S = 2.0
-"""How long the watch may be behind the answer to an eviction. The preemptor waits so long for it: tried before, it
-would be refused, or choose other victims."""
+"""How long a preemptor waits for a watch that is behind the answer to an eviction. Tried earlier, it would be refused
+again, or would choose other victims."""
 
-
-class PodWriter(StatusWriter, Protocol):
-    """The part of the writer that evicting needs; a refusal raises ApiError."""
-
-    async def delete_pod(self, pod: Pod) -> None: ...
+Gate = tuple[str, str]
+"""A plugin that holds a preemptor back, and the preemptor's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +37,10 @@ class RunningPreemption:
     group: PodGroup | None = None
     pdb_violations: int = 0
     disruptions: int = 0
+
+    @property
+    def gate(self) -> Gate:
+        return (self.plugin, self.preemptor.key)
 
     @property
     def kind(self) -> str:
@@ -65,79 +63,60 @@ class _Evicted(NamedTuple):
 
 
 class PreemptionExecutor:
-    """Carries out what a PostFilter plugin decided. ``pods`` is what the watch last said, by ``namespace/name``.
+    """Carries out what a PostFilter plugin decided, and knows for whom room is being made.
+
+    The plugin's ``pre_enqueue`` and the queue both ask it (the framework's ``Preemptions``); nobody else keeps track.
 
     Of several victims the last is evicted after all others. The preemptor may be tried again as soon as the watch shows
-    that victim gone or terminating, so that no event that should wake it comes too early. A victim that goes at once is
-    waited for until it is gone.
+    that victim gone or terminating, so that no event that should wake it comes too early. A victim without a grace
+    period is waited for until it is gone.
     """
 
-    def __init__(
-        self,
-        writer: PodWriter,
-        recorder: Recorder,
-        waiting_pods: WaitingPods,
-        pre_binding: Mapping[str, PreBinding],
-        pods: Mapping[str, Pod],
-        observers: Observers,
-        clock: Clock,
-        *,
-        nominated_pods: Callable[[str], Iterable[PodInfo]],
-        activate: Callable[[Iterable[Pod]], None],
-        set_back: Callable[[Pod], None],
-        is_gated: Callable[[Pod, str], bool],  # by this plugin
-        has_room: Callable[[str], bool],  # whether the pod of this uid runs or is being bound
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
-        wakes_after_waiting: bool = False,  # the change WaitingVictimsWake
-    ) -> None:
-        self._writer = writer
-        self._recorder = recorder
-        self._waiting_pods = waiting_pods
-        self._pre_binding = pre_binding
-        self._pods = pods
-        self._observers = observers
-        self._clock = clock
-        self._nominated_pods = nominated_pods
-        self._activate = activate
-        self._set_back = set_back
-        self._is_gated = is_gated
-        self._has_room = has_room
-        self._spawn = spawn
-        self._wakes_after_waiting = wakes_after_waiting
-        self._running: dict[
-            str, str
-        ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
-        self.shut_gates: dict[str, set[str]] = defaultdict(set)
-        """By plugin, keys of pods whose last victim is not going yet: whatever happens, it is of no use to try them."""
-        self.on_open: Callable[[str, str], None] = lambda plugin, preemptor: None
-        self._last_victims: dict[str, set[tuple[str, str]]] = {}  # by key: whose gate opens when it goes
+    def __init__(self, context: SchedulerContext) -> None:
+        self._context = context
+        self._wakes_after_waiting = context.options.features["WaitingVictimsWake"]
+        # By uid of the pod or group: the key of its last victim, or "" while others are still being evicted.
+        self._running: dict[str, str] = {}
+        self._held_back: set[Gate] = set()
+        self._last_victims: dict[str, set[Gate]] = {}  # by the victim's key: the gates that open when it goes
+
+    # ---- what the plugin and the queue ask -----------------------------------------------------------------------
 
     def is_running(self, uid: str) -> bool:
-        """Whether victims of the pod or group are still being evicted: it is of no use to try it before that."""
+        """Whether victims of the pod or group are still being evicted: trying it before that is of no use."""
         last = self._running.get(uid)
         if last is None:
             return False
         if not last:
             return True
-        victim = self._pods.get(last)
+        victim = self._context.pods.get(last)
         return victim is not None and not victim.is_terminating
 
-    def victim_goes(self, key: str) -> None:
-        """A pod is terminating or gone, or could not be bound: the gate before those opens whose last victim it is."""
-        for plugin, preemptor in self._last_victims.pop(key, ()):
-            self._open(plugin, preemptor)
+    def holds_back(self, plugin: str, key: str) -> bool:
+        """Whether the pod of this key waits at the plugin's gate until its last victim goes: no event can help it.
 
-    def _open_gate(self, gate: tuple[str, str], victim: str) -> None:
-        """Let events wake a preemptor, whatever the watch says of its last victim."""
+        This lasts longer than ``is_running`` where the watch is behind the answer to the eviction.
+        """
+        return (plugin, key) in self._held_back
+
+    def victim_goes(self, key: str) -> None:
+        """A pod is terminating or gone, or could not be bound: open the gates of those whose last victim it is."""
+        for gate in self._last_victims.pop(key, ()):
+            self._open(gate)
+
+    def _stop_waiting_for(self, victim: str, gate: Gate) -> None:
+        """Open a gate, whatever the watch says of the last victim."""
         waiting = self._last_victims.get(victim, set())
         waiting.discard(gate)
         if not waiting:
             self._last_victims.pop(victim, None)
-        self._open(*gate)
+        self._open(gate)
 
-    def _open(self, plugin: str, preemptor: str) -> None:
-        self.shut_gates[plugin].discard(preemptor)
-        self.on_open(plugin, preemptor)
+    def _open(self, gate: Gate) -> None:
+        self._held_back.discard(gate)
+        self._context.changes(self._context.queue.opened, *gate)
+
+    # ---- evictions -----------------------------------------------------------------------------------------------
 
     def start(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> None:
         """Evict the victims in the background; those that are going already are left alone."""
@@ -147,15 +126,15 @@ class PreemptionExecutor:
         room = self._begin(preemption, victims)
         self._running[preemption.uid] = ""
         if preemption.group is None:
-            self.shut_gates[preemption.plugin].add(preemption.preemptor.key)
-        self._spawn(self._run(preemption, alive, room))
+            self._held_back.add(preemption.gate)
+        self._context.tasks.spawn(self._run(preemption, alive, room))
 
     async def evict_now(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> ApiError | None:
         """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
 
         All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
         """
-        room, started = self._begin(preemption, victims), self._clock.monotonic()
+        room, started = self._begin(preemption, victims), self._context.clock.monotonic()
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         problem = await self._evict_together(preemption, alive)
         if problem is None:
@@ -172,16 +151,16 @@ class PreemptionExecutor:
             preemption.pdb_violations,
             preemption.disruptions,
         )
-        for tell in self._observers.preempting:
+        for tell in self._context.observers.preempting:
             tell(room)
         return room
 
     def _end(self, room: Room, started: float, is_done: bool, *, in_background: bool = True) -> None:
-        for tell in self._observers.preempted:
-            tell(room, self._clock.monotonic() - started, is_done, in_background)
+        for tell in self._context.observers.preempted:
+            tell(room, self._context.clock.monotonic() - started, is_done, in_background)
 
     async def _run(self, preemption: RunningPreemption, victims: Sequence[PodInfo], room: Room) -> None:
-        started = self._clock.monotonic()
+        started = self._context.clock.monotonic()
         log.v(2).info(
             "Start the preemption asynchronously",
             preemptor=preemption.preemptor.key,
@@ -199,17 +178,17 @@ class PreemptionExecutor:
             is_broken = True
         finally:
             self._running.pop(preemption.uid, None)
-            gate, victim = (preemption.plugin, preemption.preemptor.key), victims[-1].pod.key
+            gate, victim = preemption.gate, victims[-1].pod.key
             if is_done and not last.was_waiting and gate in self._last_victims.get(victim, ()):
-                asyncio.get_running_loop().call_later(BEHIND_S, self._open_gate, gate, victim)
+                asyncio.get_running_loop().call_later(BEHIND_S, self._stop_waiting_for, victim, gate)
             else:
-                self._open_gate(gate, victim)
+                self._stop_waiting_for(victim, gate)
             self._end(room, started, is_done)
             no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
             if is_broken:
-                self._set_back(preemption.preemptor)
+                self._context.changes(self._context.queue.set_back, preemption.preemptor)
             elif not is_done or no_event or self._came_too_late(preemption, victims):
-                self._activate([preemption.preemptor])
+                self._context.changes(self._context.queue.activate, [preemption.preemptor])
         log.v(2).info(
             "Async Preemption finished completely", preemptor=preemption.preemptor.key, node=preemption.node_name
         )
@@ -220,21 +199,23 @@ class PreemptionExecutor:
         Upstream leaves it to the five-minute sweep. It happens if another client deletes a victim at the same time, or
         if a victim could not be bound.
         """
-        if not self._is_gated(preemption.preemptor, preemption.plugin):
+        preemptor = preemption.preemptor
+        info = self._context.queue.get(preemptor.key)
+        if info is None or info.uid != preemptor.uid or info.gating_plugin != preemption.plugin:
             return False
-        return not any(self._has_room(victim.uid) for victim in victims)
+        return not any(self._context.session.state.pod(victim.uid) is not None for victim in victims)
 
     async def _clear_nominations(self, preemption: RunningPreemption) -> bool:
         """Clear the nominations of less important pods to this node."""
         is_done = True
-        for other in list(self._nominated_pods(preemption.node_name)):
+        for other in list(self._context.session.nominations.nominated_pods(preemption.node_name)):
             if other.priority >= preemption.priority:
                 continue
-            patch = status_patch(other.pod, self._clock.now(), nominated_node="")
+            patch = status_patch(other.pod, self._context.clock.now(), nominated_node="")
             if patch is None:
                 continue
             try:
-                await self._writer.patch_pod_status(other.pod.namespace, other.pod.name, patch)
+                await self._context.writer.patch_pod_status(other.pod.namespace, other.pod.name, patch)
             except ApiError as error:
                 log.error(
                     error, "Cannot clear 'NominatedNodeName' field from lower priority pods", node=preemption.node_name
@@ -249,7 +230,7 @@ class PreemptionExecutor:
         if problem is not None:
             return _Evicted(problem)
         self._running[preemption.uid] = last.pod.key
-        self._last_victims.setdefault(last.pod.key, set()).add((preemption.plugin, preemption.preemptor.key))
+        self._last_victims.setdefault(last.pod.key, set()).add(preemption.gate)
         if not self.is_running(preemption.uid):
             self.victim_goes(last.pod.key)
         return await self._evict(preemption, last)
@@ -268,21 +249,21 @@ class PreemptionExecutor:
         """Make one victim go."""
         preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
-        pod, known = victim.pod, self._pods.get(victim.pod.key)
+        pod, known = victim.pod, self._context.pods.get(victim.pod.key)
         if known is not None and known.uid != victim.uid:  # a namesake, which nobody wants to go
             log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
             return _Evicted()
-        was_waiting = self._stop_in_memory(preemption.plugin, victim.uid)
+        was_waiting = self._context.waiting_pods.stop(victim.uid, preemption.plugin)
         if was_waiting:
             log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)
             note += " (in kube-scheduler memory)."
         else:
             try:
                 condition = disruption_target(pod, preemptor.spec.scheduler_name, preemption.kind)
-                patch = status_patch(pod, self._clock.now(), condition=condition)
+                patch = status_patch(pod, self._context.clock.now(), condition=condition)
                 if patch is not None:
-                    await self._writer.patch_pod_status(pod.namespace, pod.name, patch)
-                await self._writer.delete_pod(pod)
+                    await self._context.writer.patch_pod_status(pod.namespace, pod.name, patch)
+                await self._context.writer.delete_pod(pod)
             except ApiError as error:
                 if error.code == 404:
                     log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
@@ -290,9 +271,9 @@ class PreemptionExecutor:
                 log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
                 return _Evicted(error)
             log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
-        for tell in self._observers.evicted:
+        for tell in self._context.observers.evicted:
             tell(preemptor, pod, node_name)
-        self._recorder.record(
+        self._context.recorder.record(
             reference_to(pod),
             type="Normal",
             reason="Preempted",
@@ -301,10 +282,3 @@ class PreemptionExecutor:
             controller=preemptor.spec.scheduler_name,
         )
         return _Evicted(was_waiting=was_waiting)
-
-    def _stop_in_memory(self, plugin: str, uid: str) -> bool:
-        waiting = self._waiting_pods.get(uid)
-        if waiting is not None:
-            return waiting.preempt(plugin, "preempted")
-        pre_binding = self._pre_binding.get(uid)
-        return pre_binding is not None and pre_binding.cancel(f"preempted by {plugin}")

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.version import __version__
+from mooring.live.context import SchedulerOptions
 from mooring.live.control import Control, dump
 from mooring.live.leader_election import LeaseLost
 from mooring.live.lifeline import Lifeline, Surroundings, run_in
@@ -21,7 +22,6 @@ from mooring.live.live_scheduler import COMPONENT, LiveScheduler
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import DecisionLog, LoggedDecisions, SchedulerObserver
-from mooring.live.scheduler import SchedulerOptions
 from mooring.live.settings import ConfigReloader, Settings, load_configuration
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient, user_agent

@@ -9,27 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from mooring.api.core import Pod
 from mooring.api.errors import ApiError
 from mooring.api.meta import Condition
 from mooring.api.times import format_time
+from mooring.live.context import SchedulerWriter, Tasks
 from mooring.live.logs import get_logger
-from mooring.live.tasks import Tasks
 
 log = get_logger("mooring.live")
 
 Patch = dict[str, Any]
+Turn = Callable[[], Awaitable[None]]
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
-
-
-class StatusWriter(Protocol):
-    """The part of the writer that patches need; a refusal raises ApiError."""
-
-    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +42,7 @@ class StatusPatches:
     A pod has at most one patch that waits: a newer one takes its place, for it says what the older says, and more.
     """
 
-    def __init__(self, writer: StatusWriter, tasks: Tasks, turn: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(self, writer: SchedulerWriter, tasks: Tasks, turn: Turn | None = None) -> None:
         """A patch that can wait waits for its ``turn``."""
         self._writer = writer
         self._tasks = tasks
@@ -72,7 +67,7 @@ class StatusPatches:
         """Send no patch that still waits: the pod is about to be bound, and would be told afterwards why it is not."""
         self._waiting.pop(uid, None)
 
-    async def _send_in_turn(self, waiting: _Waiting, turn: Callable[[], Awaitable[None]]) -> None:
+    async def _send_in_turn(self, waiting: _Waiting, turn: Turn) -> None:
         uid = waiting.pod.uid
         try:
             while (before := self._last.get(uid)) is not None:  # it may hang, and newer patches come meanwhile

@@ -27,6 +27,7 @@ from mooring.api.clock import Clock, SystemClock
 from mooring.api.times import format_duration
 from mooring.core.framework.cycle_state import Budget, OutOfTime
 from mooring.core.framework.extension_points import METHODS
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import Profile
 from mooring.live.logs import get_logger
 
@@ -204,12 +205,17 @@ def _interrupt(thread: int, error: type[BaseException] | None) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
 
 
+def is_in_tree(plugin: ResolvedPlugin) -> bool:
+    """Whether a plugin is one of mooring's own."""
+    return type(plugin.plugin).__module__.startswith("mooring.core.plugins.")
+
+
 def limit_plugins(profile: Profile, limits: TimeLimits, seconds: float) -> None:
-    """Give every plugin that is not mooring's own so many seconds per call; 0 means no limit."""
+    """Limit each call of a plugin that is not in-tree to this many seconds; 0 means no limit."""
     if seconds <= 0:
         return
     for plugin in profile.plugins.values():
-        if type(plugin.plugin).__module__.startswith("mooring.core.plugins."):
+        if is_in_tree(plugin):
             continue
         for name in PLUGIN_METHODS:
             limited = functools.partial(_limited, name=f"{plugin.name}.{name}", limits=limits, seconds=seconds)

@@ -25,8 +25,9 @@ from mooring.controlplane.types.kind import Kind, Object
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.framework.handle import NOTHING
 from mooring.core.state.pod_info import PodInfo
+from mooring.live.context import SchedulerOptions
 from mooring.live.events import EventRecorder, InvolvedObject
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter
 from mooring.net.rest import RestClient
 from mooring.record.meter import MeasuringObserver

@@ -25,12 +25,13 @@ from mooring.core.config.plugin_loading import load_plugins
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.registry import Registry
+from mooring.live.context import SchedulerOptions
 from mooring.live.control import queue_content
 from mooring.live.events import EventRecorder
 from mooring.live.informers import connect, kinds_for
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import SchedulerObserver
-from mooring.live.scheduler import Scheduler, SchedulerOptions
+from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter
 from mooring.net.informer import InformerSet
 from mooring.net.rest import RestClient

@@ -26,7 +26,7 @@ from mooring.core.framework.handle import (
 )
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
 from mooring.core.queue.nominator import QueueNominator
-from mooring.live import attempt as waiting_pods
+from mooring.live import waiting_pods
 from mooring.live.meters import ProfileMeters
 from mooring.live.preemption import PreemptionExecutor
 from mooring.live.writer import ApiWriter

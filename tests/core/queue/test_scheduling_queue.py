@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from mooring.api.core import Node, Toleration
@@ -383,8 +385,8 @@ def test_gated_pods_react_to_their_gate_only(make_queue, info, gate, clock, even
 def test_who_stands_before_a_shut_gate_is_not_asked_about_until_it_may_open(make_queue, info, gate):
     door = gate("Door", {"a", "b"})
     queue = make_queue(PluginHint("Door", NODE_ADD), gates=[door])
-    shut = {"default/a"}
-    queue.shut_gates = {"Door": shut}
+    shut = {("Door", "default/a")}
+    queue.preemptions = SimpleNamespace(holds_back=lambda plugin, key: (plugin, key) in shut)
     for name in ("a", "b"):
         queue.add(info(name))
     door.asked.clear()

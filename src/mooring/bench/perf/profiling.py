@@ -168,7 +168,6 @@ _PARTS = (
     ("mooring/live/event_handlers.py", "event handlers"),
     ("mooring/live/binding.py", "binding cycle"),
     ("mooring/live/writer.py", "binding cycle"),
-    ("mooring/live/plugin_calls.py", "binding cycle"),
     ("mooring/live/events.py", "events and metrics"),
     ("mooring/live/observer.py", "events and metrics"),
     ("mooring/live/metrics.py", "events and metrics"),

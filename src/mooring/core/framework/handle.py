@@ -184,9 +184,13 @@ NOTHING: Mapping[str, str] = {}
 
 
 class Preemptions(Protocol):
-    """Evictions under way on behalf of pods."""
+    """Evictions under way on behalf of pods: what DefaultPreemption and the queue ask of the scheduler's executor."""
 
-    def is_running(self, uid: str) -> bool: ...
+    def is_running(self, uid: str) -> bool:
+        """Whether victims of this pod or group are still being evicted."""
+
+    def holds_back(self, plugin: str, key: str) -> bool:
+        """Whether no event can help the pod that this plugin gates, because its last victim is still there."""
 
 
 class BindWriter(Protocol):

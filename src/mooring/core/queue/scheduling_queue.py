@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -21,6 +21,7 @@ from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.core.framework.cluster_event import ClusterEvent
 from mooring.core.framework.cycle_state import PluginTimer
+from mooring.core.framework.handle import Preemptions
 from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import run_pre_enqueue
 from mooring.core.framework.status import CODE_NAMES, SUCCESS, Code, Status
@@ -70,8 +71,7 @@ class SchedulingQueue:
         self.options = options or QueueOptions()
         self.on_ready: Callable[[], None] | None = None  # called when a pod has come that ``pop`` returns, now or soon
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
-        self.shut_gates: Mapping[str, Set[str]] = {}
-        """By plugin, keys of pods that it would hold back if it were asked: no event is shown to them."""
+        self.preemptions: Preemptions | None = None  # no event is shown to preemptors that it holds back
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
         self._recorder: QueueRecorder = recorder or NoRecorder()
@@ -500,7 +500,8 @@ class SchedulingQueue:
         if info.is_gated:
             info.was_flushed = False  # it will not be tried, so the flush led to nothing
         # Every victim's end concerns all preemptors, and most of them still wait for theirs.
-        is_shut = info.is_gated and info.key in self.shut_gates.get(info.gating_plugin, ())
+        held_by = self.preemptions if info.is_gated else None
+        is_shut = held_by is not None and held_by.holds_back(info.gating_plugin, info.key)
         if self._unschedulable.put(info, is_shut=is_shut):
             self._entered(info, UNSCHEDULABLE, GATED if info.is_gated else UNSCHEDULABLE, label)
 

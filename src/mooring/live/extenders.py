@@ -1,7 +1,8 @@
-"""Extenders whose answers are noted, for observers that write them down."""
+"""What the scheduler notes of its extenders: answers for records, number and duration of calls for metrics."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -15,15 +16,18 @@ from mooring.core.framework.extender import (
 )
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
+from mooring.live.logs import get_logger
+from mooring.live.metrics import SchedulerMetrics
 
+log = get_logger("mooring.live")
 T = TypeVar("T", bound=ExtenderFilterResult | Prioritized | Mapping[str, VictimsOnNode] | ExtenderError)
 
 
-class Overheard:
-    """Passes every question on. Answers go to each list of ``heard``; whoever added a list empties it."""
+class RecordedExtender:
+    """An extender whose answers are noted in each list of ``answers``. The observer that added a list empties it."""
 
-    def __init__(self, extender: ExtenderClient, heard: list[list[ExtenderAnswer]]) -> None:
-        self._extender, self._heard = extender, heard
+    def __init__(self, extender: ExtenderClient, answers: list[list[ExtenderAnswer]]) -> None:
+        self._extender, self._answers = extender, answers
         self.name, self.is_ignorable = extender.name, extender.is_ignorable
         self.is_filter, self.is_prioritizer = extender.is_filter, extender.is_prioritizer
         self.is_binder, self.supports_preemption = extender.is_binder, extender.supports_preemption
@@ -58,6 +62,27 @@ class Overheard:
             close()
 
     def _note(self, verb: str, result: T) -> T:
-        for each in self._heard:
+        for each in self._answers:
             each.append(ExtenderAnswer(self.name, verb, result))
         return result
+
+
+class ExtenderCalls:
+    """Counts and times calls. Calls are made in several threads, so the metrics are updated under a lock."""
+
+    def __init__(self, metrics: SchedulerMetrics) -> None:
+        self._lock = threading.Lock()
+        self._metrics = metrics
+
+    def on_call(self, extender: str, verb: str, seconds: float, error: ExtenderError | None) -> None:
+        with self._lock:
+            self._metrics.extender_calls.labels(extender, verb, "ok" if error is None else "error").inc()
+            self._metrics.extender_call_duration.labels(extender, verb).observe(seconds)
+
+    def on_breaker(self, extender: str, is_open: bool, why: str) -> None:
+        with self._lock:
+            self._metrics.extender_breaker_open.labels(extender).set(float(is_open))
+        if is_open:
+            log.error(why, "Extender does not answer and is left alone for a while", extender=extender)
+        else:
+            log.info("Extender answers again", extender=extender)

@@ -1,4 +1,4 @@
-"""Work in the background: waited for, stopped, and never lost without a word."""
+"""Work in the background is waited for, stopped and never lost; changes wait while a decision runs in a thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from mooring.api.clock import SystemClock
-from mooring.live.tasks import Tasks
+from mooring.live.context import DeferredChanges, Tasks
 
 
 @pytest.fixture
@@ -124,3 +124,69 @@ async def test_what_goes_wrong_at_once_is_logged(caplog):
 
     assert Tasks(SystemClock(), at_once=True).begin(work()).done()
     assert "Unexpected error in a background task" in caplog.text
+
+
+# ---- changes that wait for a decision -------------------------------------------------------------------------------
+
+
+async def test_calls_pass_at_once_while_it_is_open():
+    changes, calls = DeferredChanges(), []
+    changes(calls.append, 1)
+    assert calls == [1]
+
+
+async def test_calls_wait_and_pass_in_order():
+    changes, calls = DeferredChanges(), []
+
+    async def work() -> str:
+        changes(calls.append, 1)
+        changes(calls.append, 2)
+        assert calls == []
+        return "done"
+
+    assert await changes.held_during(work()) == "done"
+    assert calls == [1, 2]
+
+
+async def test_it_opens_again_whatever_the_work_does():
+    changes, calls = DeferredChanges(), []
+
+    async def fail() -> None:
+        changes(calls.append, 1)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await changes.held_during(fail())
+    changes(calls.append, 2)
+    assert calls == [1, 2]
+
+
+async def test_what_a_held_call_sets_off_comes_after_those_that_waited():
+    changes, calls = DeferredChanges(), []
+
+    def first() -> None:
+        calls.append("first")
+        changes(calls.append, "set off by the first")
+
+    async def work() -> None:
+        changes(first)
+        changes(calls.append, "second")
+        await asyncio.sleep(0)
+
+    await changes.held_during(work())
+    assert calls == ["first", "second", "set off by the first"]
+
+
+async def test_a_held_call_that_fails_does_not_lose_the_others(caplog):
+    changes, calls = DeferredChanges(), []
+
+    def fail() -> None:
+        raise ValueError("odd")
+
+    async def work() -> None:
+        changes(fail)
+        changes(calls.append, 2)
+
+    await changes.held_during(work())
+    assert calls == [2]
+    assert "An event could not be handled" in caplog.text

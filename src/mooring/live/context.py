@@ -1,0 +1,219 @@
+"""What all parts of one scheduler share: options, the API writer, the cluster and the queue, work in the background.
+
+``Scheduler`` builds one ``SchedulerContext`` and hands it to every part; a constructor names only what else it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import types
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from mooring.api.clock import Clock, SystemClock
+from mooring.api.core import Pod
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.framework.extender import ExtenderClient
+from mooring.core.framework.handle import BindWriter
+from mooring.core.framework.registry import Registry
+from mooring.core.queue.scheduling_queue import SchedulingQueue
+from mooring.core.session import Session
+from mooring.live.events import Recorder
+from mooring.live.logs import get_logger
+from mooring.live.metrics import SchedulerMetrics
+from mooring.live.observer import Observers, SchedulerObserver
+from mooring.live.time_limits import TimeLimits
+from mooring.live.waiting_pods import WaitingPods
+
+log = get_logger("mooring.live")
+T = TypeVar("T")
+
+
+class SchedulerWriter(BindWriter, Protocol):
+    """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more. A refusal raises ApiError."""
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: dict[str, Any]) -> None: ...
+
+    async def patch_pod_group_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None: ...
+
+    async def delete_pod(self, pod: Pod) -> None: ...
+
+
+def _build_extenders(config: KubeSchedulerConfiguration) -> Sequence[ExtenderClient]:
+    if not config.extenders:  # most have none: the client is imported only when it is needed
+        return ()
+    from mooring.net.extender.client import build_extenders
+
+    return build_extenders(config.extenders)
+
+
+@dataclass(slots=True)
+class SchedulerOptions:
+    """What does not come from the configuration file."""
+
+    features: Features = DEFAULT_FEATURES
+    registry: Registry | None = None
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    extenders: Callable[[KubeSchedulerConfiguration], Sequence[ExtenderClient]] = _build_extenders
+    observers: Sequence[SchedulerObserver] = ()  # in addition to the metrics
+    plugin_timeout_s: float = 10.0  # per call of a plugin that is not in-tree; 0: no limit
+    attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
+    condition_turn: Callable[[], Awaitable[None]] | None = None  # awaited before a pod's condition is patched
+    is_held: Callable[[], bool] = lambda: False  # asked before each turn: whether what is known is out of date
+    is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
+    metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
+    is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
+    writes_at_once: bool = False  # whether most writes end without waiting, as in a simulation; see ``Tasks.begin``
+    clock: Clock = field(default_factory=SystemClock)
+    rng: random.Random = field(default_factory=random.Random)
+    stand_still: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nothing else needs it
+
+
+class Tasks:
+    """Work in the background: bindings, evictions, patches. ``drain`` waits for all of it, ``abort`` stops it."""
+
+    def __init__(self, clock: Clock, *, at_once: bool = False) -> None:
+        """With ``at_once``, ``begin`` creates a task only for work that has to wait for something."""
+        self._clock = clock
+        self._at_once = at_once
+        self._running: dict[asyncio.Future[Any], None] = {}  # ordered, so that two runs in virtual time do the same
+        self._over: asyncio.Future[None] | None = None  # returned for all work that ended where it began
+        self.is_aborted = False
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Run a coroutine in a task of its own; an exception is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running[task] = None
+        task.add_done_callback(self._done)
+        return task
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """The same for a coroutine of mooring's own, which need not start inside a task.
+
+        In a simulation nearly every write ends without waiting, and a task for each would be a fair part of the cost of
+        a pod. So the first step is driven right here, and only what has to wait becomes a task. That first step has no
+        current task: a coroutine that asks for it, as ``asyncio.timeout()`` does, would fail. Coroutines of plugins
+        that are not in-tree may do so, and those of the live writer do: they are always spawned.
+        """
+        if not self._at_once:
+            return self.spawn(work)
+        try:
+            awaited = work.send(None)
+        except StopIteration:
+            pass
+        except Exception as error:
+            log.error(error, "Unexpected error in a background task")
+        else:
+            return self.spawn(_finish(work, awaited))
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+            self._over.set_result(None)
+        return self._over
+
+    def _done(self, task: asyncio.Future[Any]) -> None:
+        self._running.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error(task.exception(), "Unexpected error in a background task")
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until nothing is under way; false if that takes too long."""
+        deadline = self._clock.monotonic() + timeout_s
+        while self._running:
+            left_s = deadline - self._clock.monotonic()
+            if left_s <= 0:
+                return False
+            await asyncio.wait(tuple(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        return True
+
+    async def abort(self) -> None:
+        """Stop everything at once, and wait until it has stopped."""
+        self.is_aborted = True
+        tasks = tuple(self._running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _finish(work: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    return await _rest_of(work, awaited)  # since Python 3.12 a task accepts no plain generator
+
+
+@types.coroutine
+def _rest_of(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Drive a coroutine that has been started and waits for ``awaited``: pass on what its task sends or throws."""
+    while True:
+        problem: BaseException | None = None
+        answer = None
+        try:
+            answer = yield awaited
+        except BaseException as error:
+            problem = error
+        try:
+            awaited = work.send(answer) if problem is None else work.throw(problem)
+        except StopIteration as end:
+            return end.value
+
+
+class DeferredChanges:
+    """Makes changes to the cluster and the queue at once or, while a decision runs in another thread, after it.
+
+    Only decisions that ask extenders run in a thread, because the event loop must not wait for their HTTP answers.
+    Nothing but that thread may touch the cluster or the queue meanwhile. So every change goes through here: watch
+    events, the end of a binding, a reload. Changes that had to wait are made in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.is_holding = False
+        self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def __call__(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self.is_holding:
+            self._held.append((function, arguments))
+        else:
+            function(*arguments)
+
+    async def held_during(self, work: Awaitable[T]) -> T:
+        """Hold changes back until the work is done, then make them."""
+        self.is_holding = True
+        try:
+            return await work
+        finally:
+            while self._held:  # still holding: what one change sets off comes after those that wait already
+                function, arguments = self._held.popleft()
+                try:
+                    function(*arguments)
+                except Exception as error:  # the others must not be lost
+                    log.error(error, "An event could not be handled")
+            self.is_holding = False
+
+
+@dataclass(slots=True)
+class SchedulerContext:
+    """What the parts of a scheduler work with. Only ``Scheduler`` replaces anything in it."""
+
+    options: SchedulerOptions
+    writer: SchedulerWriter
+    recorder: Recorder
+    observers: Observers
+    pods: dict[str, Pod]  # what the watch last said of every unfinished pod, by namespace/name
+    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    changes: DeferredChanges = field(default_factory=DeferredChanges)
+    wake: Callable[[], None] = lambda: None  # says that there may be something to decide
+    clock: Clock = field(init=False)
+    tasks: Tasks = field(init=False)
+    custom_binders: frozenset[str] = frozenset()  # profiles with a PreBind, Bind or PostBind plugin that is not in-tree
+    session: Session = field(init=False)  # cluster, nominations, engine and profiles; a reload replaces it
+    queue: SchedulingQueue = field(init=False)  # made after the first profiles, which give it its order and hints
+
+    def __post_init__(self) -> None:
+        self.clock = self.options.clock
+        self.tasks = Tasks(self.clock, at_once=self.options.writes_at_once)
