@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.base import DiscreteTimers
 from mooring.sim.virtual_time import EPOCH_S, GRACE_S, MANY_TIMERS, LoopClock, NothingLeft, run_virtual
+from tests.controlplane.timers import DiscreteTimers
 
 
 def test_hours_pass_without_waiting() -> None:

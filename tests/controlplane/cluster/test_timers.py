@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.base import DiscreteTimers
+from tests.controlplane.timers import DiscreteTimers
 
 
 def test_timers_ring_in_order_at_their_time() -> None:

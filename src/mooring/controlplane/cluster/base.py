@@ -1,22 +1,20 @@
-"""What kubelets, controllers and garbage collection ask of an API server.
+"""How controllers work, and what they, kubelets and garbage collection ask of an API server and of time.
 
-The embedded server's ``Api`` and the simulator's ``RemoteApi`` both fulfil it, so that the same controllers work in the
-server's own process and over the network.
+The embedded server's ``Api`` and the simulator's ``RemoteApi`` both are a :class:`ClusterApi`, so that the same
+controllers work in the server's own process and over the network.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
 from abc import ABC, abstractmethod
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from mooring.api.clock import Clock, VirtualClock
-from mooring.controlplane.registry.catalog import by_resource
+from mooring.api.clock import Clock
+from mooring.controlplane.registry.catalog import PODS, by_resource
 from mooring.controlplane.storage.store import Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError
@@ -51,10 +49,6 @@ class ClusterApi(Protocol):
         """Do some work; the future is done when every write in it is answered. None: they are answered already."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Timers for background work: an asyncio loop in real or virtual time, or a plain list for tests.
-
-
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
@@ -66,100 +60,6 @@ class Timers(Protocol):
 
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer: ...
 
-
-class _Entry:
-    __slots__ = ("args", "callback")
-
-    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.callback: Callable[..., Any] | None = callback
-        self.args = args
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class DiscreteTimers:
-    """A deterministic event loop without asyncio: time stands still until ``advance`` lets it pass."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self.clock = clock
-        self._heap: list[tuple[float, int, _Entry]] = []
-        self._count = 0
-
-    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer:
-        return self.call_later(0.0, callback, *args)
-
-    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer:
-        entry = _Entry(callback, args)
-        self._count += 1
-        heapq.heappush(self._heap, (self.clock.monotonic() + max(delay, 0.0), self._count, entry))
-        return entry
-
-    def settle(self) -> None:
-        """Do everything that is due now, and what follows from it at once."""
-        self.advance(0.0)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass, timer by timer."""
-        end = self.clock.monotonic() + seconds
-        while self._heap and self._heap[0][0] <= end:
-            when, _, entry = heapq.heappop(self._heap)
-            self.clock.advance_to(when)
-            if entry.callback is not None:
-                entry.callback(*entry.args)
-        self.clock.advance_to(end)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# How long a failed container waits before its kubelet starts it again: at once, then 10 s, 20 s … 5 min.
-#
-# A container that has run for ten minutes counts as well: its next failure is a first one.
-
-FIRST_S, MOST_S = 10.0, 300.0
-WELL_AFTER_S = 2 * MOST_S
-
-
-@dataclass(slots=True)
-class _Loop:
-    uid: str
-    wait_s: float = 0.0  # after the next failure
-    started_at: float = float("-inf")  # when the container was last started again
-    due_at: float = float("-inf")  # when it may be started again; it is not waiting if that is over
-
-
-class CrashLoops:
-    """The pods whose containers have failed, by ``namespace/name``. Times are the clock's."""
-
-    def __init__(self) -> None:
-        self._loops: dict[str, _Loop] = {}
-
-    def failed(self, key: str, uid: str, now: float) -> float:
-        """The containers of a pod have failed; returns how long they wait."""
-        loop = self._loops.get(key)
-        if loop is None or loop.uid != uid or now - loop.started_at > WELL_AFTER_S:
-            loop = self._loops[key] = _Loop(uid)
-        loop.due_at = now + loop.wait_s
-        return loop.wait_s
-
-    def restarted(self, key: str, now: float) -> None:
-        """They run again; the next failure will make them wait twice as long."""
-        loop = self._loops.get(key)
-        if loop is not None:
-            loop.wait_s = min(2 * loop.wait_s, MOST_S) if loop.wait_s else FIRST_S
-            loop.started_at = now
-
-    def left_s(self, key: str, now: float) -> float:
-        """How long they still wait."""
-        loop = self._loops.get(key)
-        return 0.0 if loop is None else max(0.0, loop.due_at - now)
-
-    def forget(self, key: str) -> None:
-        """The pod has ended, or is gone."""
-        self._loops.pop(key, None)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# How controllers work: events note down keys, and every key is looked at again until the world is as it should be.
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +80,7 @@ class Controller(ABC):
 
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         self.api, self.store, self.timers = api, api.store, timers
+        self.kind = by_resource(self.watches[0])
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._later: dict[str, tuple[float, Timer]] = {}
@@ -195,16 +96,16 @@ class Controller(ABC):
     def reconcile(self, key: str) -> None:
         """Look at one key; it may be gone."""
 
-    @abstractmethod
     def noted(self, event: Event) -> Iterable[str]:
-        """The keys that an event concerns."""
+        """The keys that an event concerns: the object's own, or those of its owners."""
+        return (event.entry.key,) if event.kind is self.kind else self.owner_keys(event)
 
     def start(self) -> None:
         """Watch, and look at everything that is there."""
         self.is_running = True
         for resource in self.watches:
             self._stops.append(self.store.subscribe(by_resource(resource), self._note))
-        for entry in self.store.iterate(by_resource(self.watches[0])):
+        for entry in self.store.iterate(self.kind):
             self.enqueue(entry.key)
 
     def stop(self) -> None:
@@ -318,22 +219,48 @@ class Controller(ABC):
     def set_status(self, entry: StoredEntry, status: Object) -> None:
         """Write a status, if it is not that already."""
         if (entry.object().get("status") or {}) != status:
-            self.api.modify(
-                entry.kind, entry.namespace, entry.name, lambda obj: obj.update(status=status), subresource="status"
-            )
+            self.modify_status(entry, lambda obj: obj.update(status=status))
+
+    def modify_status(self, entry: StoredEntry, change: Callable[[Object], object]) -> StoredEntry:
+        return self.api.modify(entry.kind, entry.namespace, entry.name, change, subresource="status")
+
+    def report(self, owner: Object, status: Object) -> None:
+        """Write the status of an object that was read before, unless it is gone."""
+        entry = self.store.by_uid(owner["metadata"]["uid"])
+        if entry is not None:
+            self.set_status(entry, status)
+
+    def delete_pod(self, pod: Object) -> None:
+        """Delete this pod, and no other that has got its name meanwhile."""
+        metadata = pod["metadata"]
+        self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
+
+    def mark_disrupted(self, pod: StoredEntry, reason: str, message: str, **status: str) -> None:
+        """Say in a pod's status why it is about to be deleted."""
+        wanted = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        now = self.api.timestamp()
+
+        def mark(obj: Object) -> None:
+            obj.setdefault("status", {}).update(status)
+            set_condition(obj["status"], wanted, now)
+
+        self.modify_status(pod, mark)
 
     def owned(self, uid: str, kind: Kind) -> list[Object]:
         """Objects of a kind that this uid controls, by name."""
         found = [entry.object() for entry in self.store.dependents(uid) if entry.kind is kind]
         return [obj for obj in found if (controller_of(obj) or {}).get("uid") == uid]
 
-    def owner_keys(self, event: Event, kind: str) -> list[str]:
-        """Keys of the owners of this kind that the event's object has, or had before; found without decoding it."""
+    def owner_keys(self, event: Event) -> list[str]:
+        """Keys of the owners that the event's object has, or had before, of the controller's kind.
+
+        They are found by the store's index, without decoding the object.
+        """
         keys: list[str] = []
         for entry in (event.entry, event.previous):
             for uid in entry.owners if entry is not None else ():
                 owner = self.store.by_uid(uid)
-                if owner is not None and owner.kind.kind == kind and owner.key not in keys:
+                if owner is not None and owner.kind is self.kind and owner.key not in keys:
                     keys.append(owner.key)
         return keys
 
@@ -409,3 +336,13 @@ def _copy(value: Any) -> Any:
     if isinstance(value, list):
         return [_copy(item) for item in value]
     return value
+
+
+def label(obj: Object, key: str) -> str | None:
+    value: str | None = (obj["metadata"].get("labels") or {}).get(key)
+    return value
+
+
+def nonzero(**counts: int) -> Object:
+    """The counts that a status mentions: zeros are left out."""
+    return {name: count for name, count in counts.items() if count}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ from mooring.controlplane.cluster.base import Controller, is_terminating, is_tru
 from mooring.controlplane.cluster.jobs import is_finished
 from mooring.controlplane.registry.groups.batch import CRON_JOBS, JOBS, Schedule, parse_schedule, time_zone
 from mooring.controlplane.registry.validation import parse_time
-from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.kind import Object
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -28,9 +26,6 @@ class CronJobController(Controller):
     _resumed_at = 0.0
     starts_jobs = True
     """False while a story waits for its end: a schedule has none."""
-
-    def noted(self, event: Event) -> Iterable[str]:
-        return self.owner_keys(event, "CronJob") if event.kind is JOBS else (event.entry.key,)
 
     @property
     def is_idle(self) -> bool:
@@ -73,7 +68,7 @@ class CronJobController(Controller):
             status["lastSuccessfulTime"] = max(ended)
         self.set_status(entry, status)
 
-    # ---- starting ------------------------------------------------------------------------------------------------
+    # Starting
 
     def _keep_schedule(self, key: str, cron_job: Object, jobs: list[Object], status: Object) -> list[Object]:
         """Start the Job that is due, and look again when the next one is. Returns the Jobs that there are now."""
@@ -115,7 +110,7 @@ class CronJobController(Controller):
             return jobs
         return [*jobs, self.api.create(JOBS, cron_job["metadata"]["namespace"], made).object()]
 
-    # ---- tidying -------------------------------------------------------------------------------------------------
+    # Tidying up
 
     def _clear_history(self, cron_job: Object, jobs: list[Object]) -> list[Object]:
         """Delete the oldest finished Jobs, so that no more are left than wanted. Returns those that are left."""

@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.controlplane.cluster.base import Controller, condition, is_terminating, phase, reference_to, set_condition
+from mooring.controlplane.cluster.base import (
+    Controller,
+    condition,
+    is_terminating,
+    nonzero,
+    phase,
+    reference_to,
+    set_condition,
+)
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.workloads import DEPLOYMENTS, REPLICA_SETS
 from mooring.controlplane.registry.validation import SUFFIX_ALPHABET, parse_time
@@ -44,7 +52,7 @@ class DeploymentController(Controller):
 
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is REPLICA_SETS:
-            return self.owner_keys(event, "Deployment")
+            return self.owner_keys(event)
         if event.kind is PODS:
             return self._waiting_for(event.entry) if event.type == DELETED else ()
         return (event.entry.key,)
@@ -61,8 +69,8 @@ class DeploymentController(Controller):
             self.settle(key)
             return
         deployment = entry.object()
-        sets = sorted(self.owned(entry.uid, REPLICA_SETS), key=lambda rs: (rs["metadata"]["creationTimestamp"],
-                                                                           rs["metadata"]["name"]))  # fmt: skip
+        sets = self.owned(entry.uid, REPLICA_SETS)
+        sets.sort(key=lambda rs: (rs["metadata"]["creationTimestamp"], rs["metadata"]["name"]))
         spec = deployment["spec"]
         newest = self._newest(deployment, sets)
         if newest is None and not spec.get("paused"):
@@ -98,6 +106,7 @@ class DeploymentController(Controller):
         selector = msgspec.json.decode(msgspec.json.encode(spec["selector"]))
         selector.setdefault("matchLabels", {})[HASH] = name
         annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _KEPT_OUT}
+        is_waiting = spec["strategy"]["type"] == "Recreate" and any(map(replicas, sets))
         made = {
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
@@ -109,13 +118,12 @@ class DeploymentController(Controller):
                 "ownerReferences": [reference_to(deployment)],
             },
             "spec": {
-                "replicas": 0 if spec["strategy"]["type"] == "Recreate" and any(map(replicas, sets)) else self._room(
-                    spec, sets, 0),
+                "replicas": 0 if is_waiting else self._room(spec, sets, 0),
                 "selector": selector,
                 "template": template,
                 **({"minReadySeconds": spec["minReadySeconds"]} if spec.get("minReadySeconds") else {}),
             },
-        }  # fmt: skip
+        }
         return self.api.create(REPLICA_SETS, metadata["namespace"], made).object()
 
     def _number(self, deployment: Object, newest: Object, old: list[Object]) -> None:
@@ -134,11 +142,8 @@ class DeploymentController(Controller):
         def change(current: Object) -> None:
             current["metadata"].setdefault("annotations", {})[key] = value
 
-        metadata["annotations"] = (
-            self.api.modify(kind, metadata["namespace"], metadata["name"], change)
-            .object()["metadata"]
-            .get("annotations")
-        )
+        written = self.api.modify(kind, metadata["namespace"], metadata["name"], change).object()
+        metadata["annotations"] = written["metadata"].get("annotations")
 
     def _forget_oldest(self, spec: Object, old: list[Object]) -> None:
         idle = [rs for rs in old if not replicas(rs) and not (rs.get("status") or {}).get("replicas")]
@@ -224,7 +229,7 @@ class DeploymentController(Controller):
             "unavailableReplicas": max(0, sum(map(replicas, sets)) - there),
         }
         status: Object = {"observedGeneration": deployment["metadata"].get("generation", 1)}
-        status |= {name: count for name, count in counts.items() if count}
+        status |= nonzero(**counts)
         status["conditions"] = [dict(each) for each in before.get("conditions") or ()]
         now = self.api.timestamp()
         rolling = spec["strategy"].get("rollingUpdate") or {}

@@ -28,8 +28,7 @@ from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Object
 
-# --------------------------------------------------------------------------------------------------------------------
-# The policies of a Job: when a pod has failed, what that means, and when enough indexes have succeeded.
+# The policies of a Job: when a pod has failed, what that means, and when enough indexes have succeeded
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 IGNORE, FAIL_INDEX, FAIL_JOB = "Ignore", "FailIndex", "FailJob"
@@ -230,13 +229,12 @@ class JobController(Controller):
         self._removed: set[str] = set()  # pods that the controller itself deleted: these did not fail
 
     def noted(self, event: Event) -> Iterable[str]:
-        if event.kind is PODS:
-            if event.type == DELETED:
-                self._remember(event.entry)
-            return self.owner_keys(event, "Job")
         if event.type == DELETED:
-            self._gone.pop(event.entry.uid, None)
-        return (event.entry.key,)
+            if event.kind is PODS:
+                self._remember(event.entry)
+            else:
+                self._gone.pop(event.entry.uid, None)
+        return super().noted(event)
 
     def _remember(self, entry: StoredEntry) -> None:
         """Keep a pod that is gone. One that had not ended was ended by its kubelet, which makes it a failed one."""
@@ -321,20 +319,11 @@ class JobController(Controller):
 
     def _finish(self, pods: _Pods, status: Object, type_: str, reason: str, message: str) -> None:
         for pod in pods.active:
-            self._delete(pod)
+            self.delete_pod(pod)
         now = self.api.timestamp()
         first = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
-        for each in (first, type_):
-            status["conditions"].append(
-                {
-                    "type": each,
-                    "status": "True",
-                    "lastProbeTime": now,
-                    "lastTransitionTime": now,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
+        since = {"lastProbeTime": now, "lastTransitionTime": now, "reason": reason, "message": message}
+        status["conditions"] += [{"type": each, "status": "True", **since} for each in (first, type_)]
         if type_ == "Complete":
             status["completionTime"] = now
 
@@ -342,7 +331,7 @@ class JobController(Controller):
         spec = job["spec"]
         if spec.get("suspend"):
             for pod in pods.active:
-                self._delete(pod)
+                self.delete_pod(pod)
             return
         completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
         if completions is not None:
@@ -351,7 +340,7 @@ class JobController(Controller):
             wanted = len(pods.active) if pods.num_succeeded else parallelism
         if len(pods.active) > wanted:
             for pod in pods.active[wanted:]:
-                self._delete(pod)
+                self.delete_pod(pod)
             return
         staying = [*pods.active, *(pods.terminating if replaces_only_ended(job) else ())]
         free: list[int | None] = [None] * (wanted - len(staying))
@@ -409,10 +398,9 @@ class JobController(Controller):
             pod["spec"]["hostname"] = name
         self.api.create(PODS, metadata["namespace"], pod)
 
-    def _delete(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        self._removed.add(metadata["uid"])
-        self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
+    def delete_pod(self, pod: Object) -> None:
+        self._removed.add(pod["metadata"]["uid"])
+        super().delete_pod(pod)
 
     def _report(self, key: str, job: Object, status: Object) -> None:
         entry = self.store.entry(JOBS, key)

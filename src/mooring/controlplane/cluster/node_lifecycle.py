@@ -26,7 +26,6 @@ from mooring.controlplane.cluster.base import (
     condition,
     is_terminating,
     phase,
-    set_condition,
 )
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.nodes import LEASES
@@ -128,7 +127,7 @@ class NodeLifecycleController(Controller):
             now = self.api.timestamp()
             status = entry.object().get("status") or {}
             if _mark_unknown(status, now):
-                entry = self.api.modify(NODES, "", key, lambda obj: obj.update(status=status), subresource="status")
+                entry = self.modify_status(entry, lambda obj: obj.update(status=status))
         node = entry.object()
         taints = (node.get("spec") or {}).get("taints") or []
         wanted = self._wanted(node, taints)
@@ -187,8 +186,7 @@ def _set_taints(node: Object, taints: list[Object]) -> None:
         spec.pop("taints", None)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Taint eviction: a NoExecute taint makes pods leave, at once or when their patience ends.
+# Taint eviction: a NoExecute taint makes pods leave, at once or when the time that they tolerate it is over
 
 
 class TaintEvictionController(Controller):
@@ -240,9 +238,8 @@ class TaintEvictionController(Controller):
         if patience_s > 0:
             self.enqueue_after(key, patience_s)
             return
-        now = self.api.timestamp()
-        self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _mark(pod, now), subresource="status")
-        self.api.delete(PODS, entry.namespace, entry.name, {"preconditions": {"uid": entry.uid}})
+        self.mark_disrupted(entry, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+        self.delete_pod(entry.object())
 
     def _patience(self, pod: Pod, node: Object) -> float | None:
         """Seconds until the pod has to go; None if it may stay for ever."""
@@ -271,18 +268,7 @@ def tolerated_for(pod: Pod, taint: Taint) -> float | None:
     return min(limits) if limits else None
 
 
-def _mark(pod: Object, now: str) -> None:
-    wanted = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
-    }
-    set_condition(pod.setdefault("status", {}), wanted, now)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Pod garbage collection: pods whose node is gone for good are deleted.
+# Pod garbage collection: pods whose node is gone for good are deleted
 
 QUARANTINE_S = 40.0
 """How long a node has to be gone; upstream's quarantineTime."""
@@ -318,20 +304,6 @@ class PodGarbageCollector(Controller):
             self.enqueue_after(key, left_s)
             return
         if phase(entry.object()) not in ("Succeeded", "Failed"):
-            at = self.api.timestamp()
-            self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _pod_gc_mark(pod, at), subresource="status")
-        self.api.delete(
-            PODS, entry.namespace, entry.name, {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
-        )
-
-
-def _pod_gc_mark(pod: Object, now: str) -> None:
-    status = pod.setdefault("status", {})
-    status["phase"] = "Failed"
-    wanted = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "DeletionByPodGC",
-        "message": "PodGC: node no longer exists",
-    }
-    set_condition(status, wanted, now)
+            self.mark_disrupted(entry, "DeletionByPodGC", "PodGC: node no longer exists", phase="Failed")
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
+        self.api.delete(PODS, entry.namespace, entry.name, options)

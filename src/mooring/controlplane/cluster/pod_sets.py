@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: as many pods of a template as wanted."""
+"""Controllers that keep a set of pods: ReplicaSets (and ReplicationControllers), StatefulSets, DaemonSets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from mooring.controlplane.cluster.base import (
     is_active,
     is_terminating,
     is_true,
+    label,
+    nonzero,
     phase,
     pod_from_template,
     reference_to,
 )
 from mooring.controlplane.cluster.deployments import share, template_hash
-from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from mooring.controlplane.registry.groups.workloads import CONTROLLER_REVISIONS as REVISIONS
 from mooring.controlplane.registry.groups.workloads import DAEMON_SETS, STATEFUL_SETS
@@ -104,21 +106,18 @@ class ReplicaSetController(Controller):
     """Keeps a ReplicaSet's number of pods."""
 
     watches: ClassVar[tuple[str, ...]] = ("replicasets.apps", "pods")
-    kind_name: ClassVar[str] = "ReplicaSet"
 
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._views: dict[str, _PodView] = {}  # by uid
 
     def noted(self, event: Event) -> Iterable[str]:
-        if event.kind is PODS:
-            if event.type == DELETED:
-                self._views.pop(event.entry.uid, None)
-            return self.owner_keys(event, self.kind_name)
-        return (event.entry.key,)
+        if event.kind is PODS and event.type == DELETED:
+            self._views.pop(event.entry.uid, None)
+        return super().noted(event)
 
     def reconcile(self, key: str) -> None:
-        entry = self.store.entry(by_resource(self.watches[0]), key)
+        entry = self.store.entry(self.kind, key)
         if entry is None:
             return
         owner = entry.object()
@@ -180,25 +179,20 @@ class ReplicaSetController(Controller):
         if soon:
             self.enqueue_after(key, min(soon) + 0.01)
         labels = (((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}).items()
-        entry = self.store.entry(by_resource(self.watches[0]), key)
-        if entry is None or entry.uid != owner["metadata"]["uid"]:
-            return
         status: Object = {"replicas": len(active)}
-        counts = {
-            "fullyLabeledReplicas": len([view for view in active if labels <= view.labels.items()]),
-            "readyReplicas": len(ready),
-            "availableReplicas": len(ready) - len(soon),
-        }
-        status |= {name: count for name, count in counts.items() if count}
+        status |= nonzero(
+            fullyLabeledReplicas=len([view for view in active if labels <= view.labels.items()]),
+            readyReplicas=len(ready),
+            availableReplicas=len(ready) - len(soon),
+        )
         status["observedGeneration"] = owner["metadata"].get("generation", 1)
-        self.set_status(entry, status)
+        self.report(owner, status)
 
 
 class ReplicationControllerController(ReplicaSetController):
     """The same for the older kind."""
 
     watches: ClassVar[tuple[str, ...]] = ("replicationcontrollers", "pods")
-    kind_name: ClassVar[str] = "ReplicationController"
 
     def _selector(self, owner: Object) -> selectors.ParsedLabelSelector | None:
         return selectors.from_object({"matchLabels": (owner.get("spec") or {}).get("selector") or {}})
@@ -208,8 +202,7 @@ def _add_owner(pod: Object, owner: Object) -> None:
     pod["metadata"].setdefault("ownerReferences", []).append(reference_to(owner))
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# StatefulSets: pods with numbers, each with its own claims, one after another.
+# StatefulSets: pods with numbers, each with its own claims, one after another
 
 HASH = "controller-revision-hash"
 
@@ -219,9 +212,6 @@ class StatefulSetController(Controller):
 
     watches: ClassVar[tuple[str, ...]] = ("statefulsets.apps", "pods")
 
-    def noted(self, event: Event) -> Iterable[str]:
-        return self.owner_keys(event, "StatefulSet") if event.kind is PODS else (event.entry.key,)
-
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(STATEFUL_SETS, key)
         if entry is None:
@@ -230,7 +220,7 @@ class StatefulSetController(Controller):
         revision = self._revision(owner)
         if not is_terminating(owner):
             self._bring_about(key, owner, revision)
-        self._report(key, owner, revision)
+        self._report(owner, revision)
 
     def _revision(self, owner: Object) -> str:
         """The name of the present template, remembered as a ControllerRevision."""
@@ -239,29 +229,26 @@ class StatefulSetController(Controller):
         name = f"{metadata['name']}-{template_hash(template)}"
         if self.store.get(REVISIONS, metadata["namespace"], name) is None and not is_terminating(owner):
             known = [e for e in self.store.dependents(metadata["uid"]) if e.kind is REVISIONS]
-            self.api.create(
-                REVISIONS,
-                metadata["namespace"],
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ControllerRevision",
-                    "metadata": {"name": name, "ownerReferences": [reference_to(owner)], "labels": {HASH: name}},
-                    "data": {"spec": {"template": {**template, "$patch": "replace"}}},
-                    "revision": 1 + max((e.object().get("revision", 0) for e in known), default=0),
-                },
-            )
+            made = {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": {"name": name, "ownerReferences": [reference_to(owner)], "labels": {HASH: name}},
+                "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+                "revision": 1 + max((e.object().get("revision", 0) for e in known), default=0),
+            }
+            self.api.create(REVISIONS, metadata["namespace"], made)
         return name
 
     def _bring_about(self, key: str, owner: Object, revision: str) -> None:
         spec = owner["spec"]
         first = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(first, first + spec.get("replicas", 1))
-        pods = {self._number(pod): pod for pod in self.owned(owner["metadata"]["uid"], PODS)}
+        pods = {_number(pod): pod for pod in self.owned(owner["metadata"]["uid"], PODS)}
         one_by_one = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
         for number in wanted:
             pod = pods.get(number)
             if pod is not None and phase(pod) in ("Failed", "Succeeded") and not is_terminating(pod):
-                self._delete(pod)
+                self.delete_pod(pod)
                 if one_by_one:
                     return
             elif pod is None:
@@ -271,7 +258,7 @@ class StatefulSetController(Controller):
                 return
         for number in sorted((n for n in pods if n not in wanted), reverse=True):
             if not is_terminating(pods[number]):
-                self._delete(pods[number])
+                self.delete_pod(pods[number])
             if one_by_one:
                 return
         self._update(owner, revision, [pods[number] for number in wanted])
@@ -281,26 +268,23 @@ class StatefulSetController(Controller):
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
-        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
         for pod in reversed(pods):
-            if self._number(pod) < partition:
+            if _number(pod) < _partition(owner):
                 return
-            if (pod["metadata"].get("labels") or {}).get(HASH) != revision:
+            if label(pod, HASH) != revision:
                 if not is_terminating(pod):
-                    self._delete(pod)
+                    self.delete_pod(pod)
                 return
             if not self._is_up(owner, pod):
                 return
 
     def _revision_for(self, owner: Object, number: int, revision: str) -> str:
-        partition = ((owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}).get("partition", 0)
         current = (owner.get("status") or {}).get("currentRevision", "")
-        return current if current and number < partition else revision
+        return current if current and number < _partition(owner) else revision
 
     def _is_up(self, owner: Object, pod: Object) -> bool:
-        return not is_terminating(pod) and is_available(
-            pod, owner["spec"].get("minReadySeconds", 0), self.api.clock.now()
-        )
+        min_ready_s = owner["spec"].get("minReadySeconds", 0)
+        return not is_terminating(pod) and is_available(pod, min_ready_s, self.api.clock.now())
 
     def _create(self, owner: Object, number: int, revision: str) -> Object:
         metadata, spec = owner["metadata"], owner["spec"]
@@ -311,12 +295,8 @@ class StatefulSetController(Controller):
             if kept is not None:
                 template = {k: v for k, v in kept.object()["data"]["spec"]["template"].items() if k != "$patch"}
         pod = pod_from_template(owner, template, name=name)
-        labels = pod["metadata"].setdefault("labels", {})
-        labels |= {
-            HASH: revision,
-            "statefulset.kubernetes.io/pod-name": name,
-            "apps.kubernetes.io/pod-index": str(number),
-        }
+        labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
+        pod["metadata"].setdefault("labels", {}).update({HASH: revision, **labels})
         pod["spec"]["hostname"] = name
         if spec.get("serviceName"):
             pod["spec"]["subdomain"] = spec["serviceName"]
@@ -330,63 +310,45 @@ class StatefulSetController(Controller):
         name = f"{volume}-{metadata['name']}-{number}"
         if self.store.get(CLAIMS, metadata["namespace"], name) is None:
             labels = {**((owner["spec"].get("selector") or {}).get("matchLabels") or {})}
-            made = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {
-                    "name": name,
-                    "labels": labels,
-                    "annotations": template["metadata"].get("annotations") or {},
-                },
-                "spec": dict(template["spec"]),
-            }
-            self.api.create(CLAIMS, metadata["namespace"], made)
+            given = {"name": name, "labels": labels, "annotations": template["metadata"].get("annotations") or {}}
+            made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": given}
+            self.api.create(CLAIMS, metadata["namespace"], {**made, "spec": dict(template["spec"])})
         others = [each for each in pod["spec"].get("volumes") or () if each["name"] != volume]
         pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": name}}]
 
-    def _delete(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
-
-    @staticmethod
-    def _number(pod: Object) -> int:
-        text = pod["metadata"]["name"].rpartition("-")[2]
-        number = quantities.whole(text)
-        return -1 if number is None else number
-
-    def _report(self, key: str, owner: Object, revision: str) -> None:
-        entry = self.store.entry(STATEFUL_SETS, key)
-        if entry is None or entry.uid != owner["metadata"]["uid"]:
-            return
+    def _report(self, owner: Object, revision: str) -> None:
         spec, before = owner["spec"], owner.get("status") or {}
-        pods = [pod for pod in self.owned(entry.uid, PODS) if not is_terminating(pod)]
+        pods = [pod for pod in self.owned(owner["metadata"]["uid"], PODS) if not is_terminating(pod)]
         now = self.api.clock.now()
-        updated = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(HASH) == revision]
+        updated = [pod for pod in pods if label(pod, HASH) == revision]
         current = before.get("currentRevision") or revision
         ready = [pod for pod in pods if is_true(pod, "Ready")]
         wanted = spec.get("replicas", 1)
         if len(updated) == wanted == len(ready) and len(pods) == wanted:
             current = revision
-        counts = {
-            "replicas": len(pods),
-            "readyReplicas": len(ready),
-            "currentReplicas": len([p for p in pods if (p["metadata"].get("labels") or {}).get(HASH) == current]),
-            "updatedReplicas": len(updated),
-            "availableReplicas": len([p for p in ready if is_available(p, spec.get("minReadySeconds", 0), now)]),
-        }
         status: Object = {"observedGeneration": owner["metadata"].get("generation", 1), "collisionCount": 0}
-        status["replicas"] = counts.pop("replicas")
-        status |= {name: count for name, count in counts.items() if count}
-        status |= {
-            "availableReplicas": counts["availableReplicas"],
-            "currentRevision": current,
-            "updateRevision": revision,
-        }
-        self.set_status(entry, status)
+        status["replicas"] = len(pods)
+        status |= nonzero(
+            readyReplicas=len(ready),
+            currentReplicas=len([pod for pod in pods if label(pod, HASH) == current]),
+            updatedReplicas=len(updated),
+        )
+        there = len([pod for pod in ready if is_available(pod, spec.get("minReadySeconds", 0), now)])
+        status |= {"availableReplicas": there, "currentRevision": current, "updateRevision": revision}
+        self.report(owner, status)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# DaemonSets: one pod on every node that will have it.
+def _partition(owner: Object) -> int:
+    strategy = owner["spec"].get("updateStrategy") or {}
+    return int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+
+
+def _number(pod: Object) -> int:
+    number = quantities.whole(pod["metadata"]["name"].rpartition("-")[2])
+    return -1 if number is None else number
+
+
+# DaemonSets: one pod on every node that will have it
 
 NODE_PACE_S = 0.0005  # per node: all of them are looked at each time
 
@@ -397,13 +359,11 @@ class DaemonSetController(Controller):
     watches: ClassVar[tuple[str, ...]] = ("daemonsets.apps", "pods", "nodes")
 
     def noted(self, event: Event) -> Iterable[str]:
-        if event.kind is PODS:
-            return self.owner_keys(event, "DaemonSet")
-        if event.kind is NODES:
-            if event.type not in (ADDED, DELETED) and not _matters(event):
-                return ()
-            return [entry.key for entry in self.store.iterate(DAEMON_SETS)]
-        return (event.entry.key,)
+        if event.kind is not NODES:
+            return super().noted(event)
+        if event.type not in (ADDED, DELETED) and not _matters(event):
+            return ()
+        return [entry.key for entry in self.store.iterate(DAEMON_SETS)]
 
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(DAEMON_SETS, key)
@@ -414,7 +374,7 @@ class DaemonSetController(Controller):
         wanted = self._nodes_wanted(owner)
         if not is_terminating(owner):
             self._bring_about(owner, revision, wanted)
-        self._report(key, owner, revision, wanted)
+        self._report(owner, revision, wanted)
         nodes = self.store.count(NODES)
         if nodes > MANY:
             self.pace(key, nodes * NODE_PACE_S)
@@ -435,17 +395,17 @@ class DaemonSetController(Controller):
             pods = by_node.get(name, [])
             for pod in pods:
                 if phase(pod) in ("Failed", "Succeeded") and not is_terminating(pod):
-                    self._delete(pod)
+                    self.delete_pod(pod)
             alive = [pod for pod in pods if is_active(pod)]
             if not alive and not any(is_terminating(pod) for pod in pods):
                 self._create(owner, name, revision)
             for extra in sorted(alive, key=lambda pod: pod["metadata"]["creationTimestamp"])[1:]:
-                self._delete(extra)
+                self.delete_pod(extra)
         for name, pods in by_node.items():
             if name not in wanted:
                 for pod in pods:
                     if not is_terminating(pod):
-                        self._delete(pod)
+                        self.delete_pod(pod)
         self._update(owner, revision, wanted, by_node)
 
     def _update(self, owner: Object, revision: str, wanted: set[str], by_node: dict[str, list[Object]]) -> None:
@@ -459,7 +419,7 @@ class DaemonSetController(Controller):
         for name in sorted(wanted):
             alive = [pod for pod in by_node.get(name, []) if is_active(pod)]
             up = bool(alive) and is_available(alive[0], min_ready_s, now)
-            if alive and (alive[0]["metadata"].get("labels") or {}).get(HASH) != revision:
+            if alive and label(alive[0], HASH) != revision:
                 old.append((up, alive[0]))
             elif not up:
                 down += 1
@@ -467,7 +427,7 @@ class DaemonSetController(Controller):
             if up and down >= allowed:
                 return
             down += 1
-            self._delete(pod)
+            self.delete_pod(pod)
 
     def _create(self, owner: Object, node: str, revision: str) -> None:
         metadata = owner["metadata"]
@@ -480,19 +440,12 @@ class DaemonSetController(Controller):
             term["matchFields"] = [field]
         self.api.create(PODS, metadata["namespace"], pod)
 
-    def _delete(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
-
-    def _report(self, key: str, owner: Object, revision: str, wanted: set[str]) -> None:
-        entry = self.store.entry(DAEMON_SETS, key)
-        if entry is None or entry.uid != owner["metadata"]["uid"]:
-            return
-        pods = [pod for pod in self.owned(entry.uid, PODS) if is_active(pod)]
+    def _report(self, owner: Object, revision: str, wanted: set[str]) -> None:
+        pods = [pod for pod in self.owned(owner["metadata"]["uid"], PODS) if is_active(pod)]
         on = {target_node(pod): pod for pod in pods if target_node(pod) in wanted}
         now, min_ready_s = self.api.clock.now(), owner["spec"].get("minReadySeconds", 0)
         there = [pod for pod in on.values() if is_available(pod, min_ready_s, now)]
-        updated = [pod for pod in on.values() if (pod["metadata"].get("labels") or {}).get(HASH) == revision]
+        updated = [pod for pod in on.values() if label(pod, HASH) == revision]
         status: Object = {
             "currentNumberScheduled": len(on),
             "numberMisscheduled": len(pods) - len(on),
@@ -500,13 +453,12 @@ class DaemonSetController(Controller):
             "numberReady": len([pod for pod in on.values() if is_true(pod, "Ready")]),
             "observedGeneration": owner["metadata"].get("generation", 1),
         }
-        rest = {
-            "updatedNumberScheduled": len(updated),
-            "numberAvailable": len(there),
-            "numberUnavailable": len(wanted) - len(there),
-        }
-        status |= {name: count for name, count in rest.items() if count}
-        self.set_status(entry, status)
+        status |= nonzero(
+            updatedNumberScheduled=len(updated),
+            numberAvailable=len(there),
+            numberUnavailable=len(wanted) - len(there),
+        )
+        self.report(owner, status)
 
 
 def made_for(owner: Object) -> Object:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.controlplane.cluster.base import DiscreteTimers
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.cluster.manager import ControllerManager
@@ -18,6 +17,7 @@ from mooring.controlplane.registry.subresources import bind_pod
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types.status import StatusError
+from tests.controlplane.timers import DiscreteTimers
 
 Object = dict[str, Any]
 START = 1_767_225_600.0

@@ -11,11 +11,12 @@ import pytest
 
 from mooring.api.clock import VirtualClock
 from mooring.controlplane.cluster import base
-from mooring.controlplane.cluster.base import Controller, DiscreteTimers
+from mooring.controlplane.cluster.base import Controller
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Event, Store
 from mooring.controlplane.types.status import StatusError, conflict
+from tests.controlplane.timers import DiscreteTimers
 
 
 class Diary(Controller):
