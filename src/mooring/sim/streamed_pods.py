@@ -19,6 +19,7 @@ from mooring.api.codec import KINDS, decode
 from mooring.api.core import Node, Pod, PodStatus, Taint
 from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Condition, Object, ObjectMeta
+from mooring.api.selectors import Selector
 from mooring.api.times import format_time, parse_time
 from mooring.controlplane.cluster.budgets import DisruptionController
 from mooring.controlplane.cluster.kubelet import KUBELET
@@ -475,7 +476,7 @@ class NodeWatch:
 class _Budget:
     """Who a budget is about."""
 
-    def __init__(self, namespace: str, written: Any, selector: selectors.ParsedLabelSelector) -> None:
+    def __init__(self, namespace: str, written: Any, selector: Selector) -> None:
         self.namespace, self.written, self.selector = namespace, written, selector
         self.healthy: dict[str, bool] = {}  # by uid
         self.num_healthy = 0

@@ -60,7 +60,7 @@ def test_what_an_event_is_to_a_selection(type_: str, now: StoredEntry, before: S
 )
 def test_what_a_selection_takes(match: Match, want: bool) -> None:
     assert match(IN) is want
-    assert match.is_selective() is bool(match.labels or match.fields)
+    assert match.is_selective() is bool(match.labels.requirements or match.fields)
 
 
 async def lines(watcher: Watcher) -> list[tuple[str, str]]:

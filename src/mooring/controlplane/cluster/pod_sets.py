@@ -9,7 +9,7 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.errors import MooringError
 from mooring.api.pod_templates import daemon_tolerations
-from mooring.api.selectors import first_untolerated
+from mooring.api.selectors import Selector, first_untolerated
 from mooring.controlplane.cluster.base import (
     ClusterApi,
     Controller,
@@ -142,7 +142,7 @@ class ReplicaSetController(Controller):
                     found.append(view)
         return found
 
-    def _selector(self, owner: Object) -> selectors.ParsedLabelSelector | None:
+    def _selector(self, owner: Object) -> Selector | None:
         return selectors.from_object((owner.get("spec") or {}).get("selector"))
 
     def _adopt(self, owner: Object) -> None:
@@ -194,7 +194,7 @@ class ReplicationControllerController(ReplicaSetController):
 
     watches: ClassVar[tuple[str, ...]] = ("replicationcontrollers", "pods")
 
-    def _selector(self, owner: Object) -> selectors.ParsedLabelSelector | None:
+    def _selector(self, owner: Object) -> Selector | None:
         return selectors.from_object({"matchLabels": (owner.get("spec") or {}).get("selector") or {}})
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.controlplane.storage.selectors import ANY_FIELDS, EVERYTHING, FieldSelector, ParsedLabelSelector
+from mooring.api.selectors import Selector
+from mooring.controlplane.storage.selectors import ANY_FIELDS, EVERYTHING, FieldSelector
 from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind, Object
 
@@ -22,7 +23,7 @@ class Match(msgspec.Struct, frozen=True):
     """What of a kind a list or watch is about."""
 
     namespace: str = ""
-    labels: ParsedLabelSelector = EVERYTHING
+    labels: Selector = EVERYTHING
     fields: FieldSelector = ANY_FIELDS
 
     def __call__(self, entry: StoredEntry) -> bool:

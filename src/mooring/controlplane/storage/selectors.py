@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from mooring.api.selectors import EVERYTHING as EVERYTHING
+from mooring.api.selectors import Requirement, Selector
 from mooring.controlplane.types.status import StatusError, bad_request
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TOKEN = re.compile(r"\s*(?:(!=|==|=|!|<|>|,|\(|\))|([^\s,=!()<>]+))")
-Test = Callable[[Mapping[str, str]], bool]
 
 
 @lru_cache(maxsize=65536)
@@ -30,52 +31,11 @@ def is_label_value(value: str) -> bool:
     return value == "" or _LABEL_NAME.fullmatch(value) is not None
 
 
-class ParsedRequirement(msgspec.Struct, frozen=True):
-    """One label requirement; ``operator`` is in, notin, exists, !, gt or lt."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.operator:
-            case "in":
-                return value is not None and value in self.values
-            case "notin":
-                return value is None or value not in self.values
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-        (bound,) = self.values
-        try:
-            number = int(value) if value is not None else None
-        except ValueError:
-            return False
-        if number is None:
-            return False
-        return number > int(bound) if self.operator == "gt" else number < int(bound)
-
-
-class ParsedLabelSelector(msgspec.Struct, frozen=True):
-    requirements: tuple[ParsedRequirement, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements)
-
-    def __bool__(self) -> bool:
-        return bool(self.requirements)
-
-
-EVERYTHING = ParsedLabelSelector()
-
-
 def _cannot_parse(text: str, why: str) -> StatusError:
     return bad_request(f"unable to parse requirement: {why}: {text[:200]!r}")
 
 
-def parse_labels(text: str) -> ParsedLabelSelector:
+def parse_labels(text: str) -> Selector:
     """Read ``a=b,c in (d,e),!f``; a 400 says what is wrong with it."""
     tokens: list[str] = []
     at = 0
@@ -86,7 +46,7 @@ def parse_labels(text: str) -> ParsedLabelSelector:
             raise _cannot_parse(text, f"unexpected character {stripped[at]!r}")
         tokens.append(found[1] or found[2])
         at = found.end()
-    requirements: list[ParsedRequirement] = []
+    requirements: list[Requirement] = []
     i = 0
     while i < len(tokens):
         if requirements:
@@ -95,55 +55,36 @@ def parse_labels(text: str) -> ParsedLabelSelector:
             i += 1
             if i == len(tokens):
                 raise _cannot_parse(text, "found '', expected: identifier after ','")
-        i = _parse_one(text, tokens, i, requirements)
-    return ParsedLabelSelector(tuple(requirements))
+        i, requirement = _parse_one(text, tokens, i)
+        requirements.append(requirement)
+    return Selector(tuple(requirements))
 
 
 _PUNCTUATION = frozenset(["!=", "==", "=", "!", "<", ">", ",", "(", ")"])
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 
 
-def _parse_one(text: str, tokens: list[str], i: int, out: list[ParsedRequirement]) -> int:
+def _parse_one(text: str, tokens: list[str], i: int) -> tuple[int, Requirement]:
+    """The requirement that begins at a token, and the place after it."""
+
     def token(j: int) -> str:
         return tokens[j] if j < len(tokens) else ""
 
-    negated = token(i) == "!"
-    if negated:
-        i += 1
-    key = token(i)
+    is_negated = token(i) == "!"
+    i += is_negated
+    key, operator = token(i), token(i + 1)
     if not key or key in _PUNCTUATION:
         raise _cannot_parse(text, f"found '{key}', expected: identifier")
     if not is_label_key(key):
         raise _cannot_parse(text, f"invalid label key {key[:100]!r}")
-    i += 1
-    if negated:
-        out.append(ParsedRequirement(key, "!"))
-        return i
-    operator = token(i)
+    if is_negated:
+        return i + 1, Requirement(key, "DoesNotExist")
     if operator in ("", ","):
-        out.append(ParsedRequirement(key, "exists"))
-        return i
-    i += 1
+        return i + 1, Requirement(key, "Exists")
+    i += 2
     if operator in ("in", "notin"):
-        if token(i) != "(":
-            raise _cannot_parse(text, f"found '{token(i)}' expected: '('")
-        i += 1
-        values: set[str] = set()
-        pending = ""
-        while token(i) not in (")", ""):
-            if token(i) == ",":
-                values.add(pending)
-                pending = ""
-            elif pending or token(i) in _PUNCTUATION:
-                raise _cannot_parse(text, f"found '{token(i)}', expected: ',' or ')'")
-            else:
-                pending = token(i)
-            i += 1
-        if token(i) != ")":
-            raise _cannot_parse(text, "found '', expected: ')'")
-        values.add(pending)
-        _check_values(text, values)
-        out.append(ParsedRequirement(key, operator, frozenset(values)))
-        return i + 1
+        i, values = _parse_values(text, token, i)
+        return i, Requirement(key, "In" if operator == "in" else "NotIn", tuple(sorted(values)))
     value = token(i)
     if value in _PUNCTUATION and value != ",":
         raise _cannot_parse(text, f"found '{value}', expected: identifier")
@@ -151,19 +92,37 @@ def _parse_one(text: str, tokens: list[str], i: int, out: list[ParsedRequirement
         value = ""
     elif value:
         i += 1
-    if operator in ("=", "=="):
-        _check_values(text, {value})
-        out.append(ParsedRequirement(key, "in", frozenset([value])))
-    elif operator == "!=":
-        _check_values(text, {value})
-        out.append(ParsedRequirement(key, "notin", frozenset([value])))
-    elif operator in ("<", ">"):
+    if operator not in _OPERATORS:
+        raise _cannot_parse(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+    if operator in ("<", ">"):
         if not re.fullmatch(r"[-+]?\d{1,19}", value):
             raise _cannot_parse(text, "for 'Gt', 'Lt' operators, the value must be an integer")
-        out.append(ParsedRequirement(key, "gt" if operator == ">" else "lt", frozenset([value])))
     else:
-        raise _cannot_parse(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
-    return i
+        _check_values(text, {value})
+    return i, Requirement(key, _OPERATORS[operator], (value,))
+
+
+def _parse_values(text: str, token: Callable[[int], str], i: int) -> tuple[int, set[str]]:
+    """The values of ``(a,b)``; one may be empty."""
+    if token(i) != "(":
+        raise _cannot_parse(text, f"found '{token(i)}' expected: '('")
+    i += 1
+    values: set[str] = set()
+    pending = ""
+    while token(i) not in (")", ""):
+        if token(i) == ",":
+            values.add(pending)
+            pending = ""
+        elif pending or token(i) in _PUNCTUATION:
+            raise _cannot_parse(text, f"found '{token(i)}', expected: ',' or ')'")
+        else:
+            pending = token(i)
+        i += 1
+    if token(i) != ")":
+        raise _cannot_parse(text, "found '', expected: ')'")
+    values.add(pending)
+    _check_values(text, values)
+    return i + 1, values
 
 
 def _check_values(text: str, values: set[str]) -> None:
@@ -172,20 +131,16 @@ def _check_values(text: str, values: set[str]) -> None:
             raise _cannot_parse(text, f"invalid label value {value[:100]!r}")
 
 
-def from_object(selector: Mapping[str, Any] | None) -> ParsedLabelSelector | None:
+def from_object(selector: Mapping[str, Any] | None) -> Selector | None:
     """A LabelSelector object (matchLabels, matchExpressions); None selects nothing, an empty one everything."""
     if selector is None:
         return None
-    found = [
-        ParsedRequirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()
-    ]
-    names = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-    for expression in selector.get("matchExpressions") or ():
-        operator = names.get(expression.get("operator", ""))
-        if operator is None:
+    found = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for each in selector.get("matchExpressions") or ():
+        if each.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist"):
             return None
-        found.append(ParsedRequirement(expression.get("key", ""), operator, frozenset(expression.get("values") or ())))
-    return ParsedLabelSelector(tuple(found))
+        found.append(Requirement(each.get("key", ""), each["operator"], tuple(each.get("values") or ())))
+    return Selector(tuple(found))
 
 
 def text_of(selector: Mapping[str, Any] | None) -> str:
@@ -225,35 +180,13 @@ ANY_FIELDS = FieldSelector()
 def parse_fields(text: str, supported: frozenset[str], kind: str) -> FieldSelector:
     """Read ``a=b,c!=d`` with backslash escapes; unsupported fields are a 400, as upstream."""
     terms: list[tuple[str, bool, str]] = []
-    for part in _split_escaped(text):
-        if not part:
-            continue
+    for part in re.findall(r"(?:[^,\\]|\\.|\\$)+", text, re.DOTALL):
         found = re.match(r"^((?:[^=!\\]|\\.)*?)(==|!=|=)(.*)$", part, re.DOTALL)
         if not found:
             raise bad_request(f"invalid selector: '{text[:200]}'; can't understand '{part[:200]}'")
         name, operator, value = found[1].strip(), found[2], re.sub(r"\\([\\,=])", r"\1", found[3])
         if name not in supported:
-            raise bad_request(f'"{name[:100]}" is not a known field selector: only "{kind_fields(supported)}"')
+            known = '", "'.join(sorted(supported))
+            raise bad_request(f'"{name[:100]}" is not a known field selector: only "{known}"')
         terms.append((name, operator != "!=", value))
     return FieldSelector(tuple(terms))
-
-
-def kind_fields(supported: frozenset[str]) -> str:
-    return '", "'.join(sorted(supported))
-
-
-def _split_escaped(text: str) -> list[str]:
-    parts, current, escaped = [], "", False
-    for char in text:
-        if escaped:
-            current += char
-            escaped = False
-        elif char == "\\":
-            current += char
-            escaped = True
-        elif char == ",":
-            parts.append(current)
-            current = ""
-        else:
-            current += char
-    return [*parts, current]
