@@ -9,7 +9,7 @@ import pytest
 
 from mooring import sdk
 from mooring.api.core import Pod
-from mooring.api.errors import ConfigError, InputError, MooringError, PluginError
+from mooring.api.errors import ConfigError, InputError, MooringError, OtherScheduler, PluginError
 from mooring.ask.scheduler import Scheduler, explain
 from mooring.core.cluster import Cluster
 from mooring.core.config.load import default_config
@@ -213,9 +213,16 @@ def test_mistakes_are_one_line(arguments: dict[str, Any], error: type[MooringErr
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_an_unknown_scheduler_name_is_named() -> None:
+def test_a_scheduler_that_the_configuration_does_not_have_is_named() -> None:
     with pytest.raises(InputError, match="no profile for 'other'; the configuration has default-scheduler"):
-        Scheduler(half_full()).decide(make_pod("p", spec={"schedulerName": "other"}))
+        Scheduler(half_full(), default_config()).decide(make_pod("p", spec={"schedulerName": "other"}))
+
+
+def test_without_a_configuration_the_first_profile_answers_for_other_schedulers() -> None:
+    pod, other = make_pod("p", cpu="1"), make_pod("p", cpu="1", spec={"schedulerName": "other"})
+    with pytest.warns(OtherScheduler, match="default/p is for other; explained as default-scheduler would decide"):
+        found = Scheduler(half_full()).decide(other)
+    assert (found.node, found.scheduler_name) == (Scheduler(half_full()).decide(pod).node, "default-scheduler")
 
 
 def test_a_cluster_is_needed() -> None:

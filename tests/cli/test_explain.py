@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import mooring
 from mooring.api import yaml
+from mooring.api.errors import InputError, OtherScheduler
 from mooring.cli.main import run
 
 CLUSTER = """
@@ -307,3 +309,30 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--help"]) == 0
     assert "mooring explain --cluster dump.json --pod web.yaml" in capsys.readouterr().out
+
+
+def test_the_shell_and_python_answer_alike_for_the_pod_of_another_scheduler(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "volcano.yaml").write_text((POD % "500m").replace("spec:", "spec:\n  schedulerName: volcano"))
+    assert run(["explain", "--cluster", "cluster.yaml", "--pod", "volcano.yaml", "-o", "json"]) == 0
+    shown = capsys.readouterr()
+    note = "default/web is for volcano; explained as default-scheduler would decide"
+    assert shown.err == f"mooring: {note} (see --config)\n"
+    with pytest.warns(OtherScheduler, match=note):
+        found = mooring.explain(mooring.load("cluster.yaml"), "volcano.yaml")
+    assert found.to_dict() == json.loads(shown.out)
+    assert found.scheduler_name == "default-scheduler"
+
+
+def test_with_a_configuration_the_pod_of_another_scheduler_is_a_mistake(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "volcano.yaml").write_text((POD % "500m").replace("spec:", "spec:\n  schedulerName: volcano"))
+    (files / "config.yaml").write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    asked = ["--cluster", "cluster.yaml", "--pod", "volcano.yaml", "--config", "config.yaml"]
+    assert run(["explain", *asked]) == 2
+    with pytest.raises(InputError) as raised:
+        mooring.explain(mooring.load("cluster.yaml"), "volcano.yaml", "config.yaml")
+    assert capsys.readouterr().err.splitlines()[-1] == f"mooring: {raised.value}"
+    assert "spec.schedulerName: no profile for 'volcano'" in str(raised.value)

@@ -62,6 +62,10 @@ class ApiError(MooringError):
         self.retry_after_s = retry_after_s
 
 
+class OtherScheduler(UserWarning):
+    """A pod asks for a scheduler that has no profile, and the first profile answers in its place."""
+
+
 def warn(notes: Iterable[str]) -> None:
     """Tell whoever called mooring: fields that have no effect, plugins that do nothing."""
     for note in notes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 
 from mooring.api.clock import Clock, VirtualClock
 from mooring.api.core import Pod
-from mooring.api.errors import InputError, warn
+from mooring.api.errors import InputError, OtherScheduler, warn
 from mooring.api.pod_groups import PodGroup
 from mooring.ask.asked_pod import Askable, AskedPod, find_group, find_pod, with_groups
 from mooring.core.cluster import Cluster, as_cluster
@@ -17,6 +18,7 @@ from mooring.core.config.features import Features, KubernetesVersion, nearest_ve
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
 from mooring.core.session import Configuration, PluginReference, Session, configuration_of, open_session, registry_with
+from mooring.core.state.cluster import group_of
 
 
 class Scheduler:
@@ -47,6 +49,7 @@ class Scheduler:
             nominator=cluster.nominations,
             registry=registry,
             features=features,
+            takes_all=config is None,  # nobody has said which schedulers there are
         )
 
     @property
@@ -56,7 +59,7 @@ class Scheduler:
 
     @property
     def session(self) -> Session:
-        """The engine and its profiles, for parts of mooring that ask more than this class does."""
+        """What decides, for parts of mooring that ask more than this class does."""
         return self._session
 
     @property
@@ -88,8 +91,11 @@ class Scheduler:
     def explain(self, pod: Askable) -> Explanation:
         """Decide about a pod, say why, and what would help; change nothing."""
         session, asked = self._question(pod)
+        _say_who_answers(session, asked.pod)
         found = explain_pod(session, asked.pod)
         found.notes += (*asked.as_it_is, *asked.notes)
+        if (key := group_of(asked.pod)) and session.state.objects.get(PodGroup, key) is not None:
+            found.notes.append(f"the pod is scheduled with its group: mooring explain podgroup/{key} says more")
         return found
 
     def explain_group(self, name: str) -> GroupExplanation:
@@ -97,9 +103,9 @@ class Scheduler:
 
         Kubernetes schedules groups since 1.37.
         """
+        group, pods = find_group(name if "/" in name else f"{self.cluster.namespace}/{name}", self.cluster)
         if not self._session.features["GenericWorkload"]:
             raise InputError(f"Kubernetes {self.kubernetes_version} does not schedule PodGroups; 1.37 does")
-        group, pods = find_group(name if "/" in name else f"{self.cluster.namespace}/{name}", self.cluster)
         return explain_group(self._session, group, pods)
 
     def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
@@ -117,9 +123,9 @@ class Scheduler:
                     "cluster.add(pod, copies=N) makes others like it"
                 )
             self.cluster.take_over(asked.others)
-            decision = _decided(self._session, asked.pod)
+            decision = _decided(self._session, asked.pod, commits=True)
             if decision.node is not None:
-                self.cluster.bind(asked.pod, decision.node)
+                self.cluster.bind(asked.pod, decision.node)  # which confirms what was assumed
             elif running is None:
                 self.cluster.take_over([asked.pod])
             yield decision
@@ -129,12 +135,15 @@ class Scheduler:
         asked = find_pod(pod, self.cluster)
         warn(asked.warnings)
         there = self.cluster.find_pod(asked.pod.key)
-        if not asked.others and (there is None or not there.spec.node_name):
+        if not asked.others and (there is None or not self._takes_room(there)):
             return self._session, asked
         fork = self.cluster.fork().take_over(asked.others)
         if there is not None:
             fork.remove(there)
         return self._session.on(fork.state, fork.nominations), asked
+
+    def _takes_room(self, pod: Pod) -> bool:
+        return bool(pod.spec.node_name) or self.cluster.nominations.node_of(pod.uid) is not None
 
     def __repr__(self) -> str:
         return f"<Scheduler: {', '.join(self.profiles)}; {repr(self.cluster)[1:-1]}>"
@@ -152,9 +161,20 @@ def explain(
     return Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version).explain(pod)
 
 
-def _decided(session: Session, pod: Pod) -> Decision:
-    profile = session.profile_for(pod)
-    return Decision(session.decide(pod), profile.scheduler_name, session.handle.cluster)
+def _decided(session: Session, pod: Pod, *, commits: bool = False) -> Decision:
+    _say_who_answers(session, pod)
+    decided = session.decide(pod)
+    if commits and decided.node is not None:
+        decided = session.commit(decided)
+    return Decision(decided, session.profile_for(pod).scheduler_name, session.state)
+
+
+def _say_who_answers(session: Session, pod: Pod) -> None:
+    """Warn where another scheduler's pod is decided about with the first profile."""
+    theirs, ours = pod.spec.scheduler_name, session.profile_for(pod).scheduler_name
+    if theirs != ours:
+        text = f"{pod.key} is for {theirs}; explained as {ours} would decide"
+        warnings.warn(text, OtherScheduler, stacklevel=4)
 
 
 def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:

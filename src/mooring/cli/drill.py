@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from mooring.cli.options import warnings_on_stderr
+from mooring.cli.options import asked_scheduler, scheduler_options, warnings_on_stderr
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
-from mooring.cli.queue import asked_scheduler, scheduler_options
 
 
 @click.command()

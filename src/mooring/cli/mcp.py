@@ -10,8 +10,8 @@ import click
 from mooring.api import yaml
 from mooring.api.core import Pod
 from mooring.api.errors import InputError, UsageError
+from mooring.cli.options import asked_scheduler, scheduler_options
 from mooring.cli.output import plain
-from mooring.cli.queue import asked_scheduler, scheduler_options
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

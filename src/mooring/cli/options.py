@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 import tempfile
 import warnings
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.api.errors import PluginError, UsageError
+from mooring.api.errors import OtherScheduler, PluginError, UsageError
+from mooring.api.memory import without_collecting
 from mooring.api.version import UNKNOWN, Release
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.api.manifests import Manifests
+    from mooring.ask.scheduler import Scheduler
     from mooring.core.cluster import Cluster
     from mooring.core.config.features import Features
     from mooring.core.config.types import KubeSchedulerConfiguration
@@ -192,6 +195,7 @@ class ClusterSource:
 
         recorded = self._recorded()
         if recorded is not None:
+            recorded.namespace = self.names_in
             return recorded
         manifests = self.manifests(command)
         if manifests.ignored and not quiet:
@@ -260,5 +264,63 @@ def warnings_on_stderr() -> Iterator[None]:
         try:
             yield
         finally:
-            for text in dict.fromkeys(str(each.message) for each in caught):
-                say(f"warning: {text}")
+            for text in dict.fromkeys(_line(each) for each in caught):
+                say(text)
+
+
+def _line(caught: warnings.WarningMessage) -> str:
+    if issubclass(caught.category, OtherScheduler):
+        return f"mooring: {caught.message} (see --config)"
+    return f"warning: {caught.message}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The options of commands that ask what if: which cluster is meant, and which scheduler decides.
+
+LARGE = 1000  # pods
+
+
+def scheduler_options(command: F) -> F:
+    """Add all of these options; ``asked_scheduler`` takes their values."""
+    return cluster_options(namespace_option(config_option(plugin_option(version_option(command)))))
+
+
+def asked_scheduler(
+    command: str,
+    output: str,
+    *,
+    dumps: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+) -> Scheduler:
+    """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
+    cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace)
+    return scheduler_for(cluster, config_path, plugins, kubernetes_version)
+
+
+def asked_cluster(
+    command: str, output: str, dumps: tuple[str, ...], kubeconfig: str, context: str, namespace: str
+) -> Cluster:
+    """The cluster that is meant; what is said of it on a terminal would be in the way of other forms."""
+    with without_collecting():
+        cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
+        if len(cluster.state.pods()) > LARGE:
+            gc.freeze()  # it stays to the end: collections need not go through it again and again
+    return cluster
+
+
+def scheduler_for(
+    cluster: Cluster, config_path: str | None, plugins: tuple[str, ...], kubernetes_version: str | None
+) -> Scheduler:
+    """A scheduler for a cluster. What the user should know goes to standard error."""
+    from mooring.ask.scheduler import Scheduler
+
+    with warnings_on_stderr():
+        try:
+            return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
+        except PluginError as error:
+            raise UsageError(str(error)) from None

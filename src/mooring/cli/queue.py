@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 from rich.console import Console
 
-from mooring.api.errors import ApiError, InputError, PluginError, UsageError
-from mooring.api.memory import without_collecting
+from mooring.api.errors import ApiError, InputError, UsageError
 from mooring.api.text import nearest
 from mooring.api.times import parse_time
 from mooring.cli.help import examples
 from mooring.cli.options import (
-    ClusterSource,
     address_options,
-    cluster_options,
-    config_option,
-    namespace_option,
-    plugin_option,
-    version_option,
-    warnings_on_stderr,
 )
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
@@ -39,7 +29,7 @@ from mooring.net.rest import RestClient
 from mooring.net.tls import TlsSettings
 
 if TYPE_CHECKING:
-    from mooring.ask.scheduler import Scheduler
+    pass
 
 
 Pod = dict[str, Any]
@@ -236,41 +226,3 @@ def _read_token(path: str) -> str:
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--token-file {path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The options of commands that ask what if: which cluster is meant, and which scheduler decides.
-
-LARGE = 1000  # pods
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def scheduler_options(command: F) -> F:
-    """Add all of these options; ``asked_scheduler`` takes their values."""
-    return cluster_options(namespace_option(config_option(plugin_option(version_option(command)))))
-
-
-def asked_scheduler(
-    command: str,
-    output: str,
-    *,
-    dumps: tuple[str, ...],
-    kubeconfig: str,
-    context: str,
-    namespace: str,
-    config_path: str | None,
-    plugins: tuple[str, ...],
-    kubernetes_version: str | None,
-) -> Scheduler:
-    """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
-    from mooring.ask.scheduler import Scheduler
-
-    with without_collecting():
-        cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
-        if len(cluster.state.pods()) > LARGE:
-            gc.freeze()  # it stays to the end: collections need not go through it again and again
-    with warnings_on_stderr():
-        try:
-            return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
-        except PluginError as error:
-            raise UsageError(str(error)) from None
