@@ -13,6 +13,7 @@ from mooring.core.framework.extension_points import METRIC_NAMES
 from mooring.core.framework.handle import PluginMeters
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, Code
+from mooring.core.queue.profile import QueueRecorder
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState
@@ -219,7 +220,7 @@ class ProfileGates:
         return self._profile.timer if self._asked % SAMPLED == 1 else None
 
 
-class Meters(SchedulerObserver):
+class Meters(SchedulerObserver, QueueRecorder):
     """All metrics of a scheduler: hears what happens in it, and is the queue's recorder."""
 
     wants_hint_durations = True

@@ -12,7 +12,7 @@ from mooring.api.clock import VirtualClock
 from mooring.api.core import Pod, PodSpec
 from mooring.api.meta import ObjectMeta
 from mooring.core.framework.status import SUCCESS, Status
-from mooring.core.queue.profile import NoRecorder, PluginHint, QueueProfile
+from mooring.core.queue.profile import PluginHint, QueueProfile, QueueRecorder
 from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.core.state.pod_info import PodInfo, PodInterner
 
@@ -45,7 +45,7 @@ class Gate:
         return Status.unresolvable(f"{self.name} is closed") if pod.metadata.name in self.closed_for else SUCCESS
 
 
-class Meter(NoRecorder):
+class Meter(QueueRecorder):
     """A recorder that keeps what it is told."""
 
     wants_hint_durations = True

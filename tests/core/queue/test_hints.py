@@ -20,9 +20,9 @@ from mooring.core.queue.profile import (
     EVERYTHING,
     HintTable,
     MoveStrategy,
-    NoRecorder,
     PluginHint,
     QueueProfile,
+    QueueRecorder,
     queue_profile,
     registered_hints,
     whose,
@@ -45,7 +45,7 @@ def broken(pod, old, new):
 def table(*hints, recorder=None, **more):
     profiles = [QueueProfile("default-scheduler", hints=hints)]
     profiles += [QueueProfile(name, hints=tuple(others)) for name, others in more.items()]
-    return HintTable(profiles, VirtualClock(), recorder or NoRecorder())
+    return HintTable(profiles, VirtualClock(), recorder or QueueRecorder())
 
 
 def refused(info, unschedulable=(), pending=(), name="a"):

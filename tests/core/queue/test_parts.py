@@ -8,7 +8,7 @@ from mooring.core.framework.cluster_event import ActionType, ClusterEvent, Event
 from mooring.core.queue.events import ASSIGNED_POD_ADD, NODE_ADD, NODE_DELETE, InFlight
 from mooring.core.queue.nominator import QueueNominator
 from mooring.core.queue.pending import wake_labels
-from mooring.core.queue.profile import NoRecorder
+from mooring.core.queue.profile import QueueRecorder
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.sub_queues import UnschedulablePods
 
@@ -16,7 +16,7 @@ from mooring.core.queue.sub_queues import UnschedulablePods
 
 
 def test_events_before_anybody_flies_are_not_kept(info):
-    flying = InFlight(NoRecorder())
+    flying = InFlight(QueueRecorder())
     flying.note(NODE_ADD, None, None)
     flying.start(QueuedPodInfo(info("a"), 0.0, 1))
     assert flying.since("uid-a") == []
@@ -42,7 +42,7 @@ def test_each_pod_sees_what_came_after_it(info, meter):
 
 
 def test_a_younger_pod_leaving_keeps_the_older_ones_events(info):
-    flying = InFlight(NoRecorder())
+    flying = InFlight(QueueRecorder())
     for name in "ab":
         flying.start(QueuedPodInfo(info(name), 0.0, 1))
     flying.note(NODE_ADD, None, None)
@@ -51,7 +51,7 @@ def test_a_younger_pod_leaving_keeps_the_older_ones_events(info):
 
 
 def test_the_same_pod_cannot_fly_twice(info):
-    flying = InFlight(NoRecorder())
+    flying = InFlight(QueueRecorder())
     assert flying.start(QueuedPodInfo(info("a"), 0.0, 1))
     assert not flying.start(QueuedPodInfo(info("a"), 0.0, 2))
 

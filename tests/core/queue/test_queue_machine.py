@@ -13,7 +13,7 @@ from mooring.api.core import Node, Pod, PodSpec
 from mooring.api.meta import ObjectMeta
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint
 from mooring.core.framework.status import SUCCESS, Status
-from mooring.core.queue.profile import NoRecorder, PluginHint, QueueProfile
+from mooring.core.queue.profile import PluginHint, QueueProfile, QueueRecorder
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.pod_info import PodInterner
 
@@ -45,7 +45,7 @@ class Door:
         return Status.unresolvable("closed") if pod.metadata.uid in self.closed_for else SUCCESS
 
 
-class Balance(NoRecorder):
+class Balance(QueueRecorder):
     """A meter whose gauges must come back to zero."""
 
     wants_hint_durations = False

@@ -6,7 +6,7 @@ came later (scheduling gates, dynamic resources, …) stays on, because no Polic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mooring.api.errors import ConfigError
@@ -304,10 +304,6 @@ class _Policy:
         self._notes.append(ConversionNote(path, text, lost))
 
 
-def _flatten(groups: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(name for group in groups for name in group)
-
-
 # What a Policy could switch on and off at all.
-_KNOWN_FILTERS = _flatten(_PREDICATES.values())
+_KNOWN_FILTERS = frozenset(name for plugins in _PREDICATES.values() for name in plugins)
 _KNOWN_SCORES = frozenset(_PRIORITIES.values()) | {"NodeResourcesFit"}

@@ -335,11 +335,8 @@ class GroupCycle:
         """Pods that nobody has looked at, because it was clear before: the group's status is theirs."""
         num_nodes = len(self._engine.cluster.nodes())
         outcome = Outcome.ERROR if run.status.code is Code.ERROR else Outcome.UNSCHEDULABLE
-        return [_without_attempt(pod, outcome, run.status, num_nodes) for pod in info.pods[len(run.decisions) :]]
-
-
-def _without_attempt(pod: PodInfo, outcome: Outcome, status: Status, num_nodes: int) -> ScheduleResult:
-    return ScheduleResult(pod, outcome, status=status, num_nodes=num_nodes)
+        untried = info.pods[len(run.decisions) :]
+        return [ScheduleResult(pod, outcome, status=run.status, num_nodes=num_nodes) for pod in untried]
 
 
 def _final(
@@ -363,12 +360,8 @@ def _final(
     if makes_room:
         said = status
     else:
-        said, nominated = Status.unschedulable(_prefixed(status)), ""
+        said, nominated = Status.unschedulable(f"{GROUP_UNSCHEDULABLE}, {status.message}"), ""
     return structs.replace(decision.failed(Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
-
-
-def _prefixed(status: Status) -> str:
-    return f"{GROUP_UNSCHEDULABLE}, {status.message}"
 
 
 def _as_error(status: Status) -> str:

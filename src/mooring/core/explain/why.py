@@ -18,6 +18,7 @@ from rich.text import Text
 from mooring.api.core import Pod
 from mooring.api.pod_groups import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from mooring.api.tables import print_table
+from mooring.api.text import count_of
 from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
@@ -237,7 +238,7 @@ def _draw_notes(to: Console, found: Explanation) -> None:
 
 def _draw_placement(to: Console, found: Explanation, top: int) -> None:
     to.print(f"[green]{escape(found.pod)} goes to [bold]{escape(found.node or '')}[/bold][/green]")
-    feasible = f"{found.feasible_nodes} of {_many(found.num_nodes, 'node')} can take it"
+    feasible = f"{found.feasible_nodes} of {count_of(found.num_nodes, 'node')} can take it"
     if not found.scores:
         to.print(f"{feasible}, so nothing had to be scored.")
     else:
@@ -319,10 +320,6 @@ def _draw_groups(to: Console, refusals: Sequence[RefusalRow]) -> None:
 def _names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MAX_NAMES])
     return f"{shown} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else shown
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 # ---- how the explanation of a pod group looks on a terminal --------------------------------------------------------

@@ -242,7 +242,8 @@ def _problems(plugin: type) -> Iterator[str]:
     if not points_of(plugin):
         yield "implements no extension point; define filter, score, permit or another one"
     yield from _wrong_traits(plugin)
-    yield from _wrong_constructor(plugin)
+    if not _can_be_called(plugin, 2):
+        yield "is made with (args, handle); def __init__(self, args, handle) is expected"
     args = getattr(plugin, "args", None)
     if args is not None and not (isinstance(args, type) and issubclass(args, msgspec.Struct)):
         yield f"args is {args!r}; the type of its arguments, a msgspec.Struct, is expected"
@@ -314,11 +315,6 @@ def _wrong_traits(plugin: type) -> Iterator[str]:
     for trait, method in _ABOUT.items():
         if getattr(traits, trait) != getattr(DEFAULT_TRAITS, trait) and getattr(plugin, method, None) is None:
             yield f"declares {trait} in its traits, but has no {method}"
-
-
-def _wrong_constructor(plugin: type) -> Iterator[str]:
-    if not _can_be_called(plugin, 2):
-        yield "is made with (args, handle); def __init__(self, args, handle) is expected"
 
 
 def _written(function: Callable[..., Any]) -> str:

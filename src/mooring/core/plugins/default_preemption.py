@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 from mooring.api.core import Pod
-from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.core.config.types import DefaultPreemptionArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
@@ -53,7 +52,7 @@ class DefaultPreemption:
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         # A victim's end wakes the pod through the plugin that had refused it; here it only re-opens the gate.
-        return (on(EventResource.POD, ActionType.DELETE, _never),)
+        return (on(EventResource.POD, ActionType.DELETE, lambda pod, old, new: Hint.SKIP),)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
         self._handle.meters(pod.pod.spec.scheduler_name).preemption_attempted()
@@ -80,7 +79,3 @@ class DefaultPreemption:
 def _said(code: Code, text: str) -> Status:
     """Thousands of pods that fit nowhere are told the same."""
     return Status(code, (f"preemption: {text}",))
-
-
-def _never(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    return Hint.SKIP

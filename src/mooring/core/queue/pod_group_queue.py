@@ -14,7 +14,7 @@ Pods without a group go their way as in :class:`SchedulingQueue`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
@@ -297,7 +297,8 @@ class PodGroupQueue(SchedulingQueue):
 
     def places(self) -> list[tuple[QueuedPodInfo, str]]:
         apart = ((self._pending, PENDING), (self._incomplete, INCOMPLETE))
-        return [*super().places(), *((info, place) for part, place in apart for info in _all(part))]
+        members = [(info, place) for part, place in apart for group in part.values() for info in group.values()]
+        return [*super().places(), *members]
 
     def counts(self) -> dict[str, int]:
         counts = dict.fromkeys((ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, PENDING, INCOMPLETE), 0)
@@ -325,10 +326,6 @@ def _take_out(part: Members, pod: Pod) -> QueuedPodInfo | None:
     if name in part and not part[name]:
         del part[name]
     return info
-
-
-def _all(part: Members) -> Iterator[QueuedPodInfo]:
-    return (info for members in part.values() for info in members.values())
 
 
 def _copy_history(old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> None:

@@ -29,7 +29,7 @@ from mooring.core.queue import events
 from mooring.core.queue.events import InFlight
 from mooring.core.queue.nominator import QueueNominator
 from mooring.core.queue.pending import PendingPod, describe
-from mooring.core.queue.profile import HintTable, MoveStrategy, NoRecorder, QueueProfile, QueueRecorder
+from mooring.core.queue.profile import HintTable, MoveStrategy, QueueProfile, QueueRecorder
 from mooring.core.queue.queued_pod import NO_PLUGINS, History, QueuedEntity, QueuedPodInfo
 from mooring.core.queue.sub_queues import ActiveQueue, BackoffQueue, UnschedulablePods, last_touch, priority_sort
 from mooring.core.state.pod_info import PodInfo
@@ -74,7 +74,7 @@ class SchedulingQueue:
         self.preemptions: Preemptions | None = None  # no event is shown to preemptors that it holds back
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
-        self._recorder: QueueRecorder = recorder or NoRecorder()
+        self._recorder: QueueRecorder = recorder or QueueRecorder()
         self._is_recorded = recorder is not None
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, clock, self._recorder)

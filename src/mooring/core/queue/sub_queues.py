@@ -169,11 +169,6 @@ class BackoffQueue:
         """The pods by key, for those who ask whether one is here; the two stay the same for ever."""
         return self._rejected.by_key, self._failed.by_key
 
-    @property
-    def has_early(self) -> bool:
-        """Report whether a pod could be popped before its backoff ends."""
-        return len(self._rejected) > 0
-
     def put(self, info: QueuedEntity) -> None:
         """Add a pod, or give one that is here its new place."""
         if info.rejectors:

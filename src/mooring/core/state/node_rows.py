@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core import Node, Taint
-from mooring.core.state.columns import at_domain, sum_by_domain
+from mooring.core.state.columns import LabelColumn, at_domain, sum_by_domain
 from mooring.core.state.node_info import NodeInfo
-from mooring.core.state.node_table import LabelColumn, NodeTable
+from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_index import CountColumn
 from mooring.core.state.pod_info import HostPort, PodInfo
 
@@ -121,7 +121,8 @@ class NodeRows:
     def non_zero_requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
         if resources == ("cpu", "memory"):
             return self._matrix(self.table.non_zero_requested, CPU_AND_MEMORY)
-        return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
+        columns = [self.non_zero_requested(resource) for resource in resources]
+        return np.stack(columns) if columns else np.zeros((0, len(self)), np.int64)
 
     def figures_of(self, resources: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What nodes offer and what is taken of it, each [pods | resource, node]: the number of pods comes first."""
@@ -209,10 +210,6 @@ class NodeRows:
     def fork(self) -> NodeRows:
         """The same rows of a table of their own, for a hypothesis."""
         return NodeRows(self.table.fork(), self.index)
-
-
-def _stacked(columns: list[NDArray[np.int64]], n: int) -> NDArray[np.int64]:
-    return np.stack(columns) if columns else np.zeros((0, n), np.int64)
 
 
 def ports_clash(want: HostPort, have: HostPort) -> bool:

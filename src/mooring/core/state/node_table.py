@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Node, Taint
 from mooring.api.errors import ParseError
 from mooring.api.quantity import milli_value_of, value_of
-from mooring.core.state.columns import MISSING, ImageStates, LabelColumn
+from mooring.core.state.columns import ImageStates, LabelColumn
 from mooring.core.state.node_info import NodeInfo, NodeTree
 from mooring.core.state.pod_info import HostPort, PodInfo, PodShape
 from mooring.core.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scalar_name
@@ -33,8 +33,6 @@ POD_COLUMNS, LOWEST_PRIORITY, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 1
 EVERY_PART = 63
 
 Infos = list[NodeInfo] | OverlayList[NodeInfo]
-
-__all__ = ["MISSING", "NOBODY", "LabelColumn", "NodeTable"]
 
 
 class NodeTable(Forkable):

@@ -324,7 +324,7 @@ class TermIndex(Forkable):
             column = self._columns.get(term)
             if column is None:
                 column = self._columns[term] = CountColumn(self._table)
-                for bucket in _term_index_buckets_of(term.term):
+                for bucket in _term_buckets(term.term):
                     self._buckets.setdefault(bucket, {})[term] = column
                 self.version += 1
             column.add(node, 1)
@@ -338,7 +338,7 @@ class TermIndex(Forkable):
             if column.counts:
                 continue
             del self._columns[term]
-            for bucket in _term_index_buckets_of(term.term):
+            for bucket in _term_buckets(term.term):
                 del self._buckets[bucket][term]
                 if not self._buckets[bucket]:
                     del self._buckets[bucket]
@@ -376,7 +376,7 @@ class TermIndex(Forkable):
         ]
 
 
-def _term_index_buckets_of(term: AffinityTerm) -> list[Bucket]:
+def _term_buckets(term: AffinityTerm) -> list[Bucket]:
     """Where a pod that the term means will look for it: by namespace, and by a label that it must have."""
     namespaces = term.namespaces if term.namespace_selector.matches_nothing else {ANY_NAMESPACE}
     label = term.selector.exact[:1]

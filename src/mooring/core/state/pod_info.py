@@ -20,7 +20,6 @@ from mooring.api.core import Pod, PodAffinity, PodAffinityTerm, PodSpec, Volume,
 from mooring.api.errors import ParseError
 from mooring.api.selectors import Selector, compile_selector
 from mooring.core.state.requests import (
-    CPU,
     NON_ZERO,
     Amounts,
     is_scalar_name,
@@ -371,6 +370,3 @@ def _shape_key(pod: Pod, *, with_volumes: bool = True) -> bytes:
             resized,
         )
     )
-
-
-__all__ = ["CPU", "NO_TERMS", "AffinityTerm", "AffinityTerms", "PodClass", "PodInfo", "PodInterner", "PodShape"]

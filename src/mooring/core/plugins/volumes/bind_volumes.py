@@ -128,7 +128,10 @@ class VolumeBinder:
                 bindings.pop(0)
             for i, claim in enumerate(wanted.provisions):
                 wanted.provisions[i] = await writer.update(
-                    PersistentVolumeClaim, claim.key, claim.metadata.resource_version, _write_node(node_name)
+                    PersistentVolumeClaim,
+                    claim.key,
+                    claim.metadata.resource_version,
+                    lambda obj: _annotate(obj, SELECTED_NODE, node_name),
                 )
                 provisions.pop(0)
         finally:
@@ -216,10 +219,6 @@ def _write_claim_ref(volume: PersistentVolume) -> Callable[[dict[str, Any]], Non
             _annotate(obj, BOUND_BY_CONTROLLER, volume.metadata.annotations[BOUND_BY_CONTROLLER])
 
     return mutate
-
-
-def _write_node(node_name: str) -> Callable[[dict[str, Any]], None]:
-    return lambda obj: _annotate(obj, SELECTED_NODE, node_name)
 
 
 def _annotate(obj: dict[str, Any], key: str, value: str) -> None:

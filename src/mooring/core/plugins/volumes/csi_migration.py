@@ -162,7 +162,10 @@ def translated_affinity(plugin: InTreePlugin, volume: PersistentVolume) -> Volum
         zones = sorted({z.strip() for z in volume.metadata.labels[zone].split(ZONE_DELIMITER)} - {""})
         if zones:
             more = NodeSelectorRequirement(plugin.topology_key, "In", zones)
-            terms = [_with(term, more) for term in terms or [NodeSelectorTerm()]]
+            terms = [
+                NodeSelectorTerm([*term.match_expressions, more], term.match_fields)
+                for term in terms or [NodeSelectorTerm()]
+            ]
     if region == BETA_REGION:
         renamed[region] = REGION
     if not terms:
@@ -179,10 +182,6 @@ def _zone_and_region_keys(volume: PersistentVolume, terms: list[NodeSelectorTerm
         if BETA_ZONE in keys:
             return BETA_ZONE, BETA_REGION
     return ZONE, REGION
-
-
-def _with(term: NodeSelectorTerm, more: NodeSelectorRequirement) -> NodeSelectorTerm:
-    return NodeSelectorTerm([*term.match_expressions, more], term.match_fields)
 
 
 def _renamed(term: NodeSelectorTerm, names: dict[str, str]) -> NodeSelectorTerm:
