@@ -76,17 +76,17 @@ async def test_a_binding_without_an_answer_that_was_carried_out_is_a_success(wor
     if plane is None:
         pytest.skip("the embedded server is needed")
     await world.node("a", cpu="1")
-    server = plane._runner.server
-    handle = server.request_handler
+    server = plane._server
+    handle = server.handle
 
     async def deaf(request):
         answer = await handle(request)
-        if request.path.endswith("/binding") and request.transport is not None:
-            request.transport.abort()
+        if request.message.target.endswith(b"/binding"):
+            request.cut()
         return answer
 
     async with world.scheduler() as live:
-        monkeypatch.setattr(server, "request_handler", deaf)
+        monkeypatch.setattr(server, "handle", deaf)
         await world.pod("heard")
         assert await world.bound("heard") == "a"
         await world.events("heard", "Scheduled")

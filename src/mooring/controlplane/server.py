@@ -21,14 +21,13 @@ from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
+from mooring.controlplane.serving.http import http_server
 from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.store import Store
-from mooring.net.server import stop_serving
+from mooring.net.async_server import AsyncServer
 from mooring.net.tls import load_identity, self_signed
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from mooring.controlplane.storage.persistence import Disk
 
 log = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ class ControlPlane:
         )
         self.garbage = GarbageCollector(self.api) if garbage_collection else None
         self._event_ttl_s = event_ttl_s
-        self._runner: web.ServerRunner | None = None
+        self._server: AsyncServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._certificate: bytes | None = None
         self.url = ""
@@ -128,10 +127,6 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Listen; afterwards ``url`` is set and the kubeconfig file is written."""
-        from aiohttp import web  # here: a simulation does not listen, and need not wait for this import
-
-        from mooring.controlplane.serving.http import HttpServer, make_request
-
         context = None
         if self._use_tls:
             identity = self_signed("localhost", "kubernetes.default.svc", self._host, common_name="mooring")
@@ -139,19 +134,11 @@ class ControlPlane:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             load_identity(context, *identity)
-        handler = web.Server(
-            HttpServer(self.handlers).handle,
-            request_factory=make_request,
-            handler_cancellation=True,  # a watch ends when its client goes, not at the next event
-            access_log=None,
-            keepalive_timeout=90.0,
-        )
-        self._runner = web.ServerRunner(handler, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        self.url = await self._listen(self._runner, self._host, self._port, context)
+        self._server = http_server(self.handlers)
+        self.url = await self._listen(self._server, self._host, self._port, context)
         self.plain_url = "" if context else self.url
         if self._also_plain and context is not None:
-            self.plain_url = await self._listen(self._runner, "127.0.0.1", 0, None)
+            self.plain_url = await self._listen(self._server, "127.0.0.1", 0, None)
         if self.kubeconfig_path is not None:
             try:
                 write_kubeconfig(self.kubeconfig_path, self.url, self.token, self._certificate)
@@ -170,19 +157,15 @@ class ControlPlane:
             await asyncio.sleep(EVENT_CHECK_S)
             expire_events(self.api, self._event_ttl_s)
 
-    async def _listen(self, runner: web.ServerRunner, host: str, port: int, context: ssl.SSLContext | None) -> str:
-        from aiohttp import web
-
-        site = web.TCPSite(runner, host, port, ssl_context=context, backlog=512)
+    async def _listen(self, server: AsyncServer, host: str, port: int, context: ssl.SSLContext | None) -> str:
         try:
-            await site.start()
+            address, chosen = await server.listen(host, port, tls=context)
         except OSError as error:
-            await stop_serving(runner)
-            self._runner = None
+            await server.close()
+            self._server = None
             raise UsageError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
-        address = runner.addresses[-1]
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        return f"{'https' if context else 'http'}://{shown}:{address[1]}"
+        shown = f"[{address}]" if ":" in address else address
+        return f"{'https' if context else 'http'}://{shown}:{chosen}"
 
     async def stop(self) -> None:
         """Stop listening, end watches, and bring everything that is kept to disk."""
@@ -195,9 +178,9 @@ class ControlPlane:
         self._tasks = []
         if self.garbage is not None:
             self.garbage.stop()
-        if self._runner is not None:
-            await stop_serving(self._runner)
-            self._runner = None
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
         if self._journal is not None:
             await self._journal.close()
             self._journal = None

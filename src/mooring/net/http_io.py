@@ -1,10 +1,10 @@
-"""Requests read from a blocking connection, and responses written to it, all of it bounded."""
+"""Requests and responses of servers, and how they are read from and written to a blocking connection, bounded."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -139,7 +139,7 @@ class RequestReader:
         try:
             self._messages.feed(self._buffer[:count])
         except BadMessage as error:
-            raise _refused(error) from None
+            raise refusal_of(error) from None
         message = self._messages.arriving
         if message is not None and message.has_head and message is not self._continued:
             self._continued = message
@@ -148,7 +148,8 @@ class RequestReader:
         return count
 
 
-def _refused(error: BadMessage) -> Refused:
+def refusal_of(error: BadMessage) -> Refused:
+    """The answer to what cannot be read as a request."""
     if isinstance(error, BodyTooLarge):
         return Refused(413, str(error))
     if isinstance(error, HeadTooLarge):
@@ -177,7 +178,7 @@ def body_of(request: Message, limit: int, share: Share) -> bytes | bytearray:
     try:
         return inflate(request.body, encoding, limit, share.take)
     except BadMessage as error:
-        raise _refused(error) from None
+        raise refusal_of(error) from None
 
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -185,26 +186,30 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 def send(sock: socket.socket, response: Response, request: Message | None, *, closes: bool) -> None:
     """Write a response to a request, or to what was none."""
-    head = (
-        f"HTTP/1.1 {response.status} {_PHRASES[response.status]}\r\n"
-        f"Content-Type: {response.content_type}\r\n"
-        f"Content-Length: {len(response.body)}\r\n"
-        # In a response this says that later requests may come compressed (RFC 7694).
-        f"Accept-Encoding: gzip\r\nDate: {_date(int(time.time()))}\r\n"
-    )
-    for name, value in response.headers.items():
-        head += f"{name}: {value}\r\n"
-    if closes:
-        head += "Connection: close\r\n"
-    elif request is not None and request.version != "1.1":
-        head += "Connection: keep-alive\r\n"  # for HTTP/1.0, which would close it
-    start = (head + "\r\n").encode("latin-1")
+    fields = [
+        ("Content-Type", response.content_type),
+        ("Content-Length", str(len(response.body))),
+        ("Accept-Encoding", "gzip"),  # in a response: later requests may come compressed (RFC 7694)
+        *response.headers.items(),
+    ]
+    start = head_of(response.status, fields, request, closes=closes)
     body = b"" if request is not None and request.method == "HEAD" else response.body
     if len(body) < JOIN_BELOW:
         sock.sendall(start + body)
     else:
         sock.sendall(start)
         sock.sendall(body)
+
+
+def head_of(status: int, fields: Iterable[tuple[str, str]], request: Message | None, *, closes: bool) -> bytes:
+    """The head of a response to a request, or to what was none."""
+    lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}", f"Date: {_date(int(time.time()))}"]
+    lines += [f"{name}: {value}" for name, value in fields]
+    if closes:
+        lines.append("Connection: close")
+    elif request is not None and request.version != "1.1":
+        lines.append("Connection: keep-alive")  # for HTTP/1.0, which would close it
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 @lru_cache(maxsize=1)

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
-from aiohttp import web
-
 from mooring.api.errors import ApiError, UsageError
 from mooring.core.session import PluginReference
-from mooring.net.http_io import Request, Response
-from mooring.net.server import stop_serving
+from mooring.net.async_server import AsyncServer, ServedAnswer, ServedRequest
+from mooring.net.http_io import Refused, Request, Response
 from mooring.show.answers import HEADERS, WAIT_S, Answer, Editing, PageAnswers, Stories, problem
 from mooring.show.exports import File, page_files
 from mooring.show.shown import Shown
@@ -27,7 +25,6 @@ from mooring.show.source import RecordFile
 
 HOST = "127.0.0.1"
 MAX_BODY = 1 << 20
-SHUTDOWN_S = 1.0
 
 
 class Answering(Protocol):
@@ -59,7 +56,7 @@ class PageServer:
         self._answers = answers or PageAnswers(records, editing=editing, stories=stories, files=files)
         self._port = port
         self._token = token or secrets.token_urlsafe(24)
-        self._runner: web.AppRunner | None = None
+        self._server = AsyncServer(self._handle, _refuse, max_body_bytes=MAX_BODY)
 
     @property
     def link(self) -> str:
@@ -77,57 +74,51 @@ class PageServer:
         except BaseException:
             await self._answers.stop()
             raise
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
-        await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, HOST, self._port).start()
+            _, self._port = await self._server.listen(HOST, self._port)
         except OSError as error:
-            await stop_serving(self._runner)
             await self._answers.stop()
             raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror or error}") from None
-        self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
         """Stop listening; whoever waits for news is sent away."""
-        if self._runner is not None:
-            await stop_serving(self._runner)
+        await self._server.close()
         await self._answers.stop()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        answer = await self._answer(request)
-        headers = {"Content-Type": answer.content_type, **answer.headers}
-        return web.Response(body=answer.body, status=answer.status, headers=headers)
-
-    async def _answer(self, request: web.Request) -> Response:
-        refusal = self._refusal(request)
+    async def _handle(self, request: ServedRequest) -> ServedAnswer:
+        refusal = self._refusal(Request.of(request.message, b""))
         if refusal:
-            answer = problem(403, refusal)
-        else:
-            try:
-                query = {name: request.query.getall(name) for name in request.query}
-                asked = Request(request.method, request.path, query, body=await request.read())
-                return await self._answers.answer(asked, f"/{(*request.path.split('/', 2), '', '')[2]}")
-            except web.HTTPException as error:
-                answer = problem(error.status, error.reason)
-        answer.headers.update(HEADERS)
-        return answer
+            return _refuse(Refused(403, refusal))
+        try:
+            asked = Request.of(request.message, await request.read())
+        except Refused as refused:
+            return _refuse(refused)
+        return _served(await self._answers.answer(asked, f"/{(*asked.path.split('/', 2), '', '')[2]}"))
 
-    def _refusal(self, request: web.Request) -> str:
+    def _refusal(self, request: Request) -> str:
         """Why nothing is served; empty for somebody who has the link."""
         own = {f"{host}:{self._port}" for host in (HOST, "localhost")}
-        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in own:
             return "this server is reached by its own link only"
         if origin is not None and origin not in {f"http://{each}" for each in own}:
             return "requests from other sites are refused"
-        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "requests from other sites are refused"
         token = (*request.path.split("/", 2), "")[1]
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return "the link has a token, and this is not it; mooring prints the link when it starts"
         return ""
+
+
+def _served(answer: Response) -> ServedAnswer:
+    return ServedAnswer(answer.status, [("Content-Type", answer.content_type), *answer.headers.items()], answer.body)
+
+
+def _refuse(refused: Refused) -> ServedAnswer:
+    answer = problem(refused.status, str(refused))
+    answer.headers.update(HEADERS)
+    return _served(answer)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from mooring.bench.perf.collect import Collector, Latencies, percentile, windows
 from mooring.bench.perf.definitions import PerfWorkload
 
 FORMAT = "mooring-bench-perf/1"
-_PACKAGES = ("numpy", "msgspec", "aiohttp", "uvloop")
+_PACKAGES = ("numpy", "msgspec", "httptools", "uvloop")
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """A request and its answer, without the framework that carries them.
 
-Over a socket ``http`` makes a :class:`Request` of what aiohttp received; a caller in the same process makes one itself.
+Over a socket ``http`` makes an :class:`ApiRequest` of what was received; a caller in the same process makes one itself.
 """
 
 from __future__ import annotations
