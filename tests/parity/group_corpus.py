@@ -27,7 +27,7 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.live.context import SchedulerOptions
 from mooring.live.events import InvolvedObject
 from mooring.live.scheduler import Scheduler
-from mooring.sim.recording import load_object
+from mooring.sim.replay import load_object
 from mooring.sim.virtual_time import LoopClock, run_virtual
 
 FOLDER = Path(__file__).parent / "groups-1.37"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api import yaml
 from mooring.api.errors import InputError
-from mooring.sim.file_expectations import value_at
+from mooring.sim.expectations import value_at
 from mooring.sim.player import PlayResult, run_in_virtual_time
 from mooring.sim.scenario_file import parse_scenario
 from mooring.sim.worlds import PlaySettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.sim.workload import WantedPod
+from mooring.sim.scenario import WantedPod
 
 
 def a_pod(node: str = "", phase: str = "Pending", message: str = "", nominated: str = "") -> dict[str, Any]:

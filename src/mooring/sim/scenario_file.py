@@ -36,7 +36,7 @@ from mooring.core.config.plugin_loading import load_module
 from mooring.record.files import file_and_time
 from mooring.sim.autoscaler import NodeGroup
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
-from mooring.sim.file_expectations import Step, expectation
+from mooring.sim.expectations import Step, expectation
 from mooring.sim.imports.imported import Imported
 from mooring.sim.imports.story import ImportStep, cluster_of, workload_of
 from mooring.sim.objects import check_workload

@@ -25,7 +25,7 @@ from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.net.extender.client import AskTogether, build_extenders
 from mooring.net.extender.wire import RawObjects
-from mooring.sim.recording import bound, describe, latest_time, load_object
+from mooring.sim.replay import bound, describe, latest_time, load_object
 
 GOLDEN = Path(__file__).parents[2] / "parity" / "golden" / "wire" / "extender.jsonl.gz"
 Scenario = dict[str, Any]

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from mooring.controlplane.registry.columns import boolean, columns, get, phase
-from mooring.controlplane.registry.validation import (
-    fill,
-    immutable,
-    validate_label_selector,
-    validate_node_selector,
-)
+from mooring.controlplane.registry.validation import fill, immutable, validate_label_selector, validate_node_selector
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
