@@ -32,9 +32,6 @@ from mooring.live.scheduler import Scheduler
 from mooring.sim.objects import node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 
-# --------------------------------------------------------------------------------------------------------------------
-# Node groups that are scaled by themselves: how large they may be, how long a node takes, and what it costs.
-
 PRICE = "mooring/price-per-hour"
 _FIELDS = {"name", "min", "max", "delay", "idle", "price", "cpu", "memory", "pods", "capacity", "labels", "taints",
            "zones"}  # fmt: skip
@@ -278,12 +275,11 @@ def _is_daemon(pod: Pod) -> bool:
     return owner is not None and owner.kind == "DaemonSet"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The pods that DaemonSets would put on a node that does not exist yet: its other pods have only what these leave.
-
-
 class PlannedDaemons:
-    """Asks the API server, without writing, what becomes of the pod of each DaemonSet: defaults, class and overhead."""
+    """The pods that DaemonSets would put on a node that does not exist yet: other pods get only what these leave.
+
+    The API server completes the pod of each DaemonSet in a dry run: defaults, priority class and overhead.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api

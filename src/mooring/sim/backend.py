@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -38,6 +38,7 @@ PATCH_TYPES = {"merge": MERGE_PATCH, "strategic": STRATEGIC_MERGE_PATCH, "json":
 _APPLY = "application/apply-patch+yaml"
 REVISABLE = ("schedulingGates", "tolerations", "nodeSelector", "affinity")
 """Fields of a pod's spec that scheduling reads and that may change, some only while it is gated."""
+IDENTITY = ("uid", "resourceVersion")  # an API server gives an object its own
 MANAGER = "mooring-scenario"
 
 
@@ -68,6 +69,15 @@ def kind_of(manifest: Mapping[str, Any]) -> Kind:
     if kind is None:
         raise InputError(f"apiVersion: {version!r}, kind: {name!r}; no such kind is served")
     return kind
+
+
+def manifest_of(obj: ApiObject, *, without: Collection[str] = ()) -> Object:
+    """A typed object as a manifest, without some fields of its metadata."""
+    kind = kind_named(type(obj).__name__)
+    value: Object = {**to_plain(obj), "apiVersion": kind.api_version, "kind": kind.kind}
+    if without:
+        value["metadata"] = {name: each for name, each in value["metadata"].items() if name not in without}
+    return value
 
 
 class Ref(msgspec.Struct, frozen=True):
@@ -160,8 +170,8 @@ class Backend:
     async def _create_arrival(self, arrival: Arrival) -> None:
         if arrival.recreate:
             raise InputError("recreate: only mooring simulate creates pods of a workload again")
-        manifest = {**to_plain(arrival.pod), "apiVersion": "v1", "kind": "Pod"}
-        meta = {name: each for name, each in manifest["metadata"].items() if name not in ("uid", "resourceVersion")}
+        manifest = manifest_of(arrival.pod, without=IDENTITY)
+        meta = manifest["metadata"]
         if arrival.run_s is not None:
             meta["annotations"] = {**meta.get("annotations", {}), COMPLETES_AFTER: f"{arrival.run_s}s"}
         spec = manifest["spec"]
@@ -265,14 +275,12 @@ class Backend:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A client of the embedded API server that needs no socket: requests are function calls, watches are queues.
-#
-# It is a :class:`mooring.net.rest.RestClient`, so that the scheduler runs on it unchanged, also in virtual time,
-# where no byte may depend on how quick a socket is.
+# The embedded API server without a socket: requests are function calls, watches are queues. The scheduler runs on it
+# unchanged, also in virtual time, where no byte may depend on how quick a socket is.
 
 
 class _LocalStream:
-    """The body of a watch, under the name that a client's stream has."""
+    """The body of a watch, with the method that a client reads it by."""
 
     def __init__(self, stream: WatchStream) -> None:
         self.readany = stream.read
@@ -349,7 +357,7 @@ def _answer(reply: Reply, method: str, path: str) -> HttpAnswer:
 
 
 class Follower(Protocol):
-    """Who hears of objects."""
+    """Hears of objects, each with its version before."""
 
     def update(self, old: Any, new: Any) -> None: ...
 
@@ -359,8 +367,10 @@ class Follower(Protocol):
 class StoreFeed:
     """Feeds the scheduler from the store of the embedded control plane, event by event in the order of the writes.
 
-    Informers would give the same objects, but kind by kind; in virtual time one order is as good as another, as long as
-    it is the same each time.
+    Informers would give the same objects, but kind by kind, in an order that depends on how watches take turns. Two
+    runs in virtual time must see the same order, and that of the writes is the simplest.
+
+    Events are delivered in the next round of the loop, as a watch would: the write that caused one is complete by then.
     """
 
     def __init__(self, store: Store, kinds: Iterable[ResourceKind[Any]], listener: Follower) -> None:

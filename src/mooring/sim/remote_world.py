@@ -1,4 +1,7 @@
-"""Scenarios on other control planes: real binaries started here, or a cluster that is there already."""
+"""Worlds on another API server: real ``etcd`` and ``kube-apiserver`` started here, or a cluster that is there already.
+
+:class:`RealControlPlane` starts the binaries, :class:`RemoteApi` lets our kubelets and controllers work on any server.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,7 @@ from mooring.sim.backend import Backend, Ref, kind_of
 from mooring.sim.scenario import NO_STORY, Scenario
 from mooring.sim.worlds import SYNC_TIMEOUT_S, PlaySettings, World, feed_by_watching
 
-# --------------------------------------------------------------------------------------------------------------------
-# Real ``etcd`` and ``kube-apiserver`` binaries as the control plane, when they are on this machine.
+log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 60.0
 NEEDED = ("etcd", "kube-apiserver")
@@ -185,16 +187,6 @@ def _private_key() -> str:
     return pem.decode()
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Kubelets and controllers on another API server: a local copy to read, and writes that go over the network.
-#
-# The copy is a store like the embedded one's, kept up to date by watches. A write is sent in the background, and its
-# answer is put into the copy at once; until then the controller does not look at the same key again, so that it never
-# creates twice what it has not seen yet.
-
-log = logging.getLogger(__name__)
-
-
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
@@ -234,7 +226,12 @@ class _Sink:
 
 
 class RemoteApi:
-    """A :class:`mooring.controlplane.cluster.base.ClusterApi` on another server; see the module."""
+    """A :class:`mooring.controlplane.cluster.base.ClusterApi` on another server: for kubelets and controllers.
+
+    They read a local copy, a store like the embedded one's that watches keep up to date. A write is sent in the
+    background, and its answer is put into the copy at once. Until then the controller does not look at the same key
+    again (:meth:`carry_out` gives it something to wait for), so that it never creates twice what it has not seen yet.
+    """
 
     def __init__(self, client: RestClient, clock: Clock, kinds: Iterable[Kind]) -> None:
         self.store = Store()

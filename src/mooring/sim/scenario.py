@@ -39,7 +39,7 @@ class ExpectationFailed(MooringError, AssertionError):
 
 
 class Audience(Protocol):
-    """Who listens to a scenario: the narration."""
+    """Hears what a scenario says and expects: the narration."""
 
     def said(self, text: str) -> None: ...
 
@@ -244,7 +244,10 @@ class ScenarioCluster:
 
     @staticmethod
     async def _told(result: T) -> T:
-        """Let other tasks see a write before the story goes on, so that lines come in the right order."""
+        """Let other tasks see a write before the story goes on, so that lines come in the right order.
+
+        A write takes a few rounds of the loop until watches, handlers and the narration have passed it on.
+        """
         for _ in range(5):
             await asyncio.sleep(0)
         return result
@@ -306,6 +309,12 @@ class ScenarioCluster:
         return sum(filter(None, self._expected))
 
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:
+        """Let the pods of a stream come, each at its time.
+
+        The next pod is drawn from the generator only when the one before has come: a trace may be larger than the
+        memory, and random numbers are drawn in the order of the pods. What is wrong with a pod is thrown into the
+        generator, which knows the line or the template that it came from and says so in the error.
+        """
         now, take_in, loop = self.clock.monotonic, self.backend.arrive, asyncio.get_running_loop()
         started, before_s = now(), 0.0
         for arrival in arrivals:
@@ -314,7 +323,7 @@ class ScenarioCluster:
                 arrivals.throw(InputError(problem))
             before_s = arrival.at_s
             wait_s = started + arrival.at_s - now()
-            if wait_s > 0:  # as asyncio.sleep does, with half as many calls: a week has a million of them
+            if wait_s > 0:  # as asyncio.sleep, with half as many calls: a week has a million of them
                 due: asyncio.Future[None] = loop.create_future()
                 timer = loop.call_at(loop.time() + wait_s, _is_due, due)
                 try:

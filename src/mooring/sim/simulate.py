@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mooring.api.codec import to_plain
 from mooring.api.core import Namespace
 from mooring.api.errors import InputError
 from mooring.api.memory import seldom_collecting
@@ -30,7 +29,7 @@ from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.session import Configuration, PluginReference, configuration_of, registry_with
 from mooring.live.observer import SchedulerObserver
 from mooring.record.recorder import Recorder
-from mooring.sim.backend import kind_named
+from mooring.sim.backend import IDENTITY, manifest_of
 from mooring.sim.library import find
 from mooring.sim.narration import QUIET
 from mooring.sim.player import PlayResult, play
@@ -205,7 +204,7 @@ def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: 
         known = {"", "default", "kube-system", *(obj.name for obj in there if isinstance(obj, Namespace))}
         missing = sorted({obj.namespace for obj in there} - known)
         spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
-        await cluster.apply(*spaces, *map(_manifest, there))
+        await cluster.apply(*spaces, *(manifest_of(obj, without=IDENTITY) for obj in there))
         # What is made while it is read can only come in its own order.
         in_order = sorted(arrivals, key=lambda each: each.at_s) if isinstance(arrivals, Sequence) else arrivals
         await cluster.begin(Arrivals(in_order))
@@ -229,14 +228,6 @@ class Arrivals:
         for arrival in self._arrivals:
             setting.admit(arrival.pod)
             yield arrival
-
-
-def _manifest(obj: Object) -> dict[str, Any]:
-    """An object as a manifest; an API server gives it a uid and a version of its own."""
-    value: dict[str, Any] = to_plain(obj)
-    kind = kind_named(type(obj).__name__)
-    meta = {name: each for name, each in value["metadata"].items() if name not in ("uid", "resourceVersion")}
-    return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mooring.api.codec import from_plain, to_plain
+from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import Admission
 from mooring.api.manifests import READ_KINDS
@@ -32,7 +32,7 @@ from mooring.live.writer import ApiWriter
 from mooring.net.rest import RestClient
 from mooring.record.meter import MeasuringObserver
 from mooring.sim.autoscaler import Autoscaler, NodeGroup, PlannedDaemons
-from mooring.sim.backend import Backend, Ref, kind_named
+from mooring.sim.backend import Backend, Ref, kind_named, manifest_of
 from mooring.sim.result import GpuAllocation, Simulation, Witness
 from mooring.sim.scenario import Scenario
 from mooring.sim.streamed_pods import NodeWatch, SimulatedBudgets, StoredPods, StreamedPods, needs_controllers
@@ -268,14 +268,16 @@ class _SplitBackend(Backend):
 
     async def get(self, ref: Ref) -> Object | None:
         found = self._pod(ref)
-        return await super().get(ref) if found is None else _manifest(found)
+        return await super().get(ref) if found is None else manifest_of(found)
 
     async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
         found = await super().list(kind, namespace, labels=labels, fields=fields)
         if kind is PODS:
             wanted = selectors.parse_labels(labels) if labels else selectors.EVERYTHING
             pods = self._streamed.pods.values()
-            found += [_manifest(pod) for pod in pods if namespace in ("", pod.namespace) and wanted.matches(pod.labels)]
+            found += [
+                manifest_of(pod) for pod in pods if namespace in ("", pod.namespace) and wanted.matches(pod.labels)
+            ]
         return found
 
     async def delete(self, ref: Ref, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
@@ -287,7 +289,3 @@ class _SplitBackend(Backend):
 
     def _pod(self, ref: Ref) -> Pod | None:
         return self._streamed.pods.get(f"{ref.namespace}/{ref.name}") if ref.kind is PODS else None
-
-
-def _manifest(pod: Pod) -> Object:
-    return {**to_plain(pod), "apiVersion": "v1", "kind": "Pod"}

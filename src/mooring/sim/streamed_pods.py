@@ -1,8 +1,13 @@
-"""The pods of workloads: they come from a stream and go again, and no API server stores them.
+"""The pods of workloads in a simulation: they are streamed past the API server, which never stores them.
 
-Plays the API server and the kubelets for these pods, in the loop's own time. A write of the scheduler is carried out
-at once, and the scheduler is told as a watch would tell it. A pod that is bound runs at once. It ends after its run
-time if it has one. A pod that is evicted goes after its grace period. A pod that is gone is forgotten.
+:class:`StreamedPods` is the API server and all kubelets for these pods. It carries out a write of the scheduler at
+once, and calls the scheduler as a watch would. A bound pod runs at once, and ends after its run time if it has one. An
+evicted pod goes after its grace period. Nothing is kept about a pod that is gone, so that the memory depends on the
+pods that are there and not on how many have come.
+
+The other classes do for streamed pods what controllers do for stored ones: :class:`NodeWatch` for failed and deleted
+nodes and NoExecute taints, :class:`SimulatedBudgets` for disruption budgets. :class:`StoredPods` are the exception:
+pods for which controllers must make volumes or claims, and which the API server therefore does store.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -39,14 +44,6 @@ DEFAULT_GRACE_S = 30
 Put = Callable[[Object], None]
 
 
-class PodWatcher(Protocol):
-    """Who hears of every change of a streamed pod, after the scheduler."""
-
-    def put(self, pod: Pod) -> None: ...
-
-    def delete(self, pod: Pod) -> None: ...
-
-
 class StreamedPods:
     """Pods by ``namespace/name``, and what becomes of them; implements the scheduler's writer for them."""
 
@@ -55,12 +52,12 @@ class StreamedPods:
         self.arrived = 0
         self.ended = 0  # by themselves, after their run time
         self._ahead = 0
-        self._out: asyncio.Future[None] | None = None  # somebody waits until nothing is ahead
+        self._out: asyncio.Future[None] | None = None  # done when nothing is ahead any more
         self._clock = clock
         self._timers = asyncio.get_running_loop()
         self._put: Put = _nobody
         self._delete: Put = _nobody
-        self.watcher: PodWatcher | None = None
+        self.budgets: SimulatedBudgets | None = None  # hear of every change after the scheduler, if there are any
         self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
         self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
         self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
@@ -93,7 +90,7 @@ class StreamedPods:
     # ---- what happens to pods ------------------------------------------------------------------------------------
 
     def arrive(self, pod: Pod, run_s: float | None = None, *, recreate: bool = False) -> None:
-        """A pod is created; once it is bound it runs for so long, or for ever.
+        """A pod is created; once it is bound it runs for ``run_s`` seconds, or for ever.
 
         With ``recreate`` another one of its name is created whenever it is evicted or its node is lost, as the
         controller of a Deployment or a Job would do. That one runs for the whole time again.
@@ -107,7 +104,7 @@ class StreamedPods:
         self._come(key, created, run_s, 0 if recreate else None)
 
     def _come(self, key: str, pod: Pod, run_s: float | None, lost: int | None) -> None:
-        """Take in a pod that is nobody else's, nor is its metadata."""
+        """Take in a pod that we own, with its metadata. ``lost`` counts its predecessors; None: it has no successor."""
         if run_s is not None:
             self._run_s[pod.metadata.uid] = run_s
         if lost is not None:
@@ -144,9 +141,11 @@ class StreamedPods:
         run_s = self._run_s.pop(known.uid, None)
         lost = self._recreated.pop(known.uid, None)
         self._delete(known)
-        if self.watcher is not None:
-            self.watcher.delete(known)
+        if self.budgets is not None:
+            self.budgets.delete(known)
         if lost is not None and not is_end:
+            # In the next round of the loop: a controller sees the deletion before it creates the successor, and the
+            # scheduler must have finished what it is doing with the old pod. The name stays, the uid is new.
             self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
@@ -176,19 +175,19 @@ class StreamedPods:
         return known if known is not None and known.uid == pod.uid else None
 
     def _store(self, pod: Pod, metadata: Any) -> None:
-        """Tell of a pod under a version of its own: an API server never hands out the same one twice."""
+        """Store a changed pod. ``metadata`` is a copy that we own."""
         stored = pod.__copy__()
         stored.metadata = metadata
         self._tell(stored.key, stored)
 
     def _tell(self, key: str, stored: Pod) -> None:
-        """The same for a pod that is nobody else's, nor is its metadata."""
+        """Store a pod that we own, with its metadata, under a new resource version, and tell the scheduler."""
         self._version += 1
         stored.metadata.resource_version = str(self._version)
         self.pods[key] = stored
         self._put(stored)
-        if self.watcher is not None:
-            self.watcher.put(stored)
+        if self.budgets is not None:
+            self.budgets.put(stored)
 
     def _start(self, pod: Pod) -> None:
         """The kubelet runs a pod that is bound."""
@@ -202,7 +201,7 @@ class StreamedPods:
             self._later(run_s, pod, is_end=True)
 
     def _later(self, seconds: float, pod: Pod, *, is_end: bool = False) -> None:
-        """Remove the pod after so many seconds; an end that was planned before is given up."""
+        """Remove the pod after some seconds. A pod has one timer at most: an earlier one is cancelled."""
         self._cancel(pod.uid)
         self.ahead += 1
         self._timers_of[pod.uid] = self._timers.call_later(seconds, self._due, pod, is_end)
@@ -269,13 +268,13 @@ class StreamedPods:
         metadata.deletion_timestamp = format_time(self._clock.now() + seconds)
         self._store(known, metadata)
         if known.spec.node_name in self._silent:
-            self._cancel(known.uid)  # nobody carries it out
+            self._cancel(known.uid)  # its kubelet does not act on the deletion
         else:
             self._later(seconds, known)
 
 
 def _anew(pod: Pod, number: int) -> Pod:
-    """The pod as its controller would create it again: of the same name, and another one."""
+    """The pod as its controller would create it again: the same name, another uid, no node and no status."""
     made = pod.__copy__()
     made.spec, made.status = pod.spec.__copy__(), PodStatus()
     made.spec.node_name = ""
@@ -302,12 +301,6 @@ def _nobody(obj: Object) -> None:
     raise AssertionError("connect a scheduler first")
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Pods of workloads that controllers have to see: those for which volumes or claims are made. The API server has
-# them.
-#
-# They come, end and come again as streamed pods do, and count with them.
-
 Create = Callable[[Arrival], Awaitable[None]]
 
 
@@ -320,7 +313,7 @@ def needs_controllers(pod: Pod) -> bool:
 
 
 class StoredPods:
-    """Pods by ``namespace/name``, from their arrival to their end."""
+    """Pods of workloads that the API server stores. They arrive, end and are recreated as streamed pods do."""
 
     def __init__(self, api: Api, streamed: StreamedPods) -> None:
         self._api, self._streamed = api, streamed
@@ -363,12 +356,12 @@ class StoredPods:
             self._api.delete(PODS, entry.namespace, entry.name, options)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What happens to nodes, passed on to the pods of workloads. The control plane does the same for its own pods.
-
-
 class NodeWatch:
-    """Silences pods of a stopped kubelet, evicts them by taints, and removes them when their node is gone."""
+    """Silences streamed pods of a stopped kubelet, evicts them by taints, and removes them when their node is gone.
+
+    Node controllers do the same for stored pods. Every timer is counted in ``StreamedPods.ahead``: a simulation is not
+    over while an eviction or a removal is still to come.
+    """
 
     def __init__(self, streamed: StreamedPods, clock: Clock) -> None:
         self._streamed, self._clock = streamed, clock
@@ -466,15 +459,11 @@ class NodeWatch:
         return min(limits, default=None)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Disruption budgets that select pods of workloads: the control plane counts these pods, too.
-#
-# How many pods of a budget are there and healthy is kept as they come and go. To count them anew at each change would
-# take a look at all pods.
+class _StreamedBudget:
+    """The streamed pods that a budget selects, counted as they come and go.
 
-
-class _Budget:
-    """Who a budget is about."""
+    To count all of them at each change of one would make a simulation quadratic.
+    """
 
     def __init__(self, namespace: str, written: Any, selector: Selector) -> None:
         self.namespace, self.written, self.selector = namespace, written, selector
@@ -500,11 +489,11 @@ class _Budget:
 
 
 class SimulatedBudgets:
-    """Counts streamed pods for the controller of budgets, and asks budgets before a streamed pod is evicted."""
+    """Counts streamed pods for the disruption controller, and asks budgets before a streamed pod is evicted."""
 
     def __init__(self, api: Api, controller: DisruptionController, streamed: StreamedPods) -> None:
         self._api, self._controller, self._streamed = api, controller, streamed
-        self._budgets: dict[str, _Budget] = {}
+        self._budgets: dict[str, _StreamedBudget] = {}
         controller.elsewhere = self._counts
 
     def note(self, event: Event) -> None:
@@ -517,14 +506,14 @@ class SimulatedBudgets:
             written = (event.entry.object().get("spec") or {}).get("selector")
             if known is None or known.written != written:
                 self._begin(key, event.entry.namespace, written)
-        self._streamed.watcher = self if self._budgets else None
+        self._streamed.budgets = self if self._budgets else None
 
     def _begin(self, key: str, namespace: str, written: Any) -> None:
         selector = selectors.from_object(written)
         if selector is None:
             self._budgets.pop(key, None)
             return
-        budget = self._budgets[key] = _Budget(namespace, written, selector)
+        budget = self._budgets[key] = _StreamedBudget(namespace, written, selector)
         for pod in self._streamed.pods.values():
             if budget.covers(pod):
                 budget.put(pod.uid, _is_healthy(pod))

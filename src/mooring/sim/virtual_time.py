@@ -80,7 +80,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class _LightHandle(asyncio.Handle):
-    """A handle that does not ask whether somebody debugs. A simulation makes several for each pod."""
+    """A handle that does not ask whether the loop debugs. A simulation makes several for each pod."""
 
     __slots__ = ()
 
@@ -145,8 +145,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     # ---- without sockets -----------------------------------------------------------------------------------------
     # asyncio's own loop asks a selector in every round, compares timers in Python, and looks at each callback in case
-    # somebody debugs. A simulation of a week has millions of all of them. Timers for the same time come in the order in
-    # which they were set, whatever else is in the heap.
+    # of debugging. A simulation of a week has millions of all of them, so that these methods replace asyncio's.
+    #
+    # Order is what makes two runs the same. Callbacks run in the order of call_soon. Timers are in a heap by (time,
+    # number): those for the same time run in the order in which they were set, whatever else is in the heap. Handles
+    # are never compared.
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -168,6 +171,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by a timer that is cancelled. It stays in the heap, and is only counted, until it comes up."""
         if self._has_sockets:
             super()._timer_handle_cancelled(handle)  # type: ignore[misc]
             return
@@ -175,6 +179,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._cancelled += 1
 
     def _run_once(self) -> None:
+        """Run what is ready; if nothing is, jump to the next timer first.
+
+        One call of asyncio's method is one round: it runs the callbacks that are ready at its beginning, and what they
+        make ready waits for the next call. This method plays as many rounds as there are before time has to move,
+        which gives the same order with fewer calls. It returns early when the loop is to stop, or when a callback has
+        set a timer that is already due: the timer then comes after what is ready, as it would in asyncio.
+        """
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         if 2 * self._cancelled > len(self._timers) > MANY_TIMERS:
             self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
@@ -185,11 +196,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             heapq.heappop(timers)
             self._cancelled -= 1
         if not timers and (self._has_sockets or not ready):
+            # With sockets asyncio keeps the timers, and the jumping selector moves time. Without sockets nothing is
+            # ready and no timer is set: asyncio asks the selector, which raises NothingLeft.
             super()._run_once()  # type: ignore[misc]
             return
         jumping = self._jumping
         if not ready and not self._stopping:  # type: ignore[attr-defined]
             jumping.now_s += max(0.0, timers[0][0] - jumping.now_s)
+        # All timers within the resolution of the clock are due together, as in asyncio.
         end = jumping.now_s + self._clock_resolution  # type: ignore[attr-defined]
         while timers and timers[0][0] < end:
             timer = heapq.heappop(timers)[2]
@@ -221,6 +235,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._jumping.threads_at_work += 1
             done.add_done_callback(self._thread_has_ended)
             return done
+        # A thread's result would come at a moment that differs from run to run, and time would jump past it.
         future = self.create_future()
         try:
             future.set_result(func(*args))

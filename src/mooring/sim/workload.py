@@ -1,4 +1,4 @@
-"""Workloads: pods that arrive over time and run for a while."""
+"""Workloads: pods that arrive over time and run for a while, from the rows of a CSV file or at random."""
 
 from __future__ import annotations
 
@@ -21,10 +21,17 @@ from mooring.sim.tables import FIELDS, SIMPLE, Admit, Fill, Row, TracePodShape, 
 TIMES = {"at", "every", "run", "recreate"}
 _TIMES_EXPECTED = f"expected seconds from 0 to {MAX_SECONDS:.0f}, which is ten years"
 TRACE_FIELDS = FIELDS | TIMES | {"csv", "arrange"}
+MAX_PODS = 100_000_000
+MAX_WEIGHT = 10**9
+_TIMES = {"count", "for", "rate", "every", "recreate", "templates"}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
+_PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
+
+Draw = Callable[[random.Random], float]
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever.
+    """A pod that comes at a time, in seconds from the start, and runs for ``run_s`` once it is bound; None: for ever.
 
     With ``recreate`` another one of its name is created whenever it is evicted or its node is lost.
     """
@@ -143,36 +150,25 @@ class Trace:
         return found
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Workloads that are drawn by lot: pods of several templates arrive at a rate, perhaps one that follows the day.
-#
-# ```yaml
-# - workload:
-#     rate: {"00:00": 10/h, "08:00": 300/h, "18:00": 60/h}   # or 5/s; pods come at random, so many on average
-#     for: 7d
-#     templates:
-#     - {weight: 3, name: "web-{i}", cpu: 500m, run: {uniform: [10m, 2h]}}
-#     - {weight: 1, name: "batch-{i}", cpu: "4", run: {exponential: 30m}, priority: 10}
-# ```
-#
-# All chance comes from the seed. Times are rounded to milliseconds, so that they are the same on every machine.
-
-MAX_PODS = 100_000_000
-MAX_WEIGHT = 10**9
-_TIMES = {"count", "for", "rate", "every", "recreate", "templates"}
-_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
-_PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
-
-Draw = Callable[[random.Random], float]
-
-
 class _Template(msgspec.Struct, frozen=True):
     shape: TracePodShape
     run: Draw | None
 
 
 class Generated:
-    """Pods of templates, so many in all or for so long."""
+    """Random pods of several templates, which arrive at a rate, perhaps one that follows the day.
+
+    ```yaml
+    - workload:
+        rate: {"00:00": 10/h, "08:00": 300/h, "18:00": 60/h}   # on average; or 5/s
+        for: 7d
+        templates:
+        - {weight: 3, name: "web-{i}", cpu: 500m, run: {uniform: [10m, 2h]}}
+        - {weight: 1, name: "batch-{i}", cpu: "4", run: {exponential: 30m}, priority: 10}
+    ```
+
+    All chance comes from the seed. Times are rounded to milliseconds, so that they are the same on every machine.
+    """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         fields = fields_of(value, FIELDS | _TIMES | {"run"})
@@ -245,9 +241,6 @@ def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_T
             raise InputError(f"{where}: {error}") from None
         ends.append((ends[-1] if ends else 0.0) + weight)
     return ends, made
-
-
-# ---- chance --------------------------------------------------------------------------------------------------------
 
 
 def _draw(value: Any, name: str) -> Draw:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mooring.api.codec import to_plain
 from mooring.api.core import Namespace, Node, Pod, ReplicationController
 from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.api.meta import Object
@@ -19,7 +18,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, Storage
 from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.core.config.features import DEFAULT_VERSION
-from mooring.sim.backend import Ref, kind_named
+from mooring.sim.backend import Ref, kind_named, manifest_of
 from mooring.sim.imports.imported import Imported, ImportedChange
 from mooring.sim.objects import check_workload
 from mooring.sim.scenario import Scenario, ScenarioCluster
@@ -34,7 +33,15 @@ _SOURCES = frozenset(
     ("csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "portworxVolume")
 ) | {"vsphereVolume"}
 _KUBELETS = {"Unknown": "stopped", "False": "not-ready"}  # by the status of a node's condition Ready
-_OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
+_OF_A_SERVER = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "selfLink",
+    "ownerReferences",
+)
 
 
 def story_of_files(names: Sequence[str]) -> Scenario:
@@ -198,23 +205,15 @@ def _rank(obj: Object) -> int:
 
 
 def _manifest(obj: Object) -> dict[str, Any]:
-    """An object as a manifest; an API server gives it a uid and a version of its own."""
-    value: dict[str, Any] = to_plain(obj)
-    kind = kind_named(type(obj).__name__)
-    if isinstance(obj, Node):
-        value = _heard(obj, value)
+    """An object as a manifest of a cluster in which it begins anew."""
+    value = manifest_of(obj, without=_OF_A_SERVER)
+    if isinstance(obj, Node) and (mode := _KUBELETS.get(ready(obj))) is not None:
+        # An import says only what became of a node; here its kubelet has to be in the state that leads to it.
+        meta = value["metadata"]
+        value["metadata"] = {**meta, "annotations": {**meta.get("annotations", {}), KUBELET: mode}}
     if isinstance(obj, PersistentVolume):
-        value = {**value, "spec": _volume(value["spec"])}
-    return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": _own(value["metadata"])}
-
-
-def _heard(node: Node, value: dict[str, Any]) -> dict[str, Any]:
-    """A node with the kubelet that it has: an import says only what became of it."""
-    mode = _KUBELETS.get(ready(node))
-    if mode is None:
-        return value
-    meta = value["metadata"]
-    return {**value, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), KUBELET: mode}}}
+        value["spec"] = _volume(value["spec"])
+    return value
 
 
 def ready(node: Node) -> str:
@@ -234,11 +233,9 @@ def _volume(spec: dict[str, Any]) -> dict[str, Any]:
 def _bare(workload: Mapping[str, Any]) -> dict[str, Any]:
     """A workload without its status and without what a server adds."""
     value = {key: each for key, each in workload.items() if key != "status"}
-    return {**value, "metadata": _own(mapping(workload.get("metadata"), "metadata"))}
-
-
-def _own(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in metadata.items() if name not in _OF_A_SERVER and name != "ownerReferences"}
+    given = mapping(workload.get("metadata"), "metadata")
+    metadata = {name: each for name, each in given.items() if name not in _OF_A_SERVER}
+    return {**value, "metadata": metadata}
 
 
 def _name(workload: Mapping[str, Any]) -> str:
