@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.access import ApiUser
 from mooring.controlplane.serving.faults import FaultRule
 from mooring.core.config.load import config_from_dict
 from mooring.live.live_scheduler import LiveScheduler
@@ -204,9 +205,6 @@ async def test_an_api_server_that_goes_away_and_comes_back_is_picked_up_again(tm
     first = ControlPlane(use_tls=False, data_dir=data, kubeconfig_path=path)
     await first.start()
     port = int(first.url.rsplit(":", 1)[1])
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f'{first.token},kubernetes-admin,1,"system:masters"\n')
-    tokens.chmod(0o600)
     try:
         _make(first, "nodes", "", {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "4", "pods": "110"}}})
         config = load_kubeconfig([str(path)], environ={})
@@ -214,7 +212,8 @@ async def test_an_api_server_that_goes_away_and_comes_back_is_picked_up_again(tm
             _make(first, "pods", "default", _pod("before"))
             await _bound_here(first, "before")
             await first.stop()
-            second = ControlPlane(use_tls=False, data_dir=data, port=port, token_file=tokens)
+            second = ControlPlane(use_tls=False, data_dir=data, port=port)
+            second.access.add({first.token: ApiUser("kubernetes-admin", "1", ("system:masters",))})
             await second.start()
             try:
                 _make(second, "pods", "default", _pod("after"))

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.clock import Clock, SystemClock
+from mooring.api.defaults import SYSTEM_PRIORITIES
 from mooring.api.errors import UsageError
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, STORED
-from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES, SYSTEM_PRIORITIES
+from mooring.controlplane.registry.groups.nodes import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
-from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
+from mooring.controlplane.serving.access import Access, Authorizer, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.serving.http import http_server
@@ -56,7 +57,6 @@ class ControlPlane:
         also_plain: bool = False,
         data_dir: Path | None = None,
         kubeconfig_path: Path | None = None,
-        token_file: Path | None = None,
         authorizer: Callable[[Api], Authorizer] | None = None,
         clock: Clock | None = None,
         faults: Faults | None = None,
@@ -84,8 +84,6 @@ class ControlPlane:
         self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)
         self.hub = Hub(self.store)
         self.access = Access()
-        if token_file is not None:
-            self.access.add(read_token_file(token_file))
         if authorizer is not None:
             self.access.authorizer = authorizer(self.api)
         self.handlers = Handlers(

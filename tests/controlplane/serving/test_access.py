@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from mooring.api.errors import InputError, UsageError
+from mooring.api.errors import UsageError
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.access import Access, ApiUser, read_token_file, write_kubeconfig
+from mooring.controlplane.serving.access import Access, ApiUser, write_kubeconfig
 from tests.controlplane.rbac import Rbac
 
 from ..conftest import Http, connected, make_node, make_pod
@@ -36,20 +36,6 @@ def test_an_unwritable_place_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write") as refused:
         write_kubeconfig(tmp_path / "file" / "kubeconfig", "u", "t")
     assert "\n" not in str(refused.value)
-
-
-def test_tokens_come_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.csv"
-    path.write_text('# comment\nabc,ann,1,"dev,ops"\n\ndef,bob,2\n')
-    assert read_token_file(path) == {
-        "abc": ApiUser("ann", "1", ("dev", "ops", "system:authenticated")),
-        "def": ApiUser("bob", "2", ("system:authenticated",)),
-    }
-    path.write_text("abc,ann\n")
-    with pytest.raises(InputError, match=r"tokens.csv:1: expected token,user,uid"):
-        read_token_file(path)
-    with pytest.raises(UsageError, match="cannot read"):
-        read_token_file(tmp_path / "missing")
 
 
 def test_tokens_do_not_show_when_printed() -> None:
@@ -100,10 +86,9 @@ def binding(name: str, kind: str, subject: dict[str, str]) -> dict[str, Any]:
         pytest.param("GET", "/apis", 200, id="discovery is open to known users"),
     ],
 )
-async def test_rbac_allows_what_a_bound_role_says(tmp_path: Path, method: str, path: str, code: int) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text("abc,ann,1,dev\n")
-    async with connected(token_file=tokens, authorizer=Rbac) as (plane, http):
+async def test_rbac_allows_what_a_bound_role_says(method: str, path: str, code: int) -> None:
+    async with connected(authorizer=Rbac) as (plane, http):
+        plane.access.add({"abc": ApiUser("ann", "1", ("dev", "system:authenticated"))})
         api = plane.api
         api.create(by_resource("nodes"), "", make_node("n1"))
         api.create(by_resource("pods"), "default", make_pod())

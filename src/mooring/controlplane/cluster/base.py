@@ -346,3 +346,12 @@ def label(obj: Object, key: str) -> str | None:
 def nonzero(**counts: int) -> Object:
     """The counts that a status mentions: zeros are left out."""
     return {name: count for name, count in counts.items() if count}
+
+
+def drop_item(obj: Object, name: str, item: Any) -> None:
+    """Take an item out of a list; a list that is empty then goes, too."""
+    left = [each for each in obj.get(name) or () if each != item]
+    if left:
+        obj[name] = left
+    else:
+        obj.pop(name, None)

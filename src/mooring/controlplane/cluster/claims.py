@@ -1,4 +1,4 @@
-"""Persistent volumes: claims find their volumes, or a fake provisioner makes them."""
+"""Claims: of persistent volumes, which are found or made by a fake provisioner, and of devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from mooring.api.well_known import HOSTNAME, ZONE
-from mooring.controlplane.cluster.base import Controller, controller_of, is_terminating, phase, reference_to
+from mooring.controlplane.cluster.base import Controller, controller_of, drop_item, is_terminating, phase, reference_to
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.scheduling import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
@@ -20,7 +20,7 @@ from mooring.controlplane.types.kind import Object
 from mooring.controlplane.types.status import StatusError
 
 BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
-PROVISIONED_BY, PROVISIONER = "pv.kubernetes.io/provisioned-by", "volume.kubernetes.io/storage-provisioner"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
@@ -91,8 +91,7 @@ class VolumeController(Controller):
     def _set_phase(self, name: str, phase: str) -> None:
         entry = self.store.entry(VOLUMES, name)
         if entry is not None and (entry.object().get("status") or {}).get("phase") != phase:
-            status = {"phase": phase, "lastPhaseTransitionTime": self.api.timestamp()}
-            self.api.modify(VOLUMES, "", name, lambda obj: obj.update(status=status), subresource="status")
+            self.set_status(entry, {"phase": phase, "lastPhaseTransitionTime": self.api.timestamp()})
 
     # Claims
 
@@ -106,7 +105,7 @@ class VolumeController(Controller):
             volume = self.store.entry(VOLUMES, spec["volumeName"])
             if volume is None:
                 if BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
-                    self._set_claim_status(claim, {"phase": "Lost"})
+                    self.report(claim, {"phase": "Lost"})
                 return
             if _is_free_for(volume.object(), claim):
                 self._bind(claim, volume.object())
@@ -164,14 +163,7 @@ class VolumeController(Controller):
     def _bind(self, claim: Object, volume: Object) -> None:
         """Write both sides. Between the two writes the volume is reserved for the claim."""
         meta, name = claim["metadata"], volume["metadata"]["name"]
-        reference = {
-            "kind": "PersistentVolumeClaim",
-            "apiVersion": "v1",
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-        }
+        reference = {**_reference(claim), "resourceVersion": meta["resourceVersion"]}
         known = volume["spec"].get("claimRef") or {}
         if known.get("uid") != meta["uid"]:
 
@@ -198,13 +190,7 @@ class VolumeController(Controller):
             "accessModes": volume["spec"].get("accessModes") or [],
             "capacity": volume["spec"].get("capacity") or {},
         }
-        self._set_claim_status(claim, status)
-
-    def _set_claim_status(self, claim: Object, status: Object) -> None:
-        meta = claim["metadata"]
-        entry = self.store.get(CLAIMS, meta["namespace"], meta["name"])
-        if entry is not None:
-            self.set_status(entry, status)
+        self.report(claim, status)
 
     def _provision(self, claim: Object, storage_class: Object, selected: str) -> None:
         """Make a volume, reachable from where the selected node is."""
@@ -220,13 +206,7 @@ class VolumeController(Controller):
             "spec": {
                 "accessModes": spec.get("accessModes") or [],
                 "capacity": {"storage": ((spec.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
-                "claimRef": {
-                    "kind": "PersistentVolumeClaim",
-                    "apiVersion": "v1",
-                    "namespace": meta["namespace"],
-                    "name": meta["name"],
-                    "uid": meta["uid"],
-                },
+                "claimRef": _reference(claim),
                 "csi": {"driver": provisioner, "volumeHandle": name},
                 "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
                 "storageClassName": storage_class["metadata"]["name"],
@@ -239,6 +219,11 @@ class VolumeController(Controller):
             term = {"matchExpressions": [{"key": key, "operator": "In", "values": [node.labels.get(key, selected)]}]}
             made["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
         self.api.create(VOLUMES, "", made)
+
+
+def _reference(claim: Object) -> Object:
+    of = {name: claim["metadata"][name] for name in ("namespace", "name", "uid")}
+    return {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **of}
 
 
 def _is_free_for(volume: Object, claim: Object) -> bool:
@@ -293,8 +278,7 @@ class EphemeralVolumeController(Controller):
                         raise
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Resource claims: made from templates for pods, and given back when no pod uses them any more.
+# Resource claims: made from templates for pods, and given back when no pod uses them any more
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -350,7 +334,7 @@ class ResourceClaimController(Controller):
             def change(obj: Object) -> None:
                 obj.setdefault("status", {}).setdefault("resourceClaimStatuses", []).extend(added)
 
-            self.api.modify(PODS, entry.namespace, entry.name, change, subresource="status")
+            self.modify_status(entry, change)
 
     def _made_for(self, pod: Object, name: str) -> str:
         for entry in self.store.dependents(pod["metadata"]["uid"]):
@@ -398,13 +382,7 @@ class ResourceClaimController(Controller):
         if is_terminating(claim) and not kept:
             status.pop("allocation", None)
         if status != (claim.get("status") or {}):
-            entry = self.api.modify(
-                RESOURCE_CLAIMS,
-                entry.namespace,
-                entry.name,
-                lambda obj: obj.update(status=status),
-                subresource="status",
-            )
+            entry = self.modify_status(entry, lambda obj: obj.update(status=status))
         # A scheduler protects a claim before it allocates it: only what was given back or is going loses its finalizer.
         was_allocated = bool((claim.get("status") or {}).get("allocation"))
         is_done = (was_allocated or is_terminating(claim)) and not status.get("allocation")
@@ -444,8 +422,4 @@ def _claim_names(pod: Object) -> list[str]:
 
 
 def _unprotect(claim: Object) -> None:
-    rest = [name for name in claim["metadata"].get("finalizers") or () if name != FINALIZER]
-    if rest:
-        claim["metadata"]["finalizers"] = rest
-    else:
-        claim["metadata"].pop("finalizers", None)
+    drop_item(claim["metadata"], "finalizers", FINALIZER)

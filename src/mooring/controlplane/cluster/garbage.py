@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from mooring.api.times import format_time
-from mooring.controlplane.cluster.base import ClusterApi
+from mooring.controlplane.cluster.base import ClusterApi, drop_item
 from mooring.controlplane.registry import deletion
 from mooring.controlplane.registry.catalog import STORED
 from mooring.controlplane.registry.groups.core import EVENTS, NAMESPACES
@@ -145,9 +144,9 @@ class GarbageCollector:
 
     def _drop_references(self, entry: StoredEntry, uids: set[str]) -> None:
         def change(obj: Object) -> None:
-            metadata = obj["metadata"]
-            left = [ref for ref in metadata.get("ownerReferences") or () if ref.get("uid", "") not in uids]
-            _set_or_drop(metadata, "ownerReferences", left)
+            for reference in obj["metadata"].get("ownerReferences") or ():
+                if reference.get("uid", "") in uids:
+                    drop_item(obj["metadata"], "ownerReferences", reference)
 
         self._api.modify(entry.kind, entry.namespace, entry.name, change)
 
@@ -172,11 +171,9 @@ class GarbageCollector:
         if current is None or current.uid != entry.uid:
             return
 
-        def change(obj: Object) -> None:
-            metadata = obj["metadata"]
-            _set_or_drop(metadata, "finalizers", [each for each in metadata.get("finalizers") or () if each != name])
-
-        self._api.modify(entry.kind, entry.namespace, entry.name, change)
+        self._api.modify(
+            entry.kind, entry.namespace, entry.name, lambda obj: drop_item(obj["metadata"], "finalizers", name)
+        )
 
     def _empty_namespace(self, namespace: StoredEntry) -> None:
         """Delete what is in a terminating namespace; when it is empty, let it go."""
@@ -188,23 +185,13 @@ class GarbageCollector:
                 if b'"deletionTimestamp"' not in entry.raw:
                     self._api.delete(kind, entry.namespace, entry.name, {})
                 remaining = remaining or self._store.entry(kind, entry.key) is not None
-        if remaining:
-            return
-        if self._store.entry(NAMESPACES, namespace.key) is None:
+        if remaining or self._store.entry(NAMESPACES, namespace.key) is None:
             return
 
         def change(obj: Object) -> None:
-            spec = obj.setdefault("spec", {})
-            _set_or_drop(spec, "finalizers", [each for each in spec.get("finalizers") or () if each != "kubernetes"])
+            drop_item(obj.setdefault("spec", {}), "finalizers", "kubernetes")
 
         self._api.modify(NAMESPACES, "", namespace.name, change, subresource="finalize")
-
-
-def _set_or_drop(obj: Object, name: str, values: list[Any]) -> None:
-    if values:
-        obj[name] = values
-    else:
-        obj.pop(name, None)
 
 
 def expire_events(api: ClusterApi, older_than_s: float) -> int:

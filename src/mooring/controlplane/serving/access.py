@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import csv
 import hashlib
 import os
 import secrets
@@ -20,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from mooring.api import yaml
-from mooring.api.errors import InputError, UsageError
+from mooring.api.errors import UsageError
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError, forbidden, unauthorized
 
@@ -138,26 +137,6 @@ class Access:
             "Forbidden",
             f'forbidden: User "{attributes.user}" cannot {attributes.verb} path "{attributes.path[:200]}"',
         )
-
-
-def read_token_file(path: Path) -> dict[str, ApiUser]:
-    """Extra tokens from a CSV file: token, user name, uid, optionally a quoted comma-separated list of groups."""
-    tokens: dict[str, ApiUser] = {}
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.reader(file), start=1):
-                if not row or not "".join(row).strip() or row[0].startswith("#"):
-                    continue
-                if len(row) < 3 or not row[0].strip() or not row[1].strip():
-                    shape = 'token,user,uid[,"group1,group2"]'
-                    raise InputError(f"{path}:{number}: expected {shape}, found {len(row)} fields")
-                groups = tuple(group.strip() for group in row[3].split(",") if group.strip()) if len(row) > 3 else ()
-                tokens[row[0].strip()] = ApiUser(row[1].strip(), row[2].strip(), (*groups, "system:authenticated"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the token file: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a CSV file of tokens: {error}") from None
-    return tokens
 
 
 def kubeconfig(server: str, token: str, ca: bytes | None = None) -> Mapping[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.api.defaults import SYSTEM_PRIORITIES
 from mooring.controlplane.registry.columns import boolean, columns, get, number, wide
 from mooring.controlplane.registry.validation import fill, immutable, validate_taints
 from mooring.controlplane.types import quantities
@@ -161,9 +162,6 @@ LEASES = Kind(
 
 
 # PriorityClasses
-
-
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 def _default_priority_class(obj: Object) -> None:
