@@ -111,6 +111,11 @@ class GarbageCollector:
         self._check_owners(entry, obj)
 
     def _check_owners(self, entry: StoredEntry, obj: Object) -> None:
+        """Delete an object without living owners.
+
+        One owner that lives keeps it; references to those that are gone are then dropped. If all that are left wait for
+        their dependents (foreground deletion), it is deleted, and in the foreground too where it has dependents itself.
+        """
         references = obj["metadata"].get("ownerReferences") or []
         alive, waiting, gone = [], [], []
         for reference in references:
@@ -156,6 +161,8 @@ class GarbageCollector:
 
     def _delete_dependents(self, owner: StoredEntry) -> None:
         blocking = False
+        # The owner keeps its finalizer while a dependent that blocks its deletion is there. Each dependent that goes
+        # brings the owner back here, by _note.
         for dependent in self._store.dependents(owner.uid):
             obj = dependent.object()
             references = obj["metadata"].get("ownerReferences") or ()

@@ -86,8 +86,7 @@ def columns_of(kind: Kind) -> tuple[Column, ...]:
     return kind.storage.columns or DEFAULT
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# A pod's READY, STATUS and RESTARTS: the aggregate that people read first.
+# A pod's READY, STATUS and RESTARTS: the aggregate that people read first
 
 
 def _state(container: Object, name: str) -> Any:

@@ -175,7 +175,7 @@ def write_kubeconfig(path: Path, server: str, token: str, ca: bytes | None = Non
 # Token and access reviews: questions about users, answered and not stored
 
 
-def answer(kind: Kind, review: Object, access: Access, user: ApiUser, namespace: str) -> Object:
+def answer_review(kind: Kind, review: Object, access: Access, user: ApiUser, namespace: str) -> Object:
     """The review with its status filled in."""
     spec = review.setdefault("spec", {})
     match kind.kind:

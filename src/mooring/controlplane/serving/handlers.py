@@ -11,19 +11,18 @@ import msgspec
 
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.verbs import Api, Options
-from mooring.controlplane.serving import access as reviews
 from mooring.controlplane.serving import discovery
-from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, ApiUser, Attributes
+from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, ApiUser, Attributes, answer_review
 from mooring.controlplane.serving.discovery import document
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.listing import (
     WatchStream,
     list_body,
-    of_entries,
-    of_page,
+    list_metadata,
     partial,
     renderer,
     selection,
+    table_body,
     watch_options,
 )
 from mooring.controlplane.serving.requests import (
@@ -242,7 +241,7 @@ class Handlers:
         if verb == "create":
             if kind.verbs == ("create",):
                 obj = self.api.decode(kind, call.body, call.options)
-                return Reply.json(reviews.answer(kind, obj, self.access, call.user, route.namespace), 201)
+                return Reply.json(answer_review(kind, obj, self.access, call.user, route.namespace), 201)
             if kind.is_namespaced and not route.namespace:
                 raise status.method_not_allowed()
             obj = self.api.decode(kind, call.body, call.options)
@@ -265,7 +264,8 @@ class Handlers:
 
     def _show(self, call: Call, kind: Kind, entry: StoredEntry, code: int = 200) -> Reply:
         if call.accept.form == "Table":
-            body = of_entries(kind, [entry], call.parameters, str(entry.rv), now=self.api.clock.now())
+            metadata = {"resourceVersion": str(entry.rv)}
+            body = table_body(kind, [entry], call.parameters, metadata, self.api.clock.now())
         elif call.accept.form == "PartialObjectMetadata":
             body = _encode(partial(entry.object()))
         else:
@@ -285,7 +285,8 @@ class Handlers:
         chosen = selection(route, call.parameters)
         page = chosen.page(self.api.store)
         if call.accept.form == "Table":
-            body = of_page(route.kind, page, chosen, call.parameters, now=self.api.clock.now())
+            metadata = list_metadata(page, chosen)
+            body = table_body(route.kind, page.entries, call.parameters, metadata, self.api.clock.now())
         else:
             form = "partial" if call.accept.form == "PartialObjectMetadata" else ""
             body = list_body(route.kind, page, chosen, form)

@@ -1,4 +1,4 @@
-"""The parameters of lists and watches: selectors, pages, versions; and a list's body."""
+"""Lists and watches: their parameters (selectors, pages, versions), their bodies, and tables."""
 
 from __future__ import annotations
 
@@ -45,15 +45,12 @@ class Selection(msgspec.Struct, frozen=True):
             if node:
                 found = sorted((e for e in store.pods_on(node) if match(e)), key=lambda e: e.key)
                 return Page(found, store.rv)
-        page = store.page(
-            stored,
-            match.namespace,
-            limit=self.limit,
-            start=self.start,
-            at=self.at,
-            match=match if match.is_selective() else None,
-        )
-        return page
+        selective = match if match.is_selective() else None
+        return store.page(stored, match.namespace, limit=self.limit, start=self.start, at=self.at, match=selective)
+
+
+def _invalid(cause: status.Cause) -> status.StatusError:
+    return status.invalid("ListOptions", "meta.k8s.io", "", [cause])
 
 
 def _number(parameters: dict[str, str], name: str) -> int:
@@ -70,10 +67,8 @@ def _version(parameters: dict[str, str]) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        cause = status.invalid_value(
-            "resourceVersion", text[:64], f"strconv.ParseUint: parsing {text[:64]!r}: invalid syntax"
-        )
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [cause])
+        why = f"strconv.ParseUint: parsing {text[:64]!r}: invalid syntax"
+        raise _invalid(status.invalid_value("resourceVersion", text[:64], why))
     return int(text)
 
 
@@ -93,8 +88,7 @@ def selection(route: Route, parameters: dict[str, str]) -> Selection:
     version = _version(parameters)
     how = parameters.get("resourceVersionMatch", "")
     if how not in ("", "Exact", "NotOlderThan"):
-        causes = [status.unsupported("resourceVersionMatch", how, ["Exact", "NotOlderThan"])]
-        raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+        raise _invalid(status.unsupported("resourceVersionMatch", how, ["Exact", "NotOlderThan"]))
     if parameters.get("continue"):
         at, start = _decode_continue(parameters["continue"])
         if version:
@@ -102,12 +96,8 @@ def selection(route: Route, parameters: dict[str, str]) -> Selection:
         return Selection(kind, match, limit, start, at)
     if how == "Exact":
         if not version:
-            causes = [
-                status.forbidden_field(
-                    "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-                )
-            ]
-            raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            raise _invalid(status.forbidden_field("resourceVersionMatch", why))
         return Selection(kind, match, limit, at=version)
     return Selection(kind, match, limit, not_older_than=version or 0)
 
@@ -183,22 +173,18 @@ def watch_options(parameters: dict[str, str]) -> WatchOptions:
     if initial is not None:
         if how != "NotOlderThan":
             why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            causes = [status.forbidden_field("resourceVersionMatch", why)]
-            raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+            raise _invalid(status.forbidden_field("resourceVersionMatch", why))
         if initial in ("true", "1"):
             return WatchOptions(None, bookmarks, bookmarks, timeout_s)
     elif how:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [status.forbidden_field("resourceVersionMatch", why)])
+        raise _invalid(status.forbidden_field("resourceVersionMatch", why))
     if initial in ("false", "0") and not version:
         return WatchOptions(-1, False, bookmarks, timeout_s)
     return WatchOptions(version or None, False, bookmarks, timeout_s)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# The loop of a watch: lines as they come, bookmarks now and then, an end in time.
-#
-# A socket and a caller in the same process read the same stream.
+# Watches: lines as they come, bookmarks now and then, an end in time
 
 BOOKMARK_INTERVAL_S = 30.0
 MAX_WATCH_S = 3600.0
@@ -250,17 +236,14 @@ class WatchStream:
         self._hub.forget(self._watcher)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Tables, as ``kubectl get`` asks for them: columns and cells per kind.
-
-_FORMATS = {"Name": "name"}
+# Tables, as ``kubectl get`` asks for them
 
 
 def _definition(column: Column) -> Object:
     return {
         "name": column.name,
         "type": column.type,
-        "format": _FORMATS.get(column.name, ""),
+        "format": "name" if column.name == "Name" else "",
         "description": column.name,
         "priority": column.priority,
     }
@@ -292,14 +275,10 @@ def _table(kind: Kind, rows: list[Object], metadata: Object) -> Object:
     }
 
 
-def of_entries(kind: Kind, entries: Sequence[StoredEntry], parameters: dict[str, str], rv: str, *, now: float) -> bytes:
-    rows = _rows(kind, entries, parameters.get("includeObject", ""), now)
-    return _encode(_table(kind, rows, {"resourceVersion": rv}))
-
-
-def of_page(kind: Kind, page: Page, chosen: Selection, parameters: dict[str, str], *, now: float) -> bytes:
-    rows = _rows(kind, page.entries, parameters.get("includeObject", ""), now)
-    return _encode(_table(kind, rows, list_metadata(page, chosen)))
+def table_body(
+    kind: Kind, entries: Sequence[StoredEntry], parameters: dict[str, str], metadata: Object, now: float
+) -> bytes:
+    return _encode(_table(kind, _rows(kind, entries, parameters.get("includeObject", ""), now), metadata))
 
 
 def renderer(kind: Kind, parameters: dict[str, str], now: Callable[[], float]) -> Render:

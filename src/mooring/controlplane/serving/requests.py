@@ -18,8 +18,7 @@ from mooring.controlplane.types import patch, protobuf, quantities, schema, stat
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError, bad_request, not_acceptable, path_not_found
 
-# --------------------------------------------------------------------------------------------------------------------
-# Content negotiation: which form of an answer a client accepts, and what a body is.
+# Content negotiation: which form of an answer a client accepts, and what a body is
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -175,8 +174,7 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
     return options
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# What a URL path means: a kind, perhaps a namespace, a name, a subresource.
+# What a URL path means: a kind, perhaps a namespace, a name, a subresource
 
 MAX_PATH = 4096
 

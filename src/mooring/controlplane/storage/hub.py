@@ -80,6 +80,7 @@ class Watcher:
 
     def offer(self, event: Event) -> None:
         """Called within a write; never blocks."""
+        # Every event moves the version on, also one that this watcher does not see: a bookmark may promise it then.
         self.rv = event.rv
         kind = translate(event, self.match)
         if kind:
@@ -202,6 +203,8 @@ class Hub:
         elif since < 0:
             watcher.rv = self._store.rv
         else:
+            # The history is offered before the watcher is among those that _tell reaches. No write can come between,
+            # so the watcher gets every event once and in the order of versions.
             events = self._store.events_since(stored, since)
             watcher.rv = since
             for event in events:

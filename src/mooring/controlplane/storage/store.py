@@ -300,6 +300,7 @@ class Store:
         return entry
 
     def _stamp(self, kind: Kind, key: str, obj: Object) -> StoredEntry:
+        # One counter for all kinds: a version orders writes of different kinds, and a list's version covers them all.
         rv = self.rv + 1
         obj["metadata"]["resourceVersion"] = str(rv)
         entry = StoredEntry(kind, key, rv, obj)  # raises before anything has changed if the object cannot be encoded
@@ -309,6 +310,11 @@ class Store:
         return entry
 
     def _commit(self, shelf: _Shelf, event: Event) -> None:
+        """Make a write visible: to readers, in the history, in the journal, to subscribers, in this order.
+
+        A subscriber that reads the store finds the state after the write, and the event is in the history already, so
+        that a watch which begins in a callback neither misses it nor gets it twice.
+        """
         entry, old = event.entry, event.previous
         gone = event.type == DELETED
         if gone:
@@ -318,6 +324,7 @@ class Store:
         self._index(shelf.kind, entry, old, gone)
         shelf.history.append(event)
         if len(shelf.history) > self._history:
+            # A watcher that has seen the forgotten event can still resume: what follows it is all here.
             shelf.oldest = shelf.history.popleft().rv
         if self.journal is not None:
             self.journal.record(entry.rv, shelf.kind.resource, entry.key, None if gone else entry.raw)

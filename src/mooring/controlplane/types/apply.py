@@ -149,6 +149,9 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     type_name = kind.type_name
     if subresource:
         intent = {key: value for key, value in intent.items() if key in ("status", "kind", "apiVersion", "metadata")}
+    # Four sets of paths decide: what this manager wants now, what is there, what it owned before, and what others own.
+    # A field that it wants otherwise than an owner has it is a conflict. A field that it owned and no longer mentions
+    # is removed, unless somebody else owns it or something below it.
     wanted = leaves(type_name, intent)
     have = leaves(type_name, live)
     others = [entry for entry in _managed(live) if not _is(entry, manager, "Apply", subresource)]
@@ -165,6 +168,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     _prune(type_name, merged, _tree(before - still_there))
     kept = []
     for entry in others:
+        # Forcing takes over only fields whose value changes; equal values go on being shared.
         rest = owned[id(entry)] - differing if force else owned[id(entry)]
         if rest:
             kept.append({**entry, "fieldsV1": to_fields(rest)} if rest != owned[id(entry)] else entry)

@@ -12,16 +12,10 @@ from mooring.api.errors import InputError
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.status import StatusError, bad_request
 
-# --------------------------------------------------------------------------------------------------------------------
-# Strategic merge patch: lists of objects merge by key, and directives say what plain merging cannot.
+# Strategic merge patch: lists of objects merge by key, and directives say what plain merging cannot
 
 _DIRECTIVE, _RETAIN = "$patch", "$retainKeys"
 _DELETE_PRIMITIVES, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
-
-
-def merge(type_name: str, original: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """The object after the patch; both arguments may be changed on the way."""
-    return _merge_map(type_name, original, change)
 
 
 def _field(type_name: str, key: str) -> schema.Field | None:
@@ -29,7 +23,8 @@ def _field(type_name: str, key: str) -> schema.Field | None:
     return described.fields.get(key) if described else None
 
 
-def _merge_map(type_name: str, original: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def merge(type_name: str, original: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """The object after the patch; both arguments may be changed on the way."""
     directive = change.pop(_DIRECTIVE, None)
     if directive == "replace":
         replaced: dict[str, Any] = _without_directives(change)
@@ -84,10 +79,10 @@ def _merge_value(type_name: str, key: str, old: Any, new: Any) -> Any:
     replaces = known is not None and "replace" in known.strategies
     if isinstance(new, dict):
         if replaces or not isinstance(old, dict):
-            return _merge_map(element, {}, new)
+            return merge(element, {}, new)
         if known is not None and known.is_map:
-            return _merge_map(element if element not in schema.SCALARS else "", old, new)
-        return _merge_map(element, old, new)
+            return merge(element if element not in schema.SCALARS else "", old, new)
+        return merge(element, old, new)
     if isinstance(new, list) and known is not None and "merge" in known.strategies:
         base = old if isinstance(old, list) else []
         if known.merge_key:
@@ -130,10 +125,10 @@ def _merge_objects(element: str, key: str, old: list[Any], new: list[Any]) -> li
             gone.update(places.pop(name, ()))
         elif name in places:
             first = places[name][0]
-            result[first] = _merge_map(element, result[first], item)
+            result[first] = merge(element, result[first], item)
         else:
             places[name] = [len(result)]
-            result.append(_merge_map(element, {}, item))
+            result.append(merge(element, {}, item))
     return [known for i, known in enumerate(result) if i not in gone]
 
 
@@ -170,6 +165,8 @@ def _without_directives(value: Any) -> Any:
         return [_without_directives(item) for item in value]
     return value
 
+
+# JSON patch, merge patch, and which patch is which
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

@@ -118,6 +118,21 @@ _REPLICA_FIELDS = Fields(
 _READY = Column("Ready", lambda obj, _: f"{get(obj, 'status.readyReplicas') or 0}/{get(obj, 'spec.replicas') or 0}")
 
 
+def _workload(kind: str, short_name: str, *, status: Object, group: str = "apps", **given: Any) -> Kind:
+    """A kind with a pod template; hooks of its strategy are among what is given."""
+    hooks = {name: given.pop(name) for name in ("default", "validate", "validate_update") if name in given}
+    return Kind(
+        kind,
+        f"{kind.lower()}s",
+        group,
+        short_names=(short_name,),
+        categories=("all",),
+        has_generation=True,
+        strategy=Strategy(admit=first_status(status), prepare_status=keep_metadata, **hooks),
+        **given,
+    )
+
+
 # ReplicaSets and ReplicationControllers
 
 
@@ -132,40 +147,27 @@ def _default_replication_controller(obj: Object) -> None:
             obj["metadata"]["labels"] = dict(labels)
 
 
-REPLICA_SETS = Kind(
+REPLICA_SETS = _workload(
     "ReplicaSet",
-    "replicasets",
-    "apps",
-    short_names=("rs",),
+    "rs",
+    status={"replicas": 0},
     subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
     fields=_REPLICA_FIELDS,
-    strategy=Strategy(
-        default=_default_replicas,
-        admit=first_status({"replicas": 0}),
-        prepare_status=keep_metadata,
-        validate=_validate_workload,
-        validate_update=selector_is_immutable,
-    ),
+    default=_default_replicas,
+    validate=_validate_workload,
+    validate_update=selector_is_immutable,
     columns=_REPLICA_COLUMNS,
 )
 
-REPLICATION_CONTROLLERS = Kind(
+REPLICATION_CONTROLLERS = _workload(
     "ReplicationController",
-    "replicationcontrollers",
-    "",
-    short_names=("rc",),
+    "rc",
+    group="",
+    status={"replicas": 0},
     subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
     fields=_REPLICA_FIELDS,
-    strategy=Strategy(
-        default=_default_replication_controller,
-        admit=first_status({"replicas": 0}),
-        prepare_status=keep_metadata,
-        validate=_validate_workload,
-    ),
+    default=_default_replication_controller,
+    validate=_validate_workload,
     columns=_REPLICA_COLUMNS,
 )
 
@@ -203,21 +205,14 @@ def _validate_deployment(obj: Object) -> list[Cause]:
     return found
 
 
-DEPLOYMENTS = Kind(
+DEPLOYMENTS = _workload(
     "Deployment",
-    "deployments",
-    "apps",
-    short_names=("deploy",),
+    "deploy",
+    status={},
     subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
-    strategy=Strategy(
-        default=_default_deployment,
-        admit=first_status({}),
-        prepare_status=keep_metadata,
-        validate=_validate_deployment,
-        validate_update=selector_is_immutable,
-    ),
+    default=_default_deployment,
+    validate=_validate_deployment,
+    validate_update=selector_is_immutable,
     columns=columns(
         "Name",
         _READY,
@@ -249,23 +244,14 @@ def _validate_daemon_set(obj: Object) -> list[Cause]:
     return found
 
 
-DAEMON_SETS = Kind(
+DAEMON_SETS = _workload(
     "DaemonSet",
-    "daemonsets",
-    "apps",
-    short_names=("ds",),
+    "ds",
+    status={"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
     subresources=("status",),
-    categories=("all",),
-    has_generation=True,
-    strategy=Strategy(
-        default=_default_daemon_set,
-        admit=first_status(
-            {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
-        ),
-        prepare_status=keep_metadata,
-        validate=_validate_daemon_set,
-        validate_update=selector_is_immutable,
-    ),
+    default=_default_daemon_set,
+    validate=_validate_daemon_set,
+    validate_update=selector_is_immutable,
     columns=columns(
         "Name",
         number("Desired", "status.desiredNumberScheduled"),
@@ -309,21 +295,14 @@ def _validate_stateful_set(obj: Object) -> list[Cause]:
     return found + not_negative(_rolling(obj, "updateStrategy") or {}, "spec.updateStrategy.rollingUpdate", "partition")
 
 
-STATEFUL_SETS = Kind(
+STATEFUL_SETS = _workload(
     "StatefulSet",
-    "statefulsets",
-    "apps",
-    short_names=("sts",),
+    "sts",
+    status={"replicas": 0, "availableReplicas": 0},
     subresources=("scale", "status"),
-    categories=("all",),
-    has_generation=True,
-    strategy=Strategy(
-        default=_default_stateful_set,
-        admit=first_status({"replicas": 0, "availableReplicas": 0}),
-        prepare_status=keep_metadata,
-        validate=_validate_stateful_set,
-        validate_update=selector_is_immutable,
-    ),
+    default=_default_stateful_set,
+    validate=_validate_stateful_set,
+    validate_update=selector_is_immutable,
     columns=columns("Name", _READY, "Age", *TEMPLATE_COLUMNS[:2]),
 )
 
