@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from mooring.core.framework.extender import ExtenderClient
-from mooring.live.lifeline import Surroundings
-from mooring.live.live_scheduler import LiveScheduler
+from mooring.live.connections import HostEnvironment, LiveScheduler
 from mooring.live.process import SchedulerProcess
 from mooring.live.settings import Settings
 from mooring.live.time_limits import TimeLimits
@@ -23,7 +22,7 @@ from tests.faults.network import Network, VirtualTransport
 from tests.faults.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
 
 RESTART_S = 2.0
-MakeProcess = Callable[[Settings, Callable[[], ClientConfig], Surroundings], SchedulerProcess]
+MakeProcess = Callable[[Settings, Callable[[], ClientConfig], HostEnvironment], SchedulerProcess]
 
 
 class VirtualLimits(TimeLimits):
@@ -37,7 +36,7 @@ class VirtualLimits(TimeLimits):
 
 
 @dataclass(frozen=True)
-class _Around(Surroundings):
+class _Around(HostEnvironment):
     """Lists in small pages, so that a small cluster has several."""
 
     page_size: int = 0
@@ -48,9 +47,9 @@ class _Around(Surroundings):
 
 
 def a_process(
-    settings: Settings, client_config: Callable[[], ClientConfig], surroundings: Surroundings
+    settings: Settings, client_config: Callable[[], ClientConfig], environment: HostEnvironment
 ) -> SchedulerProcess:
-    return SchedulerProcess(settings, client_config, surroundings=surroundings)
+    return SchedulerProcess(settings, client_config, environment=environment)
 
 
 class Replica:

@@ -219,7 +219,7 @@ def test_a_record_on_a_full_disk_is_whole_up_to_there_and_holds_nothing_up(tmp_p
     pods = tuple(Step(5.0 + i / 4, "pod", f"pod-{i}", 4.0, 250) for i in range(80))
     outcome = Run(
         Plan(1, 30.0, replicas=1, steps=pods),
-        lambda settings, config, around: Recorded(recorder, settings, config, surroundings=around),
+        lambda settings, config, around: Recorded(recorder, settings, config, environment=around),
     ).play()
     assert outcome.problems == [] and outcome.pods_bound == len(pods)
     told = [each.getMessage() for each in caplog.records if each.name == "mooring.record"]

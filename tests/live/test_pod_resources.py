@@ -10,7 +10,7 @@ import pytest
 
 from mooring.api.core import Pod
 from mooring.api.quantity import NANO
-from mooring.live.more_metrics import pod_limits, render_pod_resources, unit_of
+from mooring.live.resource_metrics import pod_limits, render_pod_resources, unit_of
 
 RECORDED = (Path(__file__).parent / "wire" / "metrics-resources.txt").read_text().splitlines()
 

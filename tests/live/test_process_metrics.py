@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.live.more_metrics import process_metrics
+from mooring.live.resource_metrics import process_metrics
 
 STAT = (
     "4711 ({command}) S 1 4711 4711 0 -1 4194560 9000 0 12 0 345 67 0 0 20 0 9 0 8123456 734003200 25600 "

@@ -16,10 +16,10 @@ from mooring.api.times import format_time
 from mooring.core.config.wire import completed, to_wire
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
+from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import LeaderElector
-from mooring.live.lifeline import Heartbeat, Surroundings, ask
-from mooring.live.live_scheduler import COMPONENT, LiveScheduler
+from mooring.live.lifeline import Heartbeat, ask
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler
@@ -118,12 +118,12 @@ class Control:
         *,
         is_stopping: Callable[[], bool],
         is_leading: Callable[[], bool],
-        surroundings: Surroundings | None = None,
+        environment: HostEnvironment | None = None,
         pages: Pages | None = None,
     ) -> None:
         self._settings = settings
         self._pages = pages or {}
-        self._surroundings = surroundings or Surroundings()
+        self._host = environment or HostEnvironment()
         self._live = live
         self._metrics = metrics
         self._main = main
@@ -136,7 +136,7 @@ class Control:
         limit_s = settings.flags.seconds("attempt-timeout")
         self._gives_up = limit_s > 0
         late_s = limit_s + MARGIN_S if limit_s > 0 else LONG_S
-        self.heartbeat = Heartbeat(main, late_s, self._surroundings.clock)
+        self.heartbeat = Heartbeat(main, late_s, self._host.clock)
         self.elector: LeaderElector | None = None
         self.server: EndpointServer | None = None
 
@@ -191,28 +191,28 @@ class Control:
         wanted = self._settings.leader_election
         if wanted is None:
             return
-        connection, around = self._settings.config.client_connection, self._surroundings
+        connection, host = self._settings.config.client_connection, self._host
         self._lease_client = client = RestClient(
             client_config,
             agent=user_agent(COMPONENT, "leader-election"),
             qps=connection.qps,
             burst=connection.burst,
             observer=self._metrics,
-            transport=around.make_transport(client_config),
-            clock=around.clock,
+            transport=host.make_transport(client_config),
+            clock=host.clock,
         )
         # Events about leases go to the core API, as upstream's do.
         self._lease_events = EventRecorder(
-            client, hostname=around.hostname, legacy=True, workers=1, clock=around.clock, rng=around.make_rng()
+            client, hostname=host.hostname, legacy=True, workers=1, clock=host.clock, rng=host.make_rng()
         )
         self.elector = LeaderElector(
             client,
             wanted,
-            identity=around.identity,
+            identity=host.identity,
             recorder=self._lease_events,
             observer=self._metrics.observe_leadership,
-            clock=around.lease_clock,
-            rng=around.make_rng(),
+            clock=host.lease_clock,
+            rng=host.make_rng(),
         )
 
     def _review_client(self, flag: str) -> RestClient | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from mooring.api.clock import Clock, SystemClock
 from mooring.api.core import Node, Pod
 from mooring.api.errors import ApiError
 from mooring.api.meta import Object
@@ -31,7 +30,6 @@ from mooring.net.kinds import (
     VOLUME_ATTACHMENTS,
 )
 from mooring.net.kubeconfig import ClientConfig
-from mooring.net.pool import RateLimiter
 from mooring.net.rest import RestClient, user_agent
 from mooring.net.watch import PAGE_SIZE
 from mooring.net.watch_events import Garbled, ResourceKind, read_page
@@ -189,39 +187,3 @@ def consequences(not_served: Iterable[str]) -> str:
     return "; ".join(
         f"{name} ({_CONSEQUENCES[name]})" if name in _CONSEQUENCES else name for name in sorted(not_served)
     )
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Conditions wait for their turn: what a client may send is for bindings first.
-#
-# A client sends ``clientConnection.qps`` requests per second. Thousands of pods that fit nowhere want as many patches
-# of their condition, and a pod that fits must not wait behind them. So a patch takes only what bindings leave over,
-# but a tenth of the rate in any case.
-
-SHARE = 10
-"""One of so many requests is a patch's, however many bindings there are."""
-
-
-class Leftovers:
-    """``turn`` returns when a request that can wait may be sent; those who wait are served in order."""
-
-    def __init__(
-        self,
-        limiter: RateLimiter,
-        *,
-        clock: Clock | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._limiter = limiter
-        self._clock = clock or SystemClock()
-        self._sleep = sleep
-        self._queue = asyncio.Lock()
-
-    async def turn(self) -> None:
-        async with self._queue:
-            latest = self._clock.monotonic() + SHARE * self._limiter.interval_s
-            while (wait_s := self._limiter.wait_s()) > 0:
-                left_s = latest - self._clock.monotonic()
-                if left_s <= 0:
-                    return
-                await self._sleep(min(wait_s, left_s))

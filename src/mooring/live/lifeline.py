@@ -8,18 +8,11 @@ switches between the two threads every few milliseconds.
 from __future__ import annotations
 
 import asyncio
-import random
-import socket
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from mooring.api.clock import Clock, SystemClock, UnstoppableClock
-from mooring.core.framework.extender import ExtenderClient
-from mooring.live.time_limits import TimeLimits
-from mooring.net.kubeconfig import ClientConfig
-from mooring.net.rest import Transport
+from mooring.api.clock import Clock, SystemClock
 
 T = TypeVar("T")
 
@@ -139,37 +132,3 @@ class Heartbeat:
         """Say what is wrong, for the health endpoints."""
         late_s = self.late_s
         return f"the scheduling loop has not answered for {late_s:.0f}s" if late_s > self._limit_s else None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What a scheduler process gets from its machine: time, chance, connections, a second thread.
-#
-# `mooring run` takes the machine's own. A soak in virtual time gives each replica clocks, a network and threads that it
-# can break; the scheduler is the same.
-
-
-def _build_extenders(*arguments: Any, **named: Any) -> Sequence[ExtenderClient]:
-    """Few schedulers have extenders: their client is loaded when it is needed."""
-    from mooring.net.extender.client import build_extenders
-
-    return build_extenders(*arguments, **named)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The defaults are the machine's own."""
-
-    clock: Clock = field(default_factory=SystemClock)
-    lease_clock: Clock = field(default_factory=UnstoppableClock)
-    make_rng: Callable[[], random.Random] = random.Random
-    hostname: str = field(default_factory=socket.gethostname)
-    identity: str = ""  # who holds the lease; empty: the host's name and a random suffix
-    make_transport: Callable[[ClientConfig], Transport] = Transport
-    make_lifeline: Callable[[], Lifeline] = Lifeline
-    make_limits: Callable[[], TimeLimits] = TimeLimits
-    make_extenders: Callable[..., Sequence[ExtenderClient]] = _build_extenders
-    tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
-
-    def reflector(self) -> dict[str, Any]:
-        """What every informer is given."""
-        return {"clock": self.clock, "rng": self.make_rng()}

@@ -12,8 +12,17 @@ import platform
 from collections.abc import Callable
 
 from mooring.core.config.features import DEFAULT_FEATURES, Features
-from mooring.live.more_metrics import VersionedMetrics, counter, fill, gauge, histogram, process_metrics
-from mooring.net.prometheus import CounterChild, MetricsRegistry, exponential_buckets
+from mooring.live.resource_metrics import process_metrics
+from mooring.live.versioned_metrics import VersionedMetrics
+from mooring.net.prometheus import (
+    CounterChild,
+    MetricsRegistry,
+    counter,
+    exponential_buckets,
+    fill,
+    gauge,
+    histogram,
+)
 
 _ATTEMPT = exponential_buckets(0.001, 2, 15)
 _EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)

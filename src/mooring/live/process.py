@@ -14,11 +14,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.version import __version__
+from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.context import SchedulerOptions
 from mooring.live.control import Control, dump
 from mooring.live.leader_election import LeaseLost
-from mooring.live.lifeline import Lifeline, Surroundings, run_in
-from mooring.live.live_scheduler import COMPONENT, LiveScheduler
+from mooring.live.lifeline import Lifeline, run_in
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import DecisionLog, LoggedDecisions, SchedulerObserver
@@ -49,13 +49,13 @@ class SchedulerProcess:
         settings: Settings,
         client_config: Callable[[], ClientConfig],
         observers: Sequence[SchedulerObserver] = (),
-        surroundings: Surroundings | None = None,
+        environment: HostEnvironment | None = None,
         pages: Pages | None = None,
     ) -> None:
         """``client_config`` is called once for each thread: credentials belong to one loop."""
         self._pages = pages
         self._observers = tuple(observers)
-        self._surroundings = surroundings or Surroundings()
+        self._host = environment or HostEnvironment()
         self._settings = settings
         self._client_config = client_config
         self._is_stopping = False
@@ -77,7 +77,7 @@ class SchedulerProcess:
         With ``signals`` this is the whole process: what hangs cannot keep it from ending.
         """
         self._ends_hard = signals
-        settings, around = self._settings, self._surroundings
+        settings, host = self._settings, self._host
         metrics = self._metrics()
         client = self._connect(metrics)
         decision_log = self.decision_log = self._decision_log()
@@ -90,13 +90,13 @@ class SchedulerProcess:
             attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
             is_fenced=self._is_fenced,
             metrics=metrics,
-            limits=around.make_limits(),
-            clock=around.clock,
-            rng=around.make_rng(),
+            limits=host.make_limits(),
+            clock=host.clock,
+            rng=host.make_rng(),
             stand_still=time.sleep if signals else None,  # who hears signals has the thread to itself
         )
-        live = self.live = LiveScheduler(client, settings.config, options, tune_gc=around.tunes_gc, surroundings=around)
-        self._lifeline = lifeline = around.make_lifeline()
+        live = self.live = LiveScheduler(client, settings.config, options, tune_gc=host.tunes_gc, environment=host)
+        self._lifeline = lifeline = host.make_lifeline()
         self._control = control = Control(
             settings,
             live,
@@ -104,7 +104,7 @@ class SchedulerProcess:
             asyncio.get_running_loop(),
             is_stopping=lambda: self._is_stopping,
             is_leading=lambda: self._is_leading,
-            surroundings=around,
+            environment=host,
             pages=self._pages,
         )
         try:
@@ -286,7 +286,7 @@ class SchedulerProcess:
 
     def _connect(self, metrics: SchedulerMetrics) -> RestClient:
         connection = self._settings.config.client_connection
-        config, around = self._client_config(), self._surroundings
+        config, host = self._client_config(), self._host
         election = self._settings.leader_election
         if election is not None:
             config = replace(config, arrives_within_s=election.arrives_within_s)
@@ -296,8 +296,8 @@ class SchedulerProcess:
             qps=connection.qps,
             burst=connection.burst,
             observer=metrics,
-            transport=around.make_transport(config),
-            clock=around.clock,
+            transport=host.make_transport(config),
+            clock=host.clock,
         )
 
     def _decision_log(self) -> DecisionLog | None:

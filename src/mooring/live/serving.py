@@ -25,7 +25,7 @@ from mooring.api.errors import ApiError, UsageError
 from mooring.live import logs
 from mooring.live.control import HealthChecks, HealthVerdict, ping
 from mooring.live.logs import get_logger
-from mooring.live.more_metrics import render_pod_resources
+from mooring.live.resource_metrics import render_pod_resources
 from mooring.live.serving_auth import AuthenticationFailed, DelegatedAuth, ServerTls, TlsFiles, User
 from mooring.net.http1 import Message
 from mooring.net.http_io import Bounds, Request, Response, body_of

@@ -13,8 +13,9 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 _FOLDING = threading.Lock()
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -310,3 +311,57 @@ def escape_label(value: str) -> str:
 
 def _escape_help(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n")
+
+
+# ---- metrics as a table: a class with a row per metric, and objects of it with a family per row ----------------------
+
+F = TypeVar("F", Counter, Gauge, Histogram)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow(Generic[F]):
+    """One metric. On an object of the table's class the attribute is the family itself."""
+
+    kind: type[F]
+    name: str
+    help_text: str
+    labels: tuple[str, ...]
+    options: dict[str, Any]
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> MetricRow[F]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> F: ...
+
+    def __get__(self, instance: object | None, owner: type) -> MetricRow[F] | F:
+        return self  # an object's own attribute, which fill() sets, comes first
+
+    def make(self) -> F:
+        return self.kind(self.name, self.help_text, self.labels, **self.options)
+
+
+def counter(name: str, help_text: str, labels: tuple[str, ...] = ()) -> MetricRow[Counter]:
+    """A row for a number that grows; ``labels`` gives the order of the values that ``labels()`` takes."""
+    return MetricRow(Counter, name, help_text, labels, {})
+
+
+def gauge(name: str, help_text: str, labels: tuple[str, ...] = ()) -> MetricRow[Gauge]:
+    """A row for a number that goes up and down."""
+    return MetricRow(Gauge, name, help_text, labels, {})
+
+
+def histogram(
+    name: str, help_text: str, labels: tuple[str, ...] = (), *, buckets: Sequence[float]
+) -> MetricRow[Histogram]:
+    """A row for how many observations fell into which bucket."""
+    return MetricRow(Histogram, name, help_text, labels, {"buckets": buckets})
+
+
+def fill(table: object, registry: MetricsRegistry) -> None:
+    """Give an object a family for each row of its class, and register all of them."""
+    for attribute, row in vars(type(table)).items():
+        if isinstance(row, MetricRow):
+            family = row.make()
+            registry.add(family)
+            setattr(table, attribute, family)

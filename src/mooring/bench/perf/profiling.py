@@ -171,7 +171,7 @@ _PARTS = (
     ("mooring/live/events.py", "events and metrics"),
     ("mooring/live/observer.py", "events and metrics"),
     ("mooring/live/metrics.py", "events and metrics"),
-    ("mooring/live/more_metrics.py", "events and metrics"),
+    ("mooring/live/versioned_metrics.py", "events and metrics"),
     ("mooring/live/meters.py", "events and metrics"),
     ("mooring/live/", "scheduler loop"),
     ("mooring/bench/", "benchmark"),

@@ -19,8 +19,8 @@ from mooring.bench.perf.report import PerfResult, blank, result_of
 from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
 from mooring.core.config.features import DEFAULT_VERSION, Features
 from mooring.core.config.load import default_config, load_config_file
+from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
-from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import load_kubeconfig
 
 T = TypeVar("T")

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.live.more_metrics import MetricRow, counter, fill, gauge, histogram
-from mooring.net.prometheus import Counter, Gauge, Histogram, MetricsRegistry
+from mooring.net.prometheus import (
+    Counter,
+    Gauge,
+    Histogram,
+    MetricRow,
+    MetricsRegistry,
+    counter,
+    fill,
+    gauge,
+    histogram,
+)
 
 
 class Table:

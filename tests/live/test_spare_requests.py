@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.live.informers import Leftovers
+from mooring.live.connections import SpareRequests
 from mooring.net.pool import RateLimiter
 
 
@@ -17,7 +17,7 @@ class Client:
     def __init__(self, qps: float = 10.0) -> None:
         self.clock = VirtualClock()
         self.limiter = RateLimiter(qps, 2, clock=self.clock)
-        self.leftovers = Leftovers(self.limiter, clock=self.clock, sleep=self.sleep)
+        self.leftovers = SpareRequests(self.limiter, clock=self.clock, sleep=self.sleep)
         self.patched_at: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ async def test_a_binding_never_waits_behind_conditions_that_wait():
         waiting.append(seconds)
         await held.wait()
 
-    client.leftovers = Leftovers(client.limiter, clock=client.clock, sleep=hold)
+    client.leftovers = SpareRequests(client.limiter, clock=client.clock, sleep=hold)
     patches = [asyncio.create_task(client.patch()) for _ in range(1000)]
     for _ in range(5):
         await asyncio.sleep(0)

@@ -4,26 +4,99 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from mooring.api.clock import Clock, SystemClock, UnstoppableClock
 from mooring.api.memory import SELDOM, keep_freed_memory
 from mooring.api.resource import DeviceClass
 from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.framework.extender import ExtenderClient
 from mooring.live.context import SchedulerOptions
 from mooring.live.events import EventRecorder
 from mooring.live.extenders import ExtenderCalls
-from mooring.live.informers import Leftovers, connect, consequences
-from mooring.live.lifeline import Surroundings
+from mooring.live.informers import connect, consequences
+from mooring.live.lifeline import Lifeline
 from mooring.live.logs import get_logger
 from mooring.live.scheduler import Scheduler
+from mooring.live.time_limits import TimeLimits
 from mooring.live.writer import ApiWriter, watch_over
 from mooring.net.extender.wire import RawObjects
 from mooring.net.informer import InformerSet
 from mooring.net.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS
-from mooring.net.rest import RestClient, user_agent
+from mooring.net.kubeconfig import ClientConfig
+from mooring.net.pool import RateLimiter
+from mooring.net.rest import RestClient, Transport, user_agent
 
 log = get_logger("mooring.live")
 
 COMPONENT = "mooring"
+SHARE = 10
+"""A patch waits for at most this many requests of the limit: a tenth of the rate is for patches in any case."""
+
+
+def _build_extenders(*arguments: Any, **named: Any) -> Sequence[ExtenderClient]:
+    """Few schedulers have extenders: their client is imported when it is needed."""
+    from mooring.net.extender.client import build_extenders
+
+    return build_extenders(*arguments, **named)
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnvironment:
+    """What a scheduler process gets from its machine: time, randomness, connections, a second thread.
+
+    The defaults are the machine's own. Tests of faults in virtual time give each replica clocks, a network and threads
+    that they can break; the scheduler is the same.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    lease_clock: Clock = field(default_factory=UnstoppableClock)
+    make_rng: Callable[[], random.Random] = random.Random
+    hostname: str = field(default_factory=socket.gethostname)
+    identity: str = ""  # who holds the lease; empty: the host's name and a random suffix
+    make_transport: Callable[[ClientConfig], Transport] = Transport
+    make_lifeline: Callable[[], Lifeline] = Lifeline
+    make_limits: Callable[[], TimeLimits] = TimeLimits
+    make_extenders: Callable[..., Sequence[ExtenderClient]] = _build_extenders
+    tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
+
+    def reflector(self) -> dict[str, Any]:
+        """Options of every informer."""
+        return {"clock": self.clock, "rng": self.make_rng()}
+
+
+class SpareRequests:
+    """``turn`` returns when a request that can wait may be sent; callers are served in order.
+
+    A client sends ``clientConnection.qps`` requests per second. Thousands of pods that fit nowhere want as many patches
+    of their condition, and a pod that fits must not wait behind them. So a patch takes only requests that bindings do
+    not need, but a tenth of the rate in any case.
+    """
+
+    def __init__(
+        self,
+        limiter: RateLimiter,
+        *,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._limiter = limiter
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._queue = asyncio.Lock()
+
+    async def turn(self) -> None:
+        async with self._queue:
+            latest = self._clock.monotonic() + SHARE * self._limiter.interval_s
+            while (wait_s := self._limiter.wait_s()) > 0:
+                left_s = latest - self._clock.monotonic()
+                if left_s <= 0:
+                    return
+                await self._sleep(min(wait_s, left_s))
 
 
 class LiveScheduler:
@@ -37,26 +110,26 @@ class LiveScheduler:
         *,
         hostname: str = "",
         tune_gc: bool = False,
-        surroundings: Surroundings | None = None,
+        environment: HostEnvironment | None = None,
     ) -> None:
         agent = user_agent(COMPONENT, "scheduler")
-        around = surroundings or Surroundings()
+        host = environment or HostEnvironment()
         options = options or SchedulerOptions()
         self.client = client.sibling(agent=agent, is_fenced=options.is_fenced)
         self.recorder = EventRecorder(
             client.sibling(agent=agent, is_fenced=options.is_fenced, is_paperwork=True),
-            hostname=hostname or around.hostname,
-            clock=around.clock,
-            rng=around.make_rng(),
+            hostname=hostname or host.hostname,
+            clock=host.clock,
+            rng=host.make_rng(),
         )
         raw = RawObjects() if config.extenders else None
         calls = ExtenderCalls(options.metrics) if config.extenders else None
         options.extenders = lambda config: (
-            around.make_extenders(config.extenders, raw, observer=calls) if config.extenders else ()
+            host.make_extenders(config.extenders, raw, observer=calls) if config.extenders else ()
         )
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
         options.is_held = lambda: self.informers.is_restoring
-        options.condition_turn = Leftovers(self.client.limiter, clock=around.clock).turn
+        options.condition_turn = SpareRequests(self.client.limiter, clock=host.clock).turn
         self.scheduler = Scheduler(
             config,
             lambda pods: ApiWriter(
@@ -65,7 +138,7 @@ class LiveScheduler:
             self.recorder,
             options,
         )
-        self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc, **around.reflector())
+        self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc, **host.reflector())
         self.informers.on_restoring = self._on_restoring
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
