@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.errors import MooringError
-from mooring.net.extender.workers import args_body, make_node, make_pod
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 
 START_S = 30.0
 TIMEOUT_S = 60.0

@@ -11,6 +11,12 @@
 A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
 middle of an object: what is incomplete was never counted.
 
+A watch resumes from ``last_version``: that of the last list, or of the last event that the sink has taken in. It moves
+on after ``apply`` has returned, so a failure in between repeats events instead of losing them, and the informer drops
+those that it knows. A list asks for at least the newest version seen
+(``_newest_version``): one that a lagging cache answers could bring back objects that are gone. ``_is_version_lost``
+lifts that, once, when the server cannot serve that version: the next list is a consistent read without one.
+
 Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it has told. It
 takes a watch from a version that is still to come, and says nothing until it is there. So before a stream is resumed
 the newest version is asked for, and if that is older than ours, everything is listed anew.

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.sdk import Answerer, CallFacts
-from mooring.net.extender.workers import args_body, make_node, make_pod
 
 NODES = [make_node(i) for i in range(4)]
 NAMES = [node["metadata"]["name"] for node in NODES]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.sdk import Extender, Pod
 from mooring.net.extender.server import ExtenderServer, Limits, serve_object
-from mooring.net.extender.workers import args_body, make_node, make_pod
 
 BODY = args_body(make_pod("a"), [make_node(i) for i in range(4)], by_name=True)
 

@@ -16,7 +16,7 @@ from scripted_server import Script, serving
 from mooring.api.errors import UsageError
 from mooring.cli.extender import extender
 from mooring.core.config.load import load_document
-from mooring.net.extender.workers import make_node
+from mooring.net.extender.conformance import make_node
 
 EXT = """
 from mooring.net.extender.sdk import Node, Pod, refuse

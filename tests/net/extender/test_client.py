@@ -21,9 +21,9 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
 from mooring.net.extender import http_client
-from mooring.net.extender.client import HttpExtender, SerializedNodes, build_extenders
-from mooring.net.extender.wire import RawObjects
-from mooring.net.extender.workers import make_node, make_pod
+from mooring.net.extender.client import HttpExtender, build_extenders
+from mooring.net.extender.conformance import make_node, make_pod
+from mooring.net.extender.wire import RawObjects, SerializedNodes
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from scripted_server import Script, serving
 
 from mooring.core.config.plugin_loading import find_plugins
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.plugin_server import PluginServer
 from mooring.net.extender.server import load_extender
-from mooring.net.extender.workers import args_body, make_node, make_pod
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "03-extenders"
 

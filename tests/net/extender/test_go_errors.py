@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from mooring.net.extender.go_json import errno_text, tls_text
+from mooring.net.extender.http_client import errno_text, tls_text
 
 
 def verification(code: int, message: str = "as OpenSSL says") -> ssl.SSLCertVerificationError:

@@ -14,9 +14,10 @@ import pytest
 from scripted_server import Script, serving
 
 from mooring.net.extender import http_client
-from mooring.net.extender.go_json import NO_BODY, NO_HEADERS
 from mooring.net.extender.http_client import (
     MAX_ANSWER_BYTES,
+    NO_BODY,
+    NO_HEADERS,
     ExtenderReply,
     HttpClient,
     NoAnswer,

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from mooring.api.core import Node
-from mooring.net.extender.requests import BadExtenderRequest, NodeReader, WrongForm
-from mooring.net.extender.verbs import NameOnly, OfferedNodes, pod_key
-from mooring.net.extender.workers import args_body, make_node, make_pod
+from mooring.net.extender.conformance import args_body, make_node, make_pod
+from mooring.net.extender.requests import BadExtenderRequest, NodeReader, WrongForm, pod_key
+from mooring.net.extender.verbs import NameOnly, OfferedNodes
 
 NODES = [make_node(i) for i in range(3)]
 NAMES = [node["metadata"]["name"] for node in NODES]

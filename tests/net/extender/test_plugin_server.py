@@ -10,9 +10,9 @@ import pytest
 from mooring import sdk
 from mooring.api.errors import PluginError
 from mooring.net.extender import plugin_server
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.plugin_server import PluginServer
 from mooring.net.extender.sdk import HandlerError
-from mooring.net.extender.workers import args_body, make_node, make_pod
 
 NODES = [make_node(i) for i in range(4)]
 NAMES = [node["metadata"]["name"] for node in NODES]

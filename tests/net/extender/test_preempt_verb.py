@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import PluginError
+from mooring.net.extender.conformance import make_pod, preemption_body
 from mooring.net.extender.requests import BadExtenderRequest
 from mooring.net.extender.sdk import CallFacts, HandlerError, Victims
 from mooring.net.extender.verbs import preempt_verb
-from mooring.net.extender.workers import make_pod, preemption_body
 
 
 def ask(returns: Callable[[dict[str, Victims]], Any], *, by_uid: bool = False) -> tuple[Any, CallFacts]:

@@ -19,8 +19,8 @@ from mooring.core.config.load import config_from_dict
 from mooring.core.framework.extender import ExtenderError, VictimsOnNode
 from mooring.core.state.cluster import ClusterState
 from mooring.net.extender.client import HttpExtender, build_extenders
+from mooring.net.extender.conformance import make_node, make_pod
 from mooring.net.extender.wire import RawObjects
-from mooring.net.extender.workers import make_node, make_pod
 
 EXTENDER = """
 import os, time

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.core import Node
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.requests import BadExtenderRequest, ExtenderArgs, NodeReader, read_request
-from mooring.net.extender.workers import args_body, make_node, make_pod
 
 
 def ordinarily(body: bytes) -> tuple[Any, list[tuple[str, Any]]]:

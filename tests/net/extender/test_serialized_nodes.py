@@ -12,7 +12,7 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Node
 from mooring.core.framework.extender import AnsweredNode
 from mooring.core.state.node_info import NodeInfo
-from mooring.net.extender.client import SerializedNodes, as_go_writes
+from mooring.net.extender.wire import SerializedNodes, as_go_writes
 
 
 class Source:

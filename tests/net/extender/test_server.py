@@ -16,10 +16,10 @@ import aiohttp
 import pytest
 from scripted_server import make_certificate
 
+from mooring.net.extender.conformance import args_body, make_node, make_pod, preemption_body
 from mooring.net.extender.http_client import server_context
 from mooring.net.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
 from mooring.net.extender.server import ExtenderServer, Limits, serve_object, timeout_for
-from mooring.net.extender.workers import args_body, make_node, make_pod, preemption_body
 
 NODES = [make_node(i) for i in range(4)]
 NAMES = [node["metadata"]["name"] for node in NODES]

@@ -9,8 +9,8 @@ import pytest
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
+from mooring.net.extender.conformance import args_body, make_node, make_pod, preemption_body
 from mooring.net.extender.requests import ExtenderArgs, PreemptionArgs, read_request
-from mooring.net.extender.workers import args_body, make_node, make_pod, preemption_body
 
 
 @pytest.mark.parametrize("i", [0, 1, 999, 49_999])

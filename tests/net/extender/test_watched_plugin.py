@@ -18,9 +18,9 @@ from mooring.api.errors import ApiError
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.live.informers import ClusterWatch
+from mooring.net.extender.conformance import args_body, make_node, make_pod
 from mooring.net.extender.plugin_server import UNSEEN, PluginServer
 from mooring.net.extender.requests import WrongForm
-from mooring.net.extender.workers import args_body, make_node, make_pod
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient
 

@@ -37,10 +37,10 @@ from mooring.core.framework.status import Code, Status
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
-from mooring.net.extender.requests import Body, NodeReader, WrongForm, prepare, read_pod
+from mooring.net.extender.requests import Body, NodeReader, WrongForm, pod_key, prepare, read_pod
 from mooring.net.extender.sdk import Answerer, CallFacts, Filtered, HandlerError
 from mooring.net.extender.server import ExtenderSettings, Served
-from mooring.net.extender.verbs import NameOnly, OfferedNodes, encode_scores, filter_answer, pod_key
+from mooring.net.extender.verbs import NameOnly, OfferedNodes, encode_scores, filter_answer
 
 MAX_NODES = 50_000  # remembered; more than any cluster has means that names do not come again
 

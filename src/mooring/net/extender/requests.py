@@ -189,7 +189,7 @@ class NodeReader:
 
     def decode(self, raw: bytes, what: str) -> Entry:
         node = read_object(self._kind, raw, what)
-        name = read_object(_Named, raw, what).metadata.name
+        name = read_object(_Keyed, raw, what).metadata.name
         if not name:
             raise BadExtenderRequest(f"{what}: has no metadata.name")
         return raw, name, node
@@ -198,12 +198,22 @@ class NodeReader:
 _COMMA = ord(",")
 
 
-class _Meta(msgspec.Struct):
+class _KeyMeta(msgspec.Struct):
     name: str = ""
+    namespace: str = ""
 
 
-class _Named(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+class _Keyed(msgspec.Struct):
+    metadata: _KeyMeta = msgspec.field(default_factory=_KeyMeta)
 
 
-prepare(_Named)
+prepare(_Keyed)
+
+
+def pod_key(raw: msgspec.Raw) -> str:
+    """namespace/name, for logs."""
+    try:
+        meta = read_object(_Keyed, raw, "Pod").metadata
+    except BadExtenderRequest:
+        return ""
+    return f"{meta.namespace}/{meta.name}"

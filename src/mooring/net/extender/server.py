@@ -14,7 +14,6 @@ run (``workers``). The health pages say 503 when too many handlers hang.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import ssl
 import time
@@ -31,9 +30,9 @@ import msgspec
 from mooring.api.errors import ParseError, PluginError
 from mooring.api.times import parse_duration
 from mooring.core.config.plugin_loading import load_module, split_reference
-from mooring.net.extender.requests import BadExtenderRequest, BindingArgs, Body, WrongForm, read_request
-from mooring.net.extender.sdk import Answerer, Binding, CallFacts, Extender, HandlerError, called, shape_of
-from mooring.net.extender.verbs import filter_verb, preempt_verb, prioritize_verb
+from mooring.net.extender.requests import BadExtenderRequest, Body, WrongForm
+from mooring.net.extender.sdk import Answerer, CallFacts, Extender, HandlerError, shape_of
+from mooring.net.extender.verbs import bind_verb, filter_verb, preempt_verb, prioritize_verb
 from mooring.net.extender.workers import ServerMetrics, TooLate, VerbMetrics, Workers
 from mooring.net.http1 import Message
 from mooring.net.http_io import Bounds, Refused, Response, body_of, path_of
@@ -92,7 +91,7 @@ def _check_timeout(text: str, where: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# From functions to verbs: their signatures are read once; then each request becomes an answer, bytes to bytes.
+# From an author's module or class to verbs
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 
@@ -103,20 +102,6 @@ class Served:
 
     settings: ExtenderSettings
     verbs: dict[str, Answerer] = field(default_factory=dict)
-
-
-def bind_verb(function: Callable[..., Any], where: str) -> Answerer:
-    names = list(inspect.signature(function).parameters)
-    if len(names) != 1:
-        raise PluginError(f"{where}({', '.join(names)}): its parameter should be (binding)")
-    run = called(function)
-
-    def answer(body: Body) -> tuple[bytes, CallFacts]:
-        args: BindingArgs = read_request(BindingArgs, body)
-        run(Binding(args.PodName, args.PodNamespace, args.PodUID, args.Node))
-        return b'{"Error":""}', CallFacts(f"{args.PodNamespace}/{args.PodName}", 1, 1)
-
-    return answer
 
 
 _MAKERS = {"filter": filter_verb, "prioritize": prioritize_verb, "preempt": preempt_verb, "bind": bind_verb}

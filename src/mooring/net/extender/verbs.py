@@ -1,4 +1,7 @@
-"""filter: which nodes an author's function keeps, and why not the others."""
+"""The verbs of a served extender: an author's function becomes an answerer, bytes in and bytes out.
+
+Signatures are read once; after that each request is decoded, the function called, and its result checked and encoded.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from mooring.api.core import Pod
 from mooring.api.errors import PluginError
 from mooring.net.extender.requests import (
     BadExtenderRequest,
+    BindingArgs,
     Body,
     Entry,
     ExtenderArgs,
     NodeReader,
     PreemptionArgs,
     WrongForm,
+    pod_key,
     prepare,
     read_object,
     read_pod,
@@ -27,6 +32,7 @@ from mooring.net.extender.requests import (
 )
 from mooring.net.extender.sdk import (
     Answerer,
+    Binding,
     CallFacts,
     Filtered,
     HandlerError,
@@ -77,25 +83,8 @@ class NameOnly(msgspec.Struct):
     """A node of which nothing but the name is wanted."""
 
 
-class _KeyMeta(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-
-
-class _Keyed(msgspec.Struct):
-    metadata: _KeyMeta = msgspec.field(default_factory=_KeyMeta)
-
-
-_keyed = msgspec.json.Decoder(_Keyed)
-
-
-def pod_key(raw: msgspec.Raw) -> str:
-    """namespace/name, for logs."""
-    try:
-        meta = _keyed.decode(raw).metadata
-    except msgspec.MsgspecError:
-        return ""
-    return f"{meta.namespace}/{meta.name}"
+# --------------------------------------------------------------------------------------------------------------------
+# filter: which nodes an author's function keeps, and why not the others
 
 
 def filter_verb(function: Callable[..., Any], where: str) -> Answerer:
@@ -310,7 +299,7 @@ def _shortened(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else repr(value)[:200]
 
 
-class _HostPriority(msgspec.Struct, gc=False):
+class _Score(msgspec.Struct, gc=False):
     Host: str
     Score: int
 
@@ -319,7 +308,7 @@ def encode_scores(names: Collection[str], scores: Collection[Any]) -> bytes:
     """HostPriorityList."""
     if not set(map(type, scores)) <= {int}:
         scores = [_whole(name, score) for name, score in zip(names, scores, strict=True)]
-    return msgspec.json.encode(list(map(_HostPriority, names, scores)))
+    return msgspec.json.encode(list(map(_Score, names, scores)))
 
 
 def _whole(name: str, score: Any) -> int:
@@ -329,3 +318,21 @@ def _whole(name: str, score: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         pass
     raise HandlerError(f"prioritize gives {name!r} {score!r}; expected a whole number from 0 to 10")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# bind: the author's function binds the pod itself
+
+
+def bind_verb(function: Callable[..., Any], where: str) -> Answerer:
+    names = list(inspect.signature(function).parameters)
+    if len(names) != 1:
+        raise PluginError(f"{where}({', '.join(names)}): its parameter should be (binding)")
+    run = called(function)
+
+    def answer(body: Body) -> tuple[bytes, CallFacts]:
+        args: BindingArgs = read_request(BindingArgs, body)
+        run(Binding(args.PodName, args.PodNamespace, args.PodUID, args.Node))
+        return b'{"Error":""}', CallFacts(f"{args.PodNamespace}/{args.PodName}", 1, 1)
+
+    return answer
