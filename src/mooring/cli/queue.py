@@ -16,9 +16,7 @@ from mooring.api.errors import ApiError, InputError, UsageError
 from mooring.api.text import nearest
 from mooring.api.times import parse_time
 from mooring.cli.help import examples
-from mooring.cli.options import (
-    address_options,
-)
+from mooring.cli.options import address_options
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
 from mooring.controlplane.serving.discovery import GIT_VERSION

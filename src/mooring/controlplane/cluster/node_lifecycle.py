@@ -18,15 +18,7 @@ from mooring.api.well_known import (
     UNREACHABLE,
     UNSCHEDULABLE,
 )
-from mooring.controlplane.cluster.base import (
-    ClusterApi,
-    Controller,
-    Timer,
-    Timers,
-    condition,
-    is_terminating,
-    phase,
-)
+from mooring.controlplane.cluster.base import ClusterApi, Controller, Timer, Timers, condition, is_terminating, phase
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.nodes import LEASES
 from mooring.controlplane.registry.validation import parse_time

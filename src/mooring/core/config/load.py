@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from mooring.api import yaml
 from mooring.api.errors import ConfigError, InputError
 from mooring.core.config.convert import OLD_VERSIONS, convert_document
-from mooring.core.config.decode import Mistakes, decode
 from mooring.core.config.defaults import set_defaults
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.policy import is_policy
@@ -27,6 +26,7 @@ from mooring.core.config.types import (
     enabled_names,
 )
 from mooring.core.config.validation import validate
+from mooring.core.config.wire import Mistakes, decode
 
 _TYPE_META = frozenset(("apiVersion", "kind"))
 

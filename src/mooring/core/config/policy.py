@@ -12,10 +12,10 @@ from typing import Any
 from mooring.api.errors import ConfigError
 from mooring.api.times import format_duration
 from mooring.core.config.convert import ConversionNote, label_affinity, name_of, strings
-from mooring.core.config.decode import show
 from mooring.core.config.defaults import default_plugins
 from mooring.core.config.profile import IN_TREE_POINTS
 from mooring.core.config.types import API_VERSION, KIND
+from mooring.core.config.wire import show
 
 _PREDICATES: dict[str, tuple[str, ...]] = {
     "GeneralPredicates": ("NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity"),

@@ -9,7 +9,6 @@ from typing import Any
 
 from mooring.api.core import NodeSelectorRequirement, NodeSelectorTerm, TopologySpreadConstraint
 from mooring.api.times import format_duration
-from mooring.core.config.decode import show
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import (
     API_VERSION,
@@ -30,6 +29,7 @@ from mooring.core.config.types import (
     VolumeBindingArgs,
     plugin_set,
 )
+from mooring.core.config.wire import show
 from mooring.core.framework.extension_points import EXTENSION_POINTS
 
 # Gone since the volume limits of all cloud providers moved to CSI.
