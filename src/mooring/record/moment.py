@@ -381,10 +381,6 @@ class Moment:
             raise InputError(f"attempt {attempt.number}: pod {attempt.key} is not in the record at that time")
         held = self._reservations
         session = self._build(self.state.fork(), self.nominations()) if held is None else self._reserving().session
-        if self.header.source in FOREIGN and pod.spec.scheduler_name not in session.profiles:
-            pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
-            pod.spec = copy(pod.spec)
-            pod.spec.scheduler_name = next(iter(session.profiles))
         hints, answers = {attempt.uid: attempt.hint}, attempt.answers or ()
         return self._set_up(session, attempt.start, attempt.picks, hints, answers), pod
 
@@ -412,6 +408,7 @@ class Moment:
             features=self.features,
             prepare=prepare,
             extenders=self._extenders,
+            takes_all=self.header.source in FOREIGN,  # ours answers in the place of the one that decided
         )
 
     def _set_up(

@@ -27,7 +27,7 @@ from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Nominations
 from mooring.core.framework.registry import Registry
-from mooring.core.framework.runtime import Profile, run_pre_enqueue
+from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.devices.allocator import binding_problem, chosen_devices
 from mooring.core.plugins.volume_binding import chosen_volumes
 from mooring.core.queue.nominator import QueueNominator
@@ -365,16 +365,14 @@ class Replay:
             result: dict[str, Any] = {"outcome": "ignored"}
             self._afterwards(step, pod, None, ())
             return result
-        info = self.cluster.info(pod)
-        held = run_pre_enqueue(profile.pre_enqueue, pod)
-        if not held.is_success:
+        decision = self.session.decide(pod)
+        if decision.outcome is Outcome.GATED:
             result = describe_gated(pod)
             self._afterwards(step, pod, None, ())
             return result
-        decision = self.session.engine.decide(info, profile)
         result = describe(decision, profile)
         for other in self.nominations.nominated_pods(decision.nominated_node or ""):
-            if other.priority < info.priority:  # a preemptor takes the node from less important nominated pods
+            if other.priority < decision.pod.priority:  # a preemptor takes the node from less important nominated pods
                 self.nominations.withdraw(other.uid)
         if "then" in step:
             result["then"] = self._second_attempt(step, pod, decision, profile)
