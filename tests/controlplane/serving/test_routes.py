@@ -114,7 +114,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
     ],
 )
 def test_accepted_forms(header: str, want: str) -> None:
-    assert accept(header).form == want
+    assert accept(header) == want
 
 
 @pytest.mark.parametrize(

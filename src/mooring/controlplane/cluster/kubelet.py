@@ -228,7 +228,8 @@ class Kubelets:
         info = status.setdefault("nodeInfo", {})
         for key, value in _NODE_INFO.items():
             info[key] = info.get(key) or value
-        status.setdefault("addresses", [_address("InternalIP", self.host_ip(name)), _address("Hostname", name)])
+        addresses = {"InternalIP": self.host_ip(name), "Hostname": name}
+        status.setdefault("addresses", [{"type": type_, "address": value} for type_, value in addresses.items()])
         _report_ready(status, is_ready, self.api.timestamp())
 
     def host_ip(self, name: str) -> str:
@@ -332,13 +333,11 @@ class Kubelets:
         self._pod_count += 1
         number, now = self._pod_count, self.api.timestamp()
         ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
-        self.api.modify(
-            PODS,
-            namespace,
-            name,
-            lambda pod: _set_running(pod, ip, self.host_ip(pod["spec"]["nodeName"]), now),
-            subresource="status",
-        )
+
+        def run(pod: Object) -> None:
+            _set_running(pod, ip, self.host_ip(pod["spec"]["nodeName"]), now)
+
+        self.api.modify(PODS, namespace, name, run, subresource="status")
 
     def _complete(self, namespace: str, name: str) -> None:
         key, now = f"{namespace}/{name}", self.api.timestamp()
@@ -392,10 +391,6 @@ def _add_labels(node: Object, labels: dict[str, str]) -> None:
     node["metadata"].setdefault("labels", {}).update(labels)
 
 
-def _address(type_: str, value: str) -> Object:
-    return {"type": type_, "address": value}
-
-
 def _lease(name: str, node_uid: str, now: str) -> Object:
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
     return {
@@ -435,8 +430,9 @@ def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
     status = pod.setdefault("status", {})
     status.update(phase="Running", startTime=now, podIP=ip, podIPs=[{"ip": ip}], hostIP=host_ip)
     status["hostIPs"] = [{"ip": host_ip}]
-    for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+    for type_ in ("PodReadyToStartContainers", "Initialized"):
         _set_pod_condition(status, type_, "True", now)
+    _set_ready(status, "True", now)
     spec = pod["spec"]
     status["containerStatuses"] = [
         _container(each, {"running": {"startedAt": now}}, True) for each in spec["containers"]
@@ -453,8 +449,7 @@ def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
 def _set_finished(pod: Object, code: int, now: str) -> None:
     status = pod.setdefault("status", {})
     status["phase"] = "Succeeded" if code == 0 else "Failed"
-    for type_ in ("Ready", "ContainersReady"):
-        _set_pod_condition(status, type_, "False", now, "PodCompleted" if code == 0 else "PodFailed")
+    _set_ready(status, "False", now, "PodCompleted" if code == 0 else "PodFailed")
     ended, restarts = _ended(pod, code, now), _restarts(pod)
     status["containerStatuses"] = [_container(each, ended, False, restarts) for each in pod["spec"]["containers"]]
 
@@ -462,8 +457,7 @@ def _set_finished(pod: Object, code: int, now: str) -> None:
 def _set_failed(pod: Object, code: int, wait_s: float, now: str) -> None:
     """The containers have failed and will be started again: the pod goes on."""
     status = pod["status"]
-    for type_ in ("Ready", "ContainersReady"):
-        _set_pod_condition(status, type_, "False", now, "ContainersNotReady")
+    _set_ready(status, "False", now, "ContainersNotReady")
     ended, restarts = _ended(pod, code, now), _restarts(pod)
     found = [_container(each, ended, False, restarts) for each in pod["spec"]["containers"]]
     for each in found if wait_s else ():
@@ -476,8 +470,7 @@ def _set_failed(pod: Object, code: int, wait_s: float, now: str) -> None:
 
 def _set_running_again(pod: Object, now: str) -> None:
     status = pod["status"]
-    for type_ in ("Ready", "ContainersReady"):
-        _set_pod_condition(status, type_, "True", now)
+    _set_ready(status, "True", now)
     for each in status["containerStatuses"]:
         ended, before = each.get("state") or {}, each.get("lastState") or {}
         last = ended if "terminated" in ended else before
@@ -529,6 +522,11 @@ def _container(container: Object, state: Object, is_ready: bool, restarts: int =
         "imageID": image,
         "containerID": "fake://" + container["name"],
     }
+
+
+def _set_ready(status: Object, value: str, now: str, reason: str = "") -> None:
+    for type_ in ("Ready", "ContainersReady"):
+        _set_pod_condition(status, type_, value, now, reason)
 
 
 def _set_pod_condition(status: Object, type_: str, value: str, now: str, reason: str = "") -> None:

@@ -174,30 +174,42 @@ def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> li
         found += validate_labels(metadata["labels"], "metadata.labels")
     if annotations := metadata.get("annotations"):
         found += _validate_annotations(annotations)
-    controllers = 0
-    for where, reference in numbered(metadata.get("ownerReferences"), "metadata.ownerReferences"):
+    if references := metadata.get("ownerReferences"):
+        found += _validate_owners(references)
+    if finalizers := metadata.get("finalizers"):
+        found += _validate_finalizers(finalizers)
+    return found
+
+
+def _validate_owners(references: list[Object]) -> list[Cause]:
+    found: list[Cause] = []
+    for where, reference in numbered(references, "metadata.ownerReferences"):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not reference.get(field):
                 called = "version" if field == "apiVersion" else field
                 found.append(invalid_value(f"{where}.{field}", "", f"{called} must not be empty"))
-        controllers += bool(reference.get("controller"))
-    if controllers > 1:
+    if sum(bool(reference.get("controller")) for reference in references) > 1:
         why = "Only one reference can have Controller set to true"
         found.append(invalid_value("metadata.ownerReferences", "", why))
-    seen = set()
-    for finalizer in metadata.get("finalizers") or ():
+    return found
+
+
+def _validate_finalizers(finalizers: list[str]) -> list[Cause]:
+    found: list[Cause] = []
+    for i, finalizer in enumerate(finalizers):
         if not is_label_key(finalizer):
             found.append(invalid_value("metadata.finalizers", finalizer, QUALIFIED_RULE))
-        if finalizer in seen:
+        if finalizer in finalizers[:i]:
             found.append(duplicate("metadata.finalizers", finalizer))
-        seen.add(finalizer)
     return found
 
 
 def validate_update(new: Object, old: Object) -> list[Cause]:
     """An object that is being deleted gets no new finalizers: it could never go."""
+    if not old.get("deletionTimestamp"):
+        return []
     known = old.get("finalizers") or ()
-    added = [name for name in new.get("finalizers") or () if name not in known] if old.get("deletionTimestamp") else []
+    added = [name for name in new.get("finalizers") or () if name not in known]
     if not added:
         return []
     text = "no new finalizers can be added if the object is being deleted, found new finalizers "

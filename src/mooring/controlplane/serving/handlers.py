@@ -27,7 +27,6 @@ from mooring.controlplane.serving.listing import (
 )
 from mooring.controlplane.serving.requests import (
     JSON,
-    Accept,
     ApiRequest,
     Reply,
     Route,
@@ -52,7 +51,7 @@ _SPECIAL = frozenset(["binding", "eviction", "finalize", "scale", "token"])
 class Call:
     """One request, decoded as far as every handler needs it."""
 
-    __slots__ = ("accept", "body", "method", "options", "parameters", "path", "request", "user")
+    __slots__ = ("body", "form", "method", "options", "parameters", "path", "request", "user")
 
     def __init__(self, request: ApiRequest, path: str, parameters: dict[str, str], user: ApiUser) -> None:
         self.request = request
@@ -60,7 +59,7 @@ class Call:
         self.path = path
         self.parameters = parameters
         self.user = user
-        self.accept: Accept = accept(request.headers.get("Accept", ""))
+        self.form = accept(request.headers.get("Accept", ""))
         self.body = b""
         self.options: Options
 
@@ -147,7 +146,7 @@ class Handlers:
         path = call.path.rstrip("/")
         parts = path.strip("/").split("/")
         found: Object | None = None
-        if path in ("/api", "/apis") and call.accept.form == "APIGroupDiscoveryList":
+        if path in ("/api", "/apis") and call.form == "APIGroupDiscoveryList":
             body = _encode(discovery.aggregated(core=path == "/api"))
             kind = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             reply = Reply(body, content_type=kind)
@@ -263,10 +262,10 @@ class Handlers:
         return self._delete_collection(call, route)
 
     def _show(self, call: Call, kind: Kind, entry: StoredEntry, code: int = 200) -> Reply:
-        if call.accept.form == "Table":
+        if call.form == "Table":
             metadata = {"resourceVersion": str(entry.rv)}
             body = table_body(kind, [entry], call.parameters, metadata, self.api.clock.now())
-        elif call.accept.form == "PartialObjectMetadata":
+        elif call.form == "PartialObjectMetadata":
             body = _encode(partial(entry.object()))
         else:
             body = _body(kind, entry)
@@ -284,11 +283,11 @@ class Handlers:
     def _list(self, call: Call, route: Route) -> Reply:
         chosen = selection(route, call.parameters)
         page = chosen.page(self.api.store)
-        if call.accept.form == "Table":
+        if call.form == "Table":
             metadata = list_metadata(page, chosen)
             body = table_body(route.kind, page.entries, call.parameters, metadata, self.api.clock.now())
         else:
-            form = "partial" if call.accept.form == "PartialObjectMetadata" else ""
+            form = "partial" if call.form == "PartialObjectMetadata" else ""
             body = list_body(route.kind, page, chosen, form)
         return Reply(body)
 
@@ -354,9 +353,9 @@ class Handlers:
         )
 
     def _renderer(self, call: Call, kind: Kind) -> tuple[watching.Render, str | None]:
-        if call.accept.form == "Table":
+        if call.form == "Table":
             return renderer(kind, call.parameters, self.api.clock.now), None
-        if call.accept.form == "PartialObjectMetadata":
+        if call.form == "PartialObjectMetadata":
             return (lambda t, e, rv: _encode(partial(_at(e, rv)))), "partial"
         if kind.view is not None:
             return (lambda t, e, rv: _encode(kind.shown(_at(e, rv)))), kind.api_version

@@ -24,14 +24,7 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-class Accept(msgspec.Struct, frozen=True):
-    """``form`` is empty for the object itself, else Table, PartialObjectMetadata(List) or APIGroupDiscoveryList."""
-
-    form: str = ""
-    version: str = ""
-
-
-_FORMS = {
+_FORMS = {  # Accept may ask for other forms of an object or a list than its own
     ("meta.k8s.io", "Table"): "Table",
     ("meta.k8s.io", "PartialObjectMetadata"): "PartialObjectMetadata",
     ("meta.k8s.io", "PartialObjectMetadataList"): "PartialObjectMetadata",
@@ -40,26 +33,20 @@ _FORMS = {
 
 
 @lru_cache(maxsize=512)
-def accept(header: str) -> Accept:
-    """The first acceptable form we can make; 406 when there is none."""
+def accept(header: str) -> str:
+    """The first acceptable form that we can make, empty for the object itself; 406 when there is none."""
     if not header:
-        return Accept()
+        return ""
     for part in header.split(","):
         kind, *rest = (piece.strip() for piece in part.split(";"))
         options = dict(piece.partition("=")[::2] for piece in rest)
-        if kind not in (JSON, "application/*", "*/*"):
-            continue
-        if "as" not in options:
-            return Accept()
-        form = _FORMS.get((options.get("g", ""), options["as"]))
-        version = options.get("v", "")
-        if form is None:
-            continue
-        if form == "APIGroupDiscoveryList" and version != "v2":
-            continue
-        if form != "APIGroupDiscoveryList" and version not in ("v1", "v1beta1"):
-            continue
-        return Accept(form, version)
+        if kind in (JSON, "application/*", "*/*"):
+            if "as" not in options:
+                return ""
+            form = _FORMS.get((options.get("g", ""), options["as"]), "")
+            versions = ("v2",) if form == "APIGroupDiscoveryList" else ("v1", "v1beta1")
+            if form and options.get("v", "") in versions:
+                return form
     raise not_acceptable([JSON])
 
 

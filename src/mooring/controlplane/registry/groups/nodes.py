@@ -74,7 +74,8 @@ _NODE_INFO = (
 
 
 def _validate_node(obj: Object) -> list[Cause]:
-    found = validate_taints((obj.get("spec") or {}).get("taints") or (), "spec.taints")
+    taints = (obj.get("spec") or {}).get("taints")
+    found = validate_taints(taints, "spec.taints") if taints else []
     state = obj.get("status") or {}
     for group in ("capacity", "allocatable"):
         for name, value in (state.get(group) or {}).items():
