@@ -25,8 +25,8 @@ check: style  ## formatting, lint, layers, types
 	$(BIN)/mypy
 
 style: $(STAMP)
-	$(BIN)/ruff format --check src tests scripts examples
-	$(BIN)/ruff check src tests scripts examples
+	$(BIN)/ruff format --check src tests scripts tools examples
+	$(BIN)/ruff check src tests scripts tools examples
 	$(BIN)/lint-imports
 
 test: style  ## everything CI runs; types and a soak of thirty seeds run beside the tests, and count as one each

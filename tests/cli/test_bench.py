@@ -1,4 +1,4 @@
-"""``mooring bench decide`` and ``mooring bench extender``: what they print, where, and that they are not silent."""
+"""``mooring bench decide``: what they print, where, and that they are not silent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from mooring.api import yaml
-from mooring.bench import extender as extender_bench
 from mooring.cli import output as showing
 from mooring.cli.main import run
 from mooring.cli.output import progress
@@ -83,22 +82,11 @@ def test_a_terminal_sees_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "3/7 pods" in terminal.getvalue() and "binding" in terminal.getvalue()
 
 
-@pytest.mark.e2e
-def test_an_extender_is_measured_and_its_parts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "extender", "--nodes", "5", "--calls", "1", "-o", "json"]) == 0
-    printed = capsys.readouterr()
-    found = json.loads(printed.out)
-    assert (found["nodes"], found["calls"], found["clients"]) == (5, 1, 2)
-    assert found["whole_filter"]["mooring"]["calls_per_s"] > 0
-    assert len(printed.err.splitlines()) == extender_bench.PARTS
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         pytest.param(["decide", "--nodes", "0"], id="no nodes"),
         pytest.param(["decide", "--workload", "odd"], id="an unknown workload"),
-        pytest.param(["extender", "--clients", "65"], id="too many clients"),
         pytest.param(["odd"], id="an unknown measurement"),
     ],
 )

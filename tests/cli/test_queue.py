@@ -18,6 +18,7 @@ from mooring.cli.main import run
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery
 from mooring.net.errors import Forbidden
+from mooring.net.rest import RestClient
 from mooring.sim.scenario import node, pod
 from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings
 
@@ -182,7 +183,7 @@ async def test_a_stranger_is_told_which_flags_the_scheduler_needs(
     async def refuse(*_: object, **__: object) -> None:
         raise Forbidden('forbidden: User "system:anonymous" cannot get path "/debug/queue"')
 
-    monkeypatch.setattr(queue_source.RestClient, "get", refuse)
+    monkeypatch.setattr(RestClient, "get", refuse)
     assert await ask("--server", "https://127.0.0.1:1") == 1
     assert "start it with --authentication-kubeconfig and --authorization-kubeconfig" in capsys.readouterr().err
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.errors import ApiError
-from mooring.cli import ui as watched_cluster
-from mooring.cli.ui import WatchReach
+from mooring.cli import watched_cluster
+from mooring.cli.watched_cluster import WatchReach
 
 
 class Refusing:

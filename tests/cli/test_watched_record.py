@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import MooringError
-from mooring.cli.ui import WatchedRecord
+from mooring.cli.watched_cluster import WatchedRecord
 from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.config.load import default_config
 from mooring.record.reader import Record
@@ -28,7 +28,7 @@ class FullDisk(io.FileIO):
 
 
 def test_a_full_disk_ends_the_record_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.cli.ui.create", lambda path: FullDisk(path, "w"))
+    monkeypatch.setattr("mooring.cli.watched_cluster.create", lambda path: FullDisk(path, "w"))
     record = WatchedRecord(str(tmp_path / "r"), 1 << 20, default_config(), DEFAULT_FEATURES)
     record.put(make_pod("a"))
     record.flush()

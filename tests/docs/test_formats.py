@@ -59,7 +59,6 @@ COMMANDS = {
     "extender check": "extender-check-v1",
     "extender config": "configuration-v1",
     "bench decide": "bench-decide-v1",
-    "bench extender": "bench-extender-v1",
     "bench growth": "bench-growth-v1",
     "bench gym": "bench-gym-v1",
     "bench perf": "bench-perf-v1",
@@ -223,7 +222,6 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "mooring bench growth --by pods --fixed-nodes 20 --pods 0,50 --kind plain --decisions 20 -o json",
             id="growth by pods",
         ),
-        pytest.param("bench-extender-v1", "mooring bench extender --nodes 20 --calls 2 -o json", id="round trips"),
         pytest.param(
             "bench-perf-v1",
             "mooring bench profile SchedulingPodAntiAffinity/5Nodes --with own --svg flame.svg -o json",

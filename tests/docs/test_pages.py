@@ -59,7 +59,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     clone, site = tmp_path / "clone", tmp_path / "site"
     clone.mkdir()
     site.mkdir()
-    for folder in ("examples", "deploy", "scripts", "tests", "src", "docs"):
+    for folder in ("examples", "deploy", "scripts", "tests", "tools", "src", "docs"):
         (clone / folder).symlink_to(REPOSITORY / folder)
     monkeypatch.chdir(clone)
     monkeypatch.syspath_prepend(str(site))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from mooring.learn.course import LESSONS, Lesson, lesson
-from mooring.learn.picture import svg, watch
-
-PICTURES = Path(__file__).parents[2] / "docs" / "images" / "learn"
+from tools.draw_lessons import FOLDER, svg, watch
 
 
 @pytest.mark.parametrize("one", LESSONS, ids=lambda one: f"lesson {one.number}")
 def test_the_picture_on_the_site_is_that_of_the_code(one: Lesson) -> None:
-    """If not: python scripts/draw_lessons."""
+    """If not: python -m tools.draw_lessons."""
     drawn = svg(one)
     ElementTree.fromstring(drawn)
-    assert (PICTURES / f"lesson-{one.number}.svg").read_text(encoding="utf-8") == drawn
+    assert (FOLDER / f"lesson-{one.number}.svg").read_text(encoding="utf-8") == drawn
 
 
 def test_a_picture_shows_waiting_waking_refusals_and_scores() -> None:

@@ -21,7 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from mooring.ask.sweep_file import load_sweep, pivot, write_page
-from mooring.cli.scenario import BuiltInStories
+from mooring.cli.pages import BuiltInStories
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
 from mooring.record import entries

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.api.quantity import parse_quantity
-from mooring.cli import simulate as simulate_page
+from mooring.cli import pages as simulate_page
 from mooring.cli.main import run
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire

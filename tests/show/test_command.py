@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.api.errors import UsageError
-from mooring.cli import ui as ui_watch
+from mooring.cli import pages as ui_watch
 from mooring.cli.learn import learn
 from mooring.cli.main import run
 from mooring.learn.course import lesson, play

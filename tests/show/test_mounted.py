@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from mooring.api.errors import ApiError
-from mooring.cli import ui as ui_relay
+from mooring.cli import pages as ui_relay
 from mooring.cli.queue import Address
 from mooring.cli.run import _page, _recording
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource

@@ -8,7 +8,7 @@ import queue
 import aiohttp
 import pytest
 
-from mooring.cli import simulate as simulate_page
+from mooring.cli import pages as simulate_page
 from mooring.record.recorder import Recorder
 from mooring.sim.library import find
 from mooring.sim.simulate import run_scenario

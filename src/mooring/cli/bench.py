@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
 from functools import partial
 from typing import Any
@@ -14,8 +13,7 @@ from mooring.api.errors import MooringError, UsageError
 from mooring.api.version import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
-from mooring.cli.help import Group, examples
-from mooring.cli.options import features_for, version_option
+from mooring.cli.options import Group, examples, features_for, version_option
 from mooring.cli.output import emit, output_option, print_table, progress
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -278,27 +276,6 @@ def decide(
             )
 
     emit(value, output, draw)
-
-
-@bench.command()
-@click.option("--nodes", type=click.IntRange(1, 50_000), default=5000, show_default=True, help="Nodes per request.")
-@click.option("--calls", type=click.IntRange(1), default=50, show_default=True, help="Calls per measurement.")
-@click.option("--clients", type=click.IntRange(1, 64), default=2, show_default=True, help="Clients at a time.")
-@output_option()
-def extender(nodes: int, calls: int, clients: int, output: str) -> None:
-    """Time an extender written with the SDK, and a naive one beside it, over HTTP.
-
-    \b
-    Example:
-      mooring bench extender --nodes 5000
-    """
-    from mooring.bench.extender import PARTS, run
-    from mooring.bench.extender import draw as draw_result
-
-    begun = itertools.count()
-    with progress("parts") as show:
-        result = run(nodes, calls, clients, progress=lambda part: show(part, next(begun), PARTS))
-    emit({"machine": _machine(), **result}, output, lambda out: draw_result(result, out.print))
 
 
 def _capped(workload: str, pods: int) -> int:

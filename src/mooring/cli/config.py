@@ -9,8 +9,7 @@ from rich.console import Console
 
 from mooring.api import yaml
 from mooring.api.errors import ConfigError, InputError, UsageError
-from mooring.cli.help import Group, examples
-from mooring.cli.options import features_for, load_registry, plugin_option, version_option
+from mooring.cli.options import Group, examples, features_for, load_registry, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.core.config.convert import OLD_VERSIONS, ConversionNote, convert_document
 from mooring.core.config.features import parse_feature_gates

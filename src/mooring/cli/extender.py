@@ -17,8 +17,7 @@ from rich.console import Console
 
 from mooring.api import yaml
 from mooring.api.errors import PluginError, UsageError
-from mooring.cli.help import Group
-from mooring.cli.options import plugin_option
+from mooring.cli.options import Group, plugin_option
 from mooring.cli.output import Numbers, console, emit, output_option, print_table
 from mooring.cli.streams import say
 

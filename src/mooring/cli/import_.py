@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.help import examples
+from mooring.cli.options import examples
 
 if TYPE_CHECKING:
     from mooring.sim.imports.imported import Imported

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mooring.api.errors import UsageError
-from mooring.cli.help import Group, examples
-from mooring.cli.options import kubeconfig_place
+from mooring.cli.options import Group, examples, kubeconfig_place
 from mooring.cli.output import console, print_table
 from mooring.learn.changes import explained
 from mooring.learn.classroom import SCHEDULER_NAME, Say, Words, listening, open_classroom
@@ -205,8 +204,7 @@ def _since_now(tell: Tell) -> Say:
 
 def show_lesson(which: Lesson, words: Words, options: dict[str, Any]) -> None:
     """Play a lesson and serve its page until Ctrl-C; ``options`` are those of the play."""
-    from mooring.cli.scenario import BuiltInStories
-    from mooring.cli.ui import serve_until_interrupted
+    from mooring.cli.pages import BuiltInStories, serve_until_interrupted
     from mooring.learn.course import play
     from mooring.show.exports import page_files
     from mooring.show.shown import Shown

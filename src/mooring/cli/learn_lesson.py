@@ -14,8 +14,8 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from mooring.api.errors import InputError, MooringError, UsageError
-from mooring.cli.help import examples
 from mooring.cli.learn import LANG, next_step, print_diff, words_for
+from mooring.cli.options import examples
 from mooring.cli.output import Numbers, console
 from mooring.cli.streams import OutputLost
 from mooring.learn.checking import COPY, check_file, describe, require_file

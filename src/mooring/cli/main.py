@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from mooring.api.errors import MooringError, UsageError
 from mooring.api.text import hint, printable
 from mooring.api.version import __version__
-from mooring.cli.help import examples
+from mooring.cli.options import examples
 from mooring.cli.streams import Output, OutputLost, Termination, open_missing_streams, watched_output
 from mooring.live.logs import PlainFormatter
 

@@ -1,26 +1,24 @@
-"""The options ``--config`` and ``--plugin``: how the scheduler of a command is configured."""
+"""What commands share: options that several of them have, what these mean, and how help pages look."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mooring.api.errors import OtherScheduler, PluginError, UsageError
-from mooring.api.memory import without_collecting
 from mooring.api.version import UNKNOWN, Release
 from mooring.cli.streams import say
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the help of every command imports this module
+    from pathlib import Path
+
     from mooring.api.manifests import Manifests
     from mooring.ask.scheduler import Scheduler
     from mooring.core.cluster import Cluster
@@ -30,6 +28,28 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def examples(*commands: str) -> str:
+    """An epilog with commands to copy; click keeps the lines of a paragraph that begins with ``\\b``."""
+    return "\n".join(("\b", "Example:", *(f"  {command}" for command in commands)))
+
+
+class Group(click.Group):
+    """A group whose list of commands has the first sentence of each in full; click would cut it at 45 characters."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            assert command is not None
+            rows.append((name, command.get_short_help_str(limit=1000)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# How the scheduler of a command is configured: ``--config``, ``--plugin`` and ``--kubernetes-version``.
 
 
 def config_option(command: F) -> F:
@@ -150,11 +170,11 @@ def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
             if not existed:
                 wanted.unlink(missing_ok=True)
         return
-    temporary = Path(tempfile.mkdtemp(prefix="mooring-"))
-    try:
-        yield temporary / "kubeconfig"
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory(prefix="mooring-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary) / "kubeconfig"
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -306,6 +326,8 @@ def asked_cluster(
     command: str, output: str, dumps: tuple[str, ...], kubeconfig: str, context: str, namespace: str
 ) -> Cluster:
     """The cluster that is meant; what is said of it on a terminal would be in the way of other forms."""
+    from mooring.api.memory import without_collecting
+
     with without_collecting():
         cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
         if len(cluster.state.pods()) > LARGE:

@@ -15,20 +15,13 @@ from rich.console import Console
 from mooring.api.errors import ApiError, InputError, UsageError
 from mooring.api.text import nearest
 from mooring.api.times import parse_time
-from mooring.cli.help import examples
-from mooring.cli.options import address_options
+from mooring.cli.options import address_options, examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
-from mooring.controlplane.serving.discovery import GIT_VERSION
-from mooring.net.credentials import StaticCredentials, bearer
-from mooring.net.errors import ConnectionFailed, Forbidden
-from mooring.net.kubeconfig import ClientConfig, find_config
-from mooring.net.rest import RestClient
-from mooring.net.tls import TlsSettings
 
 if TYPE_CHECKING:
-    pass
-
+    from mooring.net.kubeconfig import ClientConfig
+    from mooring.net.tls import TlsSettings
 
 Pod = dict[str, Any]
 
@@ -161,6 +154,9 @@ class Address:
 
 async def fetch_queue(address: Address) -> dict[str, Any]:
     """Ask a scheduler for its queue."""
+    from mooring.net.errors import ConnectionFailed, Forbidden
+    from mooring.net.rest import RestClient
+
     config = await client_config(address)
     try:
         async with RestClient(config, timeout_s=ANSWER_WITHIN_S) as client:
@@ -184,6 +180,9 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
 
 async def client_config(address: Address) -> ClientConfig:
     """How to reach a scheduler, and whose credentials to show."""
+    from mooring.net.credentials import StaticCredentials, bearer
+    from mooring.net.kubeconfig import ClientConfig, find_config
+
     if address.token_file:
         credentials = bearer(_read_token(address.token_file))
         return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials)
@@ -203,10 +202,13 @@ async def client_config(address: Address) -> ClientConfig:
 
 async def _is_mooring_start(config: ClientConfig) -> bool:
     """Whether this is a cluster of ``mooring start``: its API server shows its scheduler's queue, too."""
+    from mooring.net.rest import RestClient
+
     with contextlib.suppress(ApiError, msgspec.DecodeError):
         async with RestClient(config) as client:
             answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)
-            return bool(msgspec.json.decode(answer.body, type=dict[str, Any]).get("gitVersion") == GIT_VERSION)
+            version = msgspec.json.decode(answer.body, type=dict[str, Any]).get("gitVersion")
+            return str(version).endswith("+mooring")
     return False
 
 
@@ -215,6 +217,8 @@ def _server(address: Address) -> str:
 
 
 def _tls(address: Address) -> TlsSettings:
+    from mooring.net.tls import TlsSettings
+
     return TlsSettings(ca_file=address.authority) if address.authority else TlsSettings(insecure=address.is_insecure)
 
 

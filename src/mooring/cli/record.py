@@ -10,12 +10,11 @@ import click
 
 from mooring.api.errors import ParseError, UsageError
 from mooring.api.times import parse_seconds
-from mooring.cli.help import examples
-from mooring.cli.options import features_for, load_configuration
+from mooring.cli.options import examples, features_for, load_configuration
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
-    from mooring.cli.ui import WatchedRecord
+    from mooring.cli.watched_cluster import WatchedRecord
 
 FLUSH_S = 2.0
 
@@ -70,7 +69,7 @@ async def _record(
     max_bytes: int,
     annotations: bool,
 ) -> int:
-    from mooring.cli.ui import SYNC_S, WatchedRecord, watched
+    from mooring.cli.watched_cluster import SYNC_S, WatchedRecord, watched
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, server_version, user_agent
 

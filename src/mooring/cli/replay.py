@@ -13,12 +13,9 @@ from rich.console import Console
 from mooring.api.errors import UsageError
 from mooring.api.text import nearest
 from mooring.api.times import format_micro_time, human_duration
-from mooring.cli.help import examples
-from mooring.cli.options import plugin_option
+from mooring.cli.options import examples, plugin_option
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
-from mooring.core.state.requests import written
-from mooring.record.reader import record_time
 
 if TYPE_CHECKING:
     from mooring.record.entries import Attempt
@@ -66,7 +63,7 @@ def replay(
     decision is the recorded one; 1: it is another; 2: the input cannot be used.
     """
     from mooring.record.files import file_and_time
-    from mooring.record.reader import Record
+    from mooring.record.reader import Record, record_time
 
     whole, time = file_and_time(file)
     if time and os.path.exists(whole):
@@ -93,6 +90,8 @@ def replay(
 
 
 def _time(text: str | None, record: Record) -> float | None:
+    from mooring.record.reader import record_time
+
     return None if text is None else record_time(text, record)
 
 
@@ -213,6 +212,8 @@ def _bytes(size: int) -> str:
 
 
 def _moment(record: Record, moment: Moment) -> dict[str, Any]:
+    from mooring.core.state.requests import written
+
     rows = moment.state.nodes()
     amounts = {name: (rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")}
     nominations = moment.nominations()

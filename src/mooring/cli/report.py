@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.help import examples
+from mooring.cli.options import examples
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
     for each in filter(None, (output, html)):
         keep_inputs(each, records)
     if html is not None:
-        from mooring.cli.ui import write_page
+        from mooring.cli.pages import write_page
 
         if output is not None or one_row or len(records) > 2:
             raise UsageError("--html writes a page of one record or two; expected neither -o nor --row beside it")

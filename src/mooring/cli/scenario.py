@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.api.errors import InputError, MooringError, UsageError
-from mooring.cli.help import Group, examples
+from mooring.cli.options import Group, examples
 from mooring.cli.story_options import (
     Place,
     Telling,
@@ -21,11 +21,6 @@ from mooring.cli.story_options import (
     telling_options,
     with_scheduler,
 )
-from mooring.learn.classroom import Words
-from mooring.learn.course import lesson, play
-from mooring.show.shown import Shown, played
-from mooring.show.source import RecordBytes
-from mooring.sim.library import find, names
 
 if TYPE_CHECKING:
     from mooring.sim.player import PlayResult
@@ -122,39 +117,3 @@ def _summary(result: PlayResult) -> str:
         held = many(result.expectations, "expectation")
         return f"{result.scenario}: as expected ({held} held in {result.seconds:.1f}s)"
     return f"{result.scenario}: {result.verdict}"
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What the page can play: the stories and the lessons that come with mooring.
-
-LESSONS = {f"lesson-{number}": number for number in range(1, 8)}
-
-
-class BuiltInStories:
-    """Plays each in virtual time, in a cluster of its own."""
-
-    def titles(self, language: str) -> dict[str, str]:
-        lessons = {name: lesson_title(number, language) for name, number in LESSONS.items()}
-        return {name: find(name).title or name for name in names()} | lessons
-
-    def play(self, name: str, language: str) -> Shown:
-        if name in LESSONS:
-            return _lesson(LESSONS[name], language)
-        if name not in names():  # nothing that somebody names is read from the disk
-            raise InputError(f"no story {name!r}; expected one of {', '.join((*names(), *LESSONS))}")
-        return played(find(name))
-
-
-def lesson_title(number: int, language: str) -> str:
-    words = Words(language)
-    return words("Lesson {number}: {title}", number=number, title=words(lesson(number).title))
-
-
-def _lesson(number: int, language: str) -> Shown:
-    with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
-        path = Path(folder) / "lesson.mooring"
-        play(lesson(number), lambda at_s, who, text: None, record=str(path), words=Words(language))
-        source = RecordBytes(path.read_bytes())
-    shown = Shown(lesson_title(number, language), source, guide=f"learn {number}")
-    shown.refresh()
-    return shown

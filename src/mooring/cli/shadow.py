@@ -22,7 +22,7 @@ from mooring.cli.streams import say
 if TYPE_CHECKING:
     from mooring.ask.shadow.judge import ShadowVerdict
     from mooring.ask.shadow.shadow import InOrder, Shadow
-    from mooring.cli.ui import WatchedRecord
+    from mooring.cli.watched_cluster import WatchedRecord
     from mooring.core.config.features import Features
 
 STEP_S = 0.5
@@ -144,7 +144,7 @@ class _Watch:
 
     async def run(self) -> None:
         from mooring.ask.shadow.shadow import InOrder
-        from mooring.cli.ui import SYNC_S, watched
+        from mooring.cli.watched_cluster import SYNC_S, watched
         from mooring.net.kubeconfig import find_config
         from mooring.net.rest import RestClient, server_version, user_agent
 
@@ -176,7 +176,7 @@ class _Watch:
         from mooring.ask.shadow.judge import Judge
         from mooring.ask.shadow.scene import Scene
         from mooring.ask.shadow.shadow import Shadow
-        from mooring.cli.ui import WatchedRecord
+        from mooring.cli.watched_cluster import WatchedRecord
 
         registry, own = load_registry(self.plugins)
         compares = self.config_path is not None or bool(own)

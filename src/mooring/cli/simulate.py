@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,15 +15,9 @@ from rich.console import Console
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.api.memory import without_collecting
 from mooring.api.text import count_of
-from mooring.cli.help import examples
+from mooring.cli.options import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.story_options import scheduler_options, with_scheduler
-from mooring.cli.ui import announce
-from mooring.show.exports import File, page_files
-from mooring.show.server import PageServer
-from mooring.show.shown import Shown
-from mooring.show.source import RecordFile
-from mooring.sim.scenario import Scenario
 
 if TYPE_CHECKING:
     from mooring.sim.result import Simulation
@@ -100,6 +91,8 @@ def simulate(
                 recorder = Recorder.to_file(record_path, source="simulation", inputs=found[0].records)
                 stack.callback(recorder.close)
             if shows_page and record_path is not None:
+                from mooring.cli.pages import page_beside
+
                 wait = whole.enter_context(page_beside(record_path, found[0]))
             for each in found:
                 try:
@@ -202,51 +195,3 @@ def _duration(seconds: float) -> str:
     from mooring.api.times import format_duration
 
     return format_duration(round(seconds, 3))
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# ``mooring simulate --ui``: the page of a simulation while it runs, in a thread of its own.
-
-LOOK_S = 0.1  # how often to look whether the record has begun
-
-Wait = Callable[[], None]
-
-
-@contextlib.contextmanager
-def page_beside(record: str, scenario: Scenario, opens: bool | None = None) -> Iterator[Wait]:
-    """Serve the page of a record that is being written; gives a function that waits until Ctrl-C."""
-    files = page_files()
-    done = threading.Event()
-
-    def serve() -> None:
-        asyncio.run(_serve(record, scenario, opens, files, done))
-
-    thread = threading.Thread(target=serve, name="page", daemon=True)
-    thread.start()
-
-    def wait() -> None:
-        with contextlib.suppress(KeyboardInterrupt):
-            thread.join()
-
-    try:
-        yield wait
-    finally:
-        done.set()
-        thread.join()
-
-
-async def _serve(
-    record: str, scenario: Scenario, opens: bool | None, files: dict[str, File], done: threading.Event
-) -> None:
-    source = None
-    while source is None and not done.is_set():
-        with contextlib.suppress(MooringError):  # its header is not there yet
-            source = RecordFile(record, (*scenario.plugins, *scenario.plugin_files))
-        await asyncio.sleep(LOOK_S)
-    if source is None:
-        return
-    server = PageServer([Shown(scenario.title or scenario.name, source)], files=files)
-    await server.start()
-    announce(server, opens)
-    await asyncio.to_thread(done.wait)
-    await server.stop()

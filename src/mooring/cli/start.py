@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from importlib import resources
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.help import examples
-from mooring.cli.options import kubeconfig_place
-from mooring.cli.output import console, plain
-from mooring.cli.scenario import BuiltInStories
+from mooring.cli.options import examples, kubeconfig_place
 from mooring.cli.story_options import (
     Place,
     Telling,
@@ -33,17 +26,12 @@ from mooring.cli.story_options import (
     telling_options,
     with_scheduler,
 )
-from mooring.cli.ui import announce
-from mooring.show.answers import ClusterEditing
-from mooring.show.exports import page_files
-from mooring.show.server import PageServer
-from mooring.show.shown import Shown, source_for
-from mooring.show.source import LiveSource
-from mooring.sim.scenario import NO_STORY, Scenario
-from mooring.sim.worlds import PlaySettings, World
 
 if TYPE_CHECKING:
+    from mooring.cli.pages import StartPage
     from mooring.sim.player import PlayResult
+    from mooring.sim.scenario import Scenario
+    from mooring.sim.worlds import World
 
 
 _INTERRUPTED = 130
@@ -95,8 +83,11 @@ def start(
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     page = None
     if shows_page or (is_terminal and not once and output == "text" and place.is_embedded):
+        from mooring.cli.pages import start_page
+
         page = start_page(is_ours=place.is_embedded, is_asked_for=shows_page)
     from mooring.sim.library import FIRST, find
+    from mooring.sim.scenario import NO_STORY
     from mooring.sim.worlds import EmbeddedWorld, Listening
 
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
@@ -220,60 +211,18 @@ async def _work(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The page of ``mooring start --ui``: it listens to the scheduler, and may change what is in the cluster.
-
-
-def start_page(*, is_ours: bool, is_asked_for: bool) -> StartPage | None:
-    """The page; without it where it has not been built, unless it was asked for: then UsageError says so."""
-    try:
-        return StartPage(is_ours=is_ours, opens=None if is_asked_for else False)
-    except UsageError:
-        if is_asked_for:
-            raise
-        return None
-
-
-class StartPage:
-    """Made before the cluster is, so that it hears everything; UsageError where the page has not been built."""
-
-    def __init__(self, *, is_ours: bool, opens: bool | None) -> None:
-        self._files = page_files()
-        self._is_ours = is_ours
-        self._opens = opens
-        self._source: LiveSource | None = None
-        self._title = ""
-
-    def observing(self, settings: PlaySettings, scenario: Scenario) -> PlaySettings:
-        """The settings with which the page hears what the scheduler does."""
-        self._source = source_for(scenario)
-        self._title = scenario.title or "mooring start"
-        return replace(settings, observers=(*settings.observers, self._source.recorder))
-
-    @asynccontextmanager
-    async def served(self, world: World) -> AsyncIterator[None]:
-        """Serve the page of this cluster."""
-        assert self._source is not None
-        editing = ClusterEditing(world.cluster, world.scheduler, world.registry) if self._is_ours else None
-        stories = BuiltInStories() if self._is_ours else None
-        shown = Shown(self._title, self._source)
-        server = PageServer([shown], editing=editing, stories=stories, files=self._files)
-        await server.start()
-        announce(server, self._opens)
-        try:
-            yield
-        finally:
-            await server.stop()
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # ``mooring start --example``: one pod finds its node, another learns what it lacks; nothing is started.
 
 
 def show_first_example(output: str) -> None:
     """Explain two pods on a small cluster that comes with mooring; as JSON, in one line each."""
+    import json
+    from importlib import resources
+
     from mooring.api import yaml
     from mooring.ask.reading import load
     from mooring.ask.scheduler import Scheduler
+    from mooring.cli.output import console, plain
     from mooring.core.explain.why import draw
 
     data = resources.files("mooring.cli") / "data"

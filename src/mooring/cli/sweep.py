@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.help import Group, examples
+from mooring.cli.options import Group, examples
 from mooring.cli.output import console, emit, output_option, print_facts
 from mooring.cli.streams import say
 

@@ -18,7 +18,7 @@ from mooring.ask.shadow.judge import Judge
 from mooring.ask.shadow.scene import Scene
 from mooring.ask.shadow.shadow import InOrder, Shadow
 from mooring.ask.shadow.summary import Summary
-from mooring.cli.ui import watched
+from mooring.cli.watched_cluster import watched
 from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.cluster.manager import ControllerManager
 from mooring.controlplane.registry.catalog import NODES, PODS

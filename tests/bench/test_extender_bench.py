@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from mooring.bench import extender as bench
+import pytest
+from click.testing import CliRunner
+
+from tools import bench_extender as bench
 
 pytestmark = pytest.mark.e2e
 
@@ -27,3 +30,12 @@ def test_a_small_run(flask: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_does_not_start_is_one_line() -> None:
     with pytest.raises(bench.MooringError, match="did not start"), bench._naive("raise SystemExit"):
         pass
+
+
+def test_the_command_prints_the_result_and_says_each_part() -> None:
+    done = CliRunner().invoke(bench.main, ["--nodes", "5", "--calls", "1", "-o", "json"])
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert (found["nodes"], found["calls"], found["clients"]) == (5, 1, 2)
+    assert found["whole_filter"]["mooring"]["calls_per_s"] > 0
+    assert len(done.stderr.splitlines()) == 4

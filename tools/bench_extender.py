@@ -1,5 +1,7 @@
 """How fast an extender answers: mooring's server and a naive one, asked the same in the same run.
 
+    python -m tools.bench_extender --nodes 5000
+
 Each server is a process of its own on this machine: mooring's is ``mooring
 extender serve`` as a user starts it, with its log written to a file. What is
 measured is the round trip over a connection that is kept if the server keeps it, from the first byte written to
@@ -28,7 +30,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from mooring.api.errors import MooringError
+from mooring.cli.output import emit, output_option
+from mooring.cli.streams import say
 from mooring.net.extender.conformance import args_body, make_node, make_pod
 
 START_S = 30.0
@@ -300,10 +306,6 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
     return {name: round(ordered[round(share * last)] * 1000, 2) for name, share in at.items()}
 
 
-PARTS = 4
-"""How many parts a run has; it says the name of each when it begins."""
-
-
 def run(
     nodes: int = 5000,
     calls: int = 50,
@@ -376,3 +378,18 @@ def draw(result: dict[str, Any], line: Callable[[str], None]) -> None:
     for who in ("mooring", "naive"):
         line(f"  {who + ':':<9}{whole[who]['calls_per_s']} calls/s; alone {_figures(whole[who])}")
     line(f"  naive is {whole['naive_server']}; mooring answers {whole['throughput_ratio']} times as many calls")
+
+
+@click.command(name="bench_extender")
+@click.option("--nodes", type=click.IntRange(1, 50_000), default=5000, show_default=True, help="Nodes per request.")
+@click.option("--calls", type=click.IntRange(1), default=50, show_default=True, help="Calls per measurement.")
+@click.option("--clients", type=click.IntRange(1, 64), default=2, show_default=True, help="Clients at a time.")
+@output_option()
+def main(nodes: int, calls: int, clients: int, output: str) -> None:
+    """Time an extender written with the SDK, and a naive one beside it, over HTTP."""
+    result = run(nodes, calls, clients, progress=say)
+    emit(result, output, lambda out: draw(result, out.print))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,6 @@
-"""A picture of a lesson's play: one lane per pod, one box per thing that happened to it, and the scores as bars.
+"""Draws the pictures of the lessons into docs/images/learn: python -m tools.draw_lessons.
+
+A picture shows a lesson's play: one lane per pod, one box per thing that happened to it, and the scores as bars.
 
 It is drawn from what the scheduler logs while the scenario is played, so it shows what the code does. It has names and
 numbers only, and is the same in every language.
@@ -9,9 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
-from mooring.learn.course import Lesson, play
+from mooring.learn.course import LESSONS, Lesson, play
 
+FOLDER = Path(__file__).parents[1] / "docs" / "images" / "learn"
 LANE, COLUMN, LEFT, TOP = 34, 96, 74, 30
 BAR, BARS, SHOWN_SCORES = 44, 84, 2
 GREY = "#6b7280"
@@ -122,3 +126,9 @@ def _bars(bottom: int, pod: str, totals: dict[str, int]) -> list[str]:
         parts.append(f'<text x="{x}" y="{bottom - 22 - height}" fill="{GREY}" font-size="10">{total}</text>')
         parts.append(f'<text x="{x}" y="{bottom - 5}" fill="{GREY}" font-size="10">{escape(node)}</text>')
     return parts
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for one in LESSONS:
+        (FOLDER / f"lesson-{one.number}.svg").write_text(svg(one), encoding="utf-8")
