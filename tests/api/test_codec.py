@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.codec import KINDS, decode, from_plain, objects_in, to_plain
+from mooring.api.codec import KINDS, decode, from_plain, to_plain
 from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
@@ -91,34 +91,6 @@ def test_bad_types_are_one_clear_line(wire: Any, needles: tuple[str, ...]) -> No
 def test_broken_json_is_one_clear_line(data: bytes) -> None:
     with pytest.raises(InputError, match=r"^Node: .*JSON"):
         decode(Node, data)
-
-
-class TestObjectsIn:
-    def test_a_manifest(self) -> None:
-        (found,) = objects_in({"kind": "Pod", "metadata": {"name": "p"}})
-        assert isinstance(found, Pod)
-
-    def test_a_list_of_kinds(self) -> None:
-        items: list[Any] = [{"kind": "Pod"}, {"kind": "ConfigMap"}, {"kind": "Node"}, None]
-        assert [type(o).__name__ for o in objects_in({"kind": "List", "items": items})] == ["Pod", "Node"]
-
-    def test_a_typed_list_whose_items_have_no_kind(self) -> None:
-        assert [o.name for o in objects_in({"kind": "NodeList", "items": [{"metadata": {"name": "a"}}]})] == ["a"]
-
-    def test_nothing_in_an_empty_document(self) -> None:
-        assert list(objects_in(None)) == []
-
-    @pytest.mark.parametrize(
-        ("document", "found"),
-        [(5, "int"), ("text", "str"), ([], "list"), ({}, "no kind"), ({"kind": 7}, "no kind")],
-    )
-    def test_what_is_no_object(self, document: Any, found: str) -> None:
-        with pytest.raises(InputError, match=f"^here: {found} where a Kubernetes object"):
-            list(objects_in(document, "here"))
-
-    def test_a_bad_item_says_which(self) -> None:
-        with pytest.raises(InputError, match=r"items\[1\]: str where"):
-            list(objects_in({"kind": "List", "items": [{"kind": "Pod"}, "x"]}))
 
 
 _JSON = st.recursive(

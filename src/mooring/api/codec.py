@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -134,24 +134,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value if item is not None]
     return value
-
-
-def objects_in(document: Any, where: str = "") -> Iterator[Object]:
-    """The objects of a manifest or of a List; kinds that scheduling never reads are left out."""
-    if document is None:
-        return
-    if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
-        found = type(document).__name__ if not isinstance(document, Mapping) else "no kind"
-        raise InputError(f"{where}: {found} where a Kubernetes object (apiVersion, kind, metadata) would be right")
-    kind = document["kind"]
-    if kind.endswith("List") and isinstance(document.get("items"), list):
-        item_kind = kind.removesuffix("List")
-        for i, item in enumerate(document["items"]):
-            if isinstance(item, Mapping) and item_kind and "kind" not in item:
-                item = {"kind": item_kind, **item}
-            yield from objects_in(item, f"{where}items[{i}]" if where else f"items[{i}]")
-    elif (struct := struct_of(kind, document.get("apiVersion"))) is not None:
-        yield from_plain(struct, document)
 
 
 def to_plain(obj: Object) -> Any:

@@ -16,6 +16,7 @@ from mooring.api.errors import ParseError
 from mooring.api.meta import Object
 from mooring.api.selectors import EVERYTHING, Requirement, Selector, compile_selector, compile_set, first_untolerated
 from mooring.api.text import missing_label_fact
+from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.core.config.types import PodTopologySpreadArgs
 from mooring.core.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
@@ -34,8 +35,6 @@ from mooring.core.state.pod_info import PodClass, PodInfo, PodShape
 
 Ints = NDArray[np.int64]
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 LOST = Status.error('reading "PreFilterPodTopologySpread" from cycleState: not found')
 MISSING_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 TOO_SKEWED = Status.unschedulable("node(s) didn't match pod topology spread constraints")
