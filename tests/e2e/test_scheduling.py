@@ -130,7 +130,7 @@ async def test_without_the_gate_a_refused_eviction_is_told_to_the_preemptor(worl
     async with world.scheduler(options=options) as live:
         await world.pod("low", cpu="2", terminationGracePeriodSeconds=0)
         await world.bound("low")
-        writer = live.scheduler.preemptions._writer
+        writer = live.scheduler._context.writer
         delete_pod = writer.delete_pod
 
         async def refuse(pod):
@@ -150,7 +150,7 @@ async def test_without_the_gate_a_refused_eviction_is_told_to_the_preemptor(worl
 
 def _order_of_writes(scheduler):
     """What is patched and deleted from now on, in the order in which it was asked for."""
-    order, writer = [], scheduler._writer
+    order, writer = [], scheduler._context.writer
     patch_pod_status, delete_pod = writer.patch_pod_status, writer.delete_pod
 
     async def patch(namespace, name, body):

@@ -456,9 +456,8 @@ def test_other_kinds_come_change_and_go(handlers, queue, cluster, kind, label):
 
 
 def test_kinds_that_wake_nobody_are_only_remembered(handlers, queue, cluster):
-    handlers.put_all(
-        [Namespace(metadata=ObjectMeta(name="d", labels={"x": "y"})), Service(metadata=ObjectMeta(name="s"))]
-    )
+    handlers.put(Namespace(metadata=ObjectMeta(name="d", labels={"x": "y"})))
+    handlers.put(Service(metadata=ObjectMeta(name="s")))
     assert queue.told == []
     assert cluster.namespace_labels("d") == {"x": "y"}
 
@@ -514,7 +513,8 @@ def timed(cluster, queue):
 )
 def test_events_are_timed_under_upstreams_labels(timed, before, event, want):
     handlers, told = timed
-    handlers.put_all(before)
+    for obj in before:
+        handlers.put(obj)
     told.clear()
     handlers.put(event)
     assert sorted(label for label, _ in told) == want

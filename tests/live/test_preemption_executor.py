@@ -16,7 +16,7 @@ from mooring.live import preemption as preemption_executor
 from mooring.live.context import SchedulerContext, SchedulerOptions
 from mooring.live.observer import Observers
 from mooring.live.preemption import PreemptionExecutor, RunningPreemption
-from mooring.live.waiting_pods import WaitingPods
+from mooring.live.waiting_pods import WaitingPodsMap
 from mooring.net.errors import NotFound, ServerError
 
 
@@ -44,7 +44,7 @@ class Stage:
         self.set_back = []
         self.unplaced = set()
         self.pods = {victim.pod.key: victim.pod for victim in victims}
-        self.waiting = WaitingPods()
+        self.waiting = WaitingPodsMap()
         self.victims = victims
         self.opened = []
         preemptor = preemption().preemptor

@@ -8,7 +8,7 @@ from mooring.api.core import Pod
 from mooring.api.meta import ObjectMeta
 from mooring.core.framework.status import SUCCESS, Code
 from mooring.core.state.cluster import ClusterState
-from mooring.live.waiting_pods import MAX_WAIT_S, PreBinding, WaitingPods
+from mooring.live.waiting_pods import MAX_WAIT_S, PreBinding, WaitingPodsMap
 
 
 def make(pods, **waits):
@@ -17,7 +17,7 @@ def make(pods, **waits):
 
 
 async def test_all_plugins_have_to_allow():
-    pods = WaitingPods()
+    pods = WaitingPodsMap()
     waiting = make(pods, A=60, B=60)
     waiting.allow("A")
     assert waiting.pending_plugins == ("B",)
@@ -29,7 +29,7 @@ async def test_all_plugins_have_to_allow():
 
 
 async def test_one_refusal_is_enough_and_the_first_counts():
-    waiting = make(WaitingPods(), A=60, B=60)
+    waiting = make(WaitingPodsMap(), A=60, B=60)
     assert waiting.reject("B", "no")
     assert not waiting.preempt("DefaultPreemption", "preempted")
     status = await waiting.verdict()
@@ -37,27 +37,27 @@ async def test_one_refusal_is_enough_and_the_first_counts():
 
 
 async def test_preemption_is_an_error_not_a_refusal():
-    waiting = make(WaitingPods(), A=60)
+    waiting = make(WaitingPodsMap(), A=60)
     assert waiting.preempt("DefaultPreemption", "preempted")
     assert (await waiting.verdict()).code is Code.ERROR
 
 
 async def test_the_earliest_timer_decides():
-    waiting = make(WaitingPods(), A=60, B=0.001)
+    waiting = make(WaitingPodsMap(), A=60, B=0.001)
     status = await asyncio.wait_for(waiting.verdict(), 5)
     assert status.message == "rejected due to timeout after waiting 1ms at plugin B"
     assert status.plugin == "B"
 
 
 async def test_nobody_waits_longer_than_a_quarter_of_an_hour():
-    waiting = make(WaitingPods(), A=10**9)
+    waiting = make(WaitingPodsMap(), A=10**9)
     now = asyncio.get_running_loop().time()
     assert waiting._timers["A"].when() - now <= MAX_WAIT_S
     waiting.allow("A")
 
 
 async def test_a_deleted_pod_is_refused_only_if_it_waits():
-    pods = WaitingPods()
+    pods = WaitingPodsMap()
     assert not pods.reject_deleted("u")
     waiting = make(pods, A=60)
     assert pods.get("u") is waiting and pods.all() == (waiting,)

@@ -38,7 +38,7 @@ from mooring.live.failure import Failure, FailureHandler
 from mooring.live.logs import get_logger
 from mooring.live.preemption import PreemptionExecutor
 from mooring.live.status_patch import StatusPatches, status_patch
-from mooring.live.waiting_pods import PreBinding, WaitingPod
+from mooring.live.waiting_pods import PermitWait, PreBinding
 from mooring.live.writer import reference_to
 
 log = get_logger("mooring.live.binding")
@@ -62,7 +62,7 @@ class PodPlacement(msgspec.Struct):
     extenders: Sequence[ExtenderClient] = ()
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
-    waiting: WaitingPod | None = None
+    waiting: PermitWait | None = None
 
 
 class BindingCycle:

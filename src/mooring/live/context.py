@@ -22,12 +22,12 @@ from mooring.core.framework.handle import BindWriter
 from mooring.core.framework.registry import Registry
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.session import Session
-from mooring.live.events import Recorder
+from mooring.live.events import EventWriter
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import Observers, SchedulerObserver
 from mooring.live.time_limits import TimeLimits
-from mooring.live.waiting_pods import WaitingPods
+from mooring.live.waiting_pods import WaitingPodsMap
 
 log = get_logger("mooring.live")
 T = TypeVar("T")
@@ -202,10 +202,10 @@ class SchedulerContext:
 
     options: SchedulerOptions
     writer: SchedulerWriter
-    recorder: Recorder
+    recorder: EventWriter
     observers: Observers
     pods: dict[str, Pod]  # what the watch last said of every unfinished pod, by namespace/name
-    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    waiting_pods: WaitingPodsMap = field(default_factory=WaitingPodsMap)
     changes: DeferredChanges = field(default_factory=DeferredChanges)
     wake: Callable[[], None] = lambda: None  # says that there may be something to decide
     clock: Clock = field(init=False)

@@ -116,10 +116,6 @@ class EventHandlers:
         else:
             self._put_other(obj)
 
-    def put_all(self, objects: Iterable[Object]) -> None:
-        for obj in objects:
-            self.put(obj)
-
     def update(self, old: Object, new: Object) -> None:
         """The same for an informer that passes both versions; the one remembered here counts."""
         self.put(new)

@@ -161,7 +161,7 @@ class _CoreV1:
         return {"count": event.count, "lastTimestamp": format_time(event.last_at)}
 
 
-class Recorder(Protocol):
+class EventWriter(Protocol):
     """Takes note of events; what becomes of them is its own business."""
 
     observers: Sequence[Callable[[InvolvedObject, str, str], None]]  # told each reason and note

@@ -23,7 +23,7 @@ log = get_logger("mooring.live")
 T = TypeVar("T", bound=ExtenderFilterResult | Prioritized | Mapping[str, VictimsOnNode] | ExtenderError)
 
 
-class RecordedExtender:
+class ObservedExtender:
     """An extender whose answers are noted in each list of ``answers``. The observer that added a list empties it."""
 
     def __init__(self, extender: ExtenderClient, answers: list[list[ExtenderAnswer]]) -> None:

@@ -154,36 +154,36 @@ class FailureHandler:
 
     def fail(self, info: QueuedPodInfo, profile: Profile, failure: Failure, started: float) -> None:
         """Bring a pod back into the queue, and tell people why it has no node."""
-        pod = info.pod_info.pod
-        for tell in self._context.observers.failed:
-            tell(info, profile, failure.reason, failure.message, self._context.clock.monotonic() - started)
+        context, queue, pod = self._context, self._context.queue, info.pod_info.pod
+        for tell in context.observers.failed:
+            tell(info, profile, failure.reason, failure.message, context.clock.monotonic() - started)
         _log(pod, failure)
-        known = self._context.pods.get(pod.key)
+        known = context.pods.get(pod.key)
         if known is None:
             log.info("Pod doesn't exist in informer cache", pod=pod.key)
-            self._context.queue.done(pod.uid)
+            queue.done(pod.uid)
             self.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
             return
         if known.spec.node_name:
             log.info(
                 "Pod has been assigned to node. Abort adding it back to queue.", pod=pod.key, node=known.spec.node_name
             )
-            self._context.queue.done(pod.uid)
+            queue.done(pod.uid)
             return
         if known.uid != pod.uid:
             if _v2:
                 _v2.info("Pod was recreated while handling scheduling failure.", pod=pod.key, newUID=known.uid)
-            self._context.queue.done(pod.uid)
+            queue.done(pod.uid)
             return
-        self._context.queue.add_unschedulable_if_not_present(
+        queue.add_unschedulable_if_not_present(
             info,
             unschedulable_plugins=failure.unschedulable_plugins,
             pending_plugins=failure.pending_plugins,
-            pod=info.pod_info if pod is known else self._context.session.state.info(known),
+            pod=info.pod_info if pod is known else context.session.state.info(known),
             message=failure.message,
         )
-        self._context.queue.nominator.add(known, failure.nominated_node)
-        self._context.wake()  # its backoff may end before the loop would look
+        queue.nominator.add(known, failure.nominated_node)
+        context.wake()  # its backoff may end before the loop would look
         self.event(known, "Warning", "FailedScheduling", "Scheduling", failure.message)
         self._patch_condition(known, failure)
 

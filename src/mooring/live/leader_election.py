@@ -294,14 +294,14 @@ class LeaderElector:
                 old = await self._get()
             except NotFound:
                 if self._observed.holder and not self.is_leader and self._is_valid():
-                    return False  # its holder has not heard yet that somebody has deleted it, and goes on
+                    return False  # deleted while its holder, which may not know yet, goes on leading
                 record = LeaderElectionRecord(self.identity, duration_s, now, now, 0)
                 await self._post(record)
                 self._renewed(record, began)
                 return True
             if self._is_emptied(old):
                 if not self.is_leader:
-                    return False  # its holder has not heard of it yet, and goes on
+                    return False  # its holder may not know yet, and goes on leading
             elif old != self._observed_raw:
                 self._observe(old)
                 self._observed_raw = old
@@ -321,13 +321,14 @@ class LeaderElector:
     def _is_emptied(self, record: LeaderElectionRecord) -> bool:
         """Report whether somebody has taken the holder out of a lease that is still its own.
 
-        Who gives a lease back lets it last for a second.
+        A released Lease has a 1 s duration.
         """
         is_empty = not record.holder and record.duration_s > RELEASED_S
         return is_empty and bool(self._observed.holder) and self._is_valid()
 
     def _renewed(self, record: LeaderElectionRecord, began: float) -> None:
-        """The lease is ours, by a request that was not sent before ``began``."""
+        """The lease is ours. The term counts from ``began``, before the request was sent: other candidates count from
+        when they see the answer, so ours always ends first."""
         self._renewed_at = began
         self._observe(record)
 

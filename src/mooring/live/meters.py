@@ -23,7 +23,7 @@ from mooring.live.observer import Room, SchedulerObserver
 from mooring.net.prometheus import CounterChild, GaugeChild, HistogramChild
 
 SAMPLED = 10
-"""Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
+"""Plugins are timed in one of ten attempts; upstream draws one of ten at random."""
 
 
 class _Evaluated:

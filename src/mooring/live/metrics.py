@@ -14,15 +14,7 @@ from collections.abc import Callable
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.live.resource_metrics import process_metrics
 from mooring.live.versioned_metrics import VersionedMetrics
-from mooring.net.prometheus import (
-    CounterChild,
-    MetricsRegistry,
-    counter,
-    exponential_buckets,
-    fill,
-    gauge,
-    histogram,
-)
+from mooring.net.prometheus import CounterChild, MetricsRegistry, counter, exponential_buckets, fill, gauge, histogram
 
 _ATTEMPT = exponential_buckets(0.001, 2, 15)
 _EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)
@@ -32,7 +24,7 @@ _SLI = exponential_buckets(0.01, 2, 20)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 FOLD = 8_000
-"""After so many attempts and requests what histograms have noted is counted: about forty thousand numbers."""
+"""Noted observations are folded into histograms after this many attempts and requests: about 40,000 numbers."""
 
 Note = Callable[[float], None]  # takes an observation of a histogram down
 _Requests = tuple[CounterChild, Note, Note, Note]  # how many, how long, their size, that of the answer

@@ -93,7 +93,7 @@ class SchedulerObserver:
     def group_decided(
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
     ) -> None:
-        """A decision about a pod group was made, in so many seconds. ``decided`` follows for each of its pods."""
+        """A decision about a pod group was made within ``seconds``. ``decided`` follows for each of its pods."""
 
     def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
         """A pod holds its node and waits for these Permit plugins."""
@@ -114,7 +114,7 @@ class SchedulerObserver:
         """A pod's binding cycle has ended, one way or the other."""
 
     def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
-        """An attempt has failed, as ``Unschedulable`` or as ``SchedulerError``, so many seconds after it began."""
+        """An attempt failed ``seconds`` after it began; ``reason`` is ``Unschedulable`` or ``SchedulerError``."""
 
     def preempting(self, room: Room) -> None:
         """Victims are about to be evicted."""
@@ -123,7 +123,7 @@ class SchedulerObserver:
         """A victim was deleted, or stopped before it ran."""
 
     def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
-        """Evictions have ended, so many seconds after they began; ``is_done`` unless something went wrong."""
+        """Evictions ended ``seconds`` after they began; ``is_done`` unless something went wrong."""
 
     def event(self, regarding: InvolvedObject, reason: str, note: str) -> None:
         """An Event is being written about an object."""

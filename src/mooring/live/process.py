@@ -182,7 +182,7 @@ class SchedulerProcess:
             await live.run()
         finally:
             self._is_leading = False
-            # Who stops on purpose finishes what it began, and holds the lease meanwhile; who lost the lease must not.
+            # On shutdown, drain while holding the lease. After losing it, abort: another replica may be binding.
             if self._is_stopping:
                 self._has_finished = await live.scheduler.finish(DRAIN_S)
             else:
@@ -204,21 +204,28 @@ class SchedulerProcess:
     # ---- the end -----------------------------------------------------------------------------------------------
 
     def _is_fenced(self) -> bool:
-        """Report whether another replica may be leading. No pod may be bound then, however late we notice."""
+        """Report whether another replica may be leading; asked before every write, which is refused then.
+
+        The invariant: no write leaves this process after its lease may have expired, however late that is noticed. A
+        process that was suspended wakes up with an expired lease before its own renewal has failed, so the clock of
+        the lease, which goes on during a suspension, decides here and not the elector's state.
+        """
         elector = None if self._control is None else self._control.elector
         if elector is None or self._has_lost_lease:
             return self._has_lost_lease
-        # After a clean end the lease is given back. Only events about what was done are left to be written.
+        # After a clean end the lease is released. Only events about finished bindings are left to be written.
         if not elector.is_expired or self._has_finished:
             return False
-        # Nobody renews a lease that late: we slept. The term is over, whatever the next renewal would say.
+        # No renewal comes this late unless the process was suspended. The term is over, even if the next renewal
+        # would succeed: another replica may have led in between.
         assert self._lifeline is not None
         self._on_lease_lost()
         self._lifeline.loop.call_soon_threadsafe(elector.depose)
         return True
 
     def _on_lease_lost(self) -> None:
-        """Called in the lifeline's thread; a scheduler that hangs would not notice by itself."""
+        """Fence all writes, and end the process if the scheduler hangs. Called in the lifeline's or the main thread:
+        setting a flag is all that is shared."""
         self._has_lost_lease = True
         self._end_within(ABORT_S, "The scheduler did not stop after the lease was lost")
 
@@ -245,7 +252,7 @@ class SchedulerProcess:
         loop = asyncio.get_running_loop()
 
         def stop(number: int, frame: FrameType | None) -> None:
-            # A handler of Python's own also runs in the middle of a decision; the loop's would wait for its end.
+            # ``signal.signal``, not the loop's handler: it runs in the middle of a decision, even one that hangs.
             if self._is_stopping:
                 self._end_now("A second signal came")
             self._is_stopping = True

@@ -24,8 +24,8 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.live.binding import BindingCycle
 from mooring.live.context import SchedulerContext, SchedulerOptions, SchedulerWriter
 from mooring.live.event_handlers import EventHandlers, view_of
-from mooring.live.events import Recorder
-from mooring.live.extenders import RecordedExtender
+from mooring.live.events import EventWriter
+from mooring.live.extenders import ObservedExtender
 from mooring.live.failure import FailureHandler
 from mooring.live.logs import get_logger
 from mooring.live.meters import Meters
@@ -52,7 +52,7 @@ class Scheduler:
         self,
         config: KubeSchedulerConfiguration,
         make_writer: Callable[[dict[str, Pod]], SchedulerWriter],
-        recorder: Recorder,
+        recorder: EventWriter,
         options: SchedulerOptions | None = None,
     ) -> None:
         self.options = options = options or SchedulerOptions()
@@ -312,7 +312,7 @@ class Scheduler:
             registry=self.options.registry,
             features=self.options.features,
             prepare=prepare,
-            extenders=[RecordedExtender(extender, self.heard) for extender in self.options.extenders(config)],
+            extenders=[ObservedExtender(extender, self.heard) for extender in self.options.extenders(config)],
             ask_all=AskTogether(),
         )
         for name, profile in session.profiles.items():

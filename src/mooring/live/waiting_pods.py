@@ -16,7 +16,7 @@ MAX_WAIT_S = 15 * 60.0
 """No plugin can keep a pod waiting for longer."""
 
 
-class WaitingPod:
+class PermitWait:
     """One waiting pod; the first word of refusal, or the last of permission, is final."""
 
     def __init__(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> None:
@@ -92,26 +92,26 @@ class PreBinding:
         return not self.stopped_by
 
 
-class WaitingPods:
+class WaitingPodsMap:
     """All waiting pods of the process, of all profiles; implements the framework's ``WaitingPods``."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, WaitingPod] = {}
+        self._pods: dict[str, PermitWait] = {}
         self.pre_binding: dict[str, PreBinding] = {}  # by uid
 
-    def add(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> WaitingPod:
+    def add(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> PermitWait:
         """Let a pod wait for each plugin at most the given seconds, and never longer than a quarter of an hour."""
         bounded = {plugin: min(max(seconds, 0.0), MAX_WAIT_S) for plugin, seconds in max_wait_s.items()}
-        waiting = self._pods[pod.uid] = WaitingPod(pod, node_name, bounded)
+        waiting = self._pods[pod.uid] = PermitWait(pod, node_name, bounded)
         return waiting
 
     def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
 
-    def get(self, uid: str) -> WaitingPod | None:
+    def get(self, uid: str) -> PermitWait | None:
         return self._pods.get(uid)
 
-    def all(self) -> Sequence[WaitingPod]:
+    def all(self) -> Sequence[PermitWait]:
         return tuple(self._pods.values())
 
     def reject_deleted(self, uid: str) -> bool:

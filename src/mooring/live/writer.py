@@ -31,7 +31,7 @@ from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.core.framework.handle import NOTHING
 from mooring.core.state.pod_info import PodInfo
-from mooring.live.events import InvolvedObject, Recorder
+from mooring.live.events import EventWriter, InvolvedObject
 from mooring.live.logs import get_logger
 from mooring.net.connect import HttpAnswer
 from mooring.net.errors import Conflict, ConnectionFailed, Fenced, NotFound, ServerError, Unreachable
@@ -74,7 +74,7 @@ class ApiWriter:
     def __init__(
         self,
         client: RestClient,
-        recorder: Recorder,
+        recorder: EventWriter,
         pods: Mapping[str, Pod],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
