@@ -29,14 +29,14 @@ style: $(STAMP)
 	$(BIN)/ruff check src tests scripts tools examples
 	$(BIN)/lint-imports
 
-test: style  ## everything CI runs; types and a soak of thirty seeds run beside the tests, and count as one each
+test: style  ## everything CI runs; types and a soak of fifty seeds run beside the tests, and count as one each
 	@mkdir -p build
 	@$(BIN)/mypy >build/types.log 2>&1 & types=$$!; \
-	  $(SOAK) --minutes 5 --seeds 30 >build/soak.log 2>&1 & soak=$$!; \
+	  $(SOAK) --minutes 5 --seeds 50 >build/soak.log 2>&1 & soak=$$!; \
 	  trap 'kill $$types $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
 	  echo "$(BIN)/pytest -n auto --dist worksteal"; $(BIN)/pytest -n auto --dist worksteal || exit $$?; \
 	  echo "$(BIN)/mypy"; wait $$types; typed=$$?; cat build/types.log; [ $$typed -eq 0 ] || exit $$typed; \
-	  echo "$(SOAK) --minutes 5 --seeds 30"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
+	  echo "$(SOAK) --minutes 5 --seeds 50"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
 	$(BIN)/mooring bench decide --pods 500

@@ -61,9 +61,9 @@ COMMANDS: tuple[CommandEntry, ...] = (
     ),
     CommandEntry("report", "mooring.cli.report", "report", "Report what happened, in figures.", EXPLAIN),
     CommandEntry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
-    CommandEntry("capacity", "mooring.cli.capacity", "capacity", "Say how many more of these pods fit.", WHAT_IF),
-    CommandEntry("drill", "mooring.cli.drill", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
-    CommandEntry("plan", "mooring.cli.plan", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
+    CommandEntry("capacity", "mooring.cli.what_if", "capacity", "Say how many more of these pods fit.", WHAT_IF),
+    CommandEntry("drill", "mooring.cli.what_if", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
+    CommandEntry("plan", "mooring.cli.what_if", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
     CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF

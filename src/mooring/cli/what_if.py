@@ -1,0 +1,156 @@
+"""``mooring capacity``, ``drill`` and ``plan``: what if more pods came, nodes were lost, nodes were added or removed?
+
+Each command asks a scheduler that decides on a copy of the cluster; the cluster itself is only read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mooring.api.errors import UsageError
+from mooring.cli.options import asked_scheduler, scheduler_options, warnings_on_stderr
+from mooring.cli.output import emit, output_option, shown_on_a_terminal
+
+
+@click.command()
+@scheduler_options
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    required=True,
+    metavar="POD[=SHARE]",
+    help="A manifest of a pod or of a workload that makes pods, or namespace/name of a pod of the cluster. "
+    "Several make a set, in which each has its share (1 if none is named).",
+)
+@click.option("--copies", type=click.IntRange(min=1), metavar="N", help="Ask only whether N fit.")
+@click.option("--preempt", is_flag=True, help="Evict less important pods where that makes room.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many lines of nodes.")
+@output_option()
+def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int, output: str, **asked: Any) -> int:
+    """Say how many more of these pods fit, on which nodes, and what stops the next one.
+
+    Pods are placed one after another on a copy of the cluster, as kube-scheduler would place them. Exit code 0: as many
+    fit as were asked for (without --copies: at least one); 1: fewer; 2: the input cannot be used.
+
+    \b
+    Example:
+      kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json
+      mooring capacity --cluster dump.json --pod web.yaml
+      mooring capacity --cluster dump.json --pod web.yaml=3 --pod shop/db-0 --copies 10
+    """
+    from mooring.ask.capacity import capacity_of, draw
+
+    scheduler = asked_scheduler("capacity", output, **asked)
+    with warnings_on_stderr():
+        found = capacity_of(
+            scheduler, dict(_counted(pod, "SHARE", 1, "the share {} is no number") for pod in pods), copies, preempt
+        )
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_enough else 1
+
+
+@click.command()
+@scheduler_options
+@click.option(
+    "--lose",
+    metavar="node|zone|label=KEY|NAME",
+    default="node",
+    show_default=True,
+    help="What is lost: each node, each zone, each value of a label (a rack), or the one node or zone of this name.",
+)
+@click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="How many are lost at once.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many losses to show.")
+@output_option()
+def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
+    """Say what would be lost with each node, zone or rack: tried on copies of the cluster, the worst first.
+
+    The pods of lost nodes are made anew, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
+    a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring drill --cluster dump.json
+      mooring drill --cluster dump.json --lose zone
+      mooring drill --kubeconfig ~/.kube/config --lose label=example.com/rack --n 2
+    """
+    from mooring.ask.drill import draw, drill_with
+
+    scheduler = asked_scheduler("drill", output, **asked)
+    with warnings_on_stderr(), shown_on_a_terminal("losses", "drill") as show:
+        found = drill_with(scheduler, lose, n, show)
+    emit(found.to_list(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_safe else 1
+
+
+@click.command()
+@scheduler_options
+@click.option(
+    "--types",
+    metavar="FILE",
+    help="Types of nodes that can be added, with prices and limits. Without it: one more of any kind that the "
+    "cluster has, each at a price of 1.",
+)
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    metavar="POD[=COPIES]",
+    help="Make room for these instead of the pods that wait: files or directories with manifests, or namespace/name "
+    "of pods of the cluster. Without a number of copies, it is the one in the manifest.",
+)
+@click.option("--remove", is_flag=True, help="Find nodes that can be emptied and removed instead.")
+@click.option("--delete-emptydir-data", is_flag=True, help="With --remove: move pods although they have an emptyDir.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many lines to show.")
+@output_option()
+def plan(
+    types: str | None,
+    pods: tuple[str, ...],
+    remove: bool,
+    delete_emptydir_data: bool,
+    top: int,
+    output: str,
+    **asked: Any,
+) -> int:
+    """Find the cheapest nodes to add so that all pods that wait fit; or with --remove, nodes that are not needed.
+
+    A plan is proved: all pods are placed with it on a copy of the cluster, as kube-scheduler would place them. Exit
+    code 0: all pods fit with the plan (with --remove: at least one node can go); 1: some do not, or none can; 2: the
+    input cannot be used.
+
+    \b
+    Example:
+      mooring plan --cluster dump.json --types types.yaml
+      mooring plan --cluster dump.json --types types.yaml --pod web.yaml --pod shop/db-0=3
+      mooring plan --cluster dump.json --remove
+    """
+    from mooring.ask.plan import draw, draw_removal, plan_with, removal_with
+
+    if remove and (types or pods):
+        raise UsageError("--remove finds nodes to remove; --types and --pod are about nodes to add")
+    if delete_emptydir_data and not remove:
+        raise UsageError("--delete-emptydir-data belongs to --remove")
+    scheduler = asked_scheduler("plan", output, **asked)
+    with warnings_on_stderr():
+        if remove:
+            with shown_on_a_terminal("nodes", "plan") as show:
+                gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data, progress=show)
+            emit(gone.to_dict(), output, lambda to: draw_removal(to, gone, top))
+            return 0 if gone.nodes else 1
+        found = plan_with(
+            scheduler, types, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
+        )
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_complete else 1
+
+
+def _counted(text: str, what: str, default: int | None, complaint: str) -> tuple[str, Any]:
+    """Split ``POD=NUMBER``; without a number it is the default."""
+    pod, equals, number = text.rpartition("=")
+    if not equals:
+        return text, default
+    if not number.isdecimal() or not int(number):
+        raise UsageError(f"--pod {text}: {complaint.format(repr(number))}; expected POD={what}, such as {pod}=2")
+    return pod, int(number)
