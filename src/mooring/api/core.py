@@ -347,6 +347,23 @@ class Pod(Object, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
 
+def made_anew(pod: Pod, uid: str = "") -> Pod:
+    """The same pod, to be placed: without a node, a nomination, a phase and a deletion. The given pod stays as it is.
+
+    With ``uid`` it is another pod that a controller makes in place of this one: it has not started, and it has no
+    conditions yet. Without ``uid`` it is this pod before it was placed, and keeps its start time, which preemption
+    compares. Metadata, spec and status are copies; what they hold is shared.
+    """
+    new = pod.__copy__()
+    new.metadata, new.spec, new.status = pod.metadata.__copy__(), pod.spec.__copy__(), pod.status.__copy__()
+    new.metadata.deletion_timestamp = None
+    new.spec.node_name = new.status.nominated_node_name = new.status.phase = ""
+    if uid:
+        new.metadata.uid = uid
+        new.status.start_time, new.status.conditions = None, []
+    return new
+
+
 class NodeSpec(Struct):
     unschedulable: bool = False
     taints: list[Taint] = []

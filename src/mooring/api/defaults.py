@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from mooring.api.budgets import default_budget
 from mooring.api.core import (
     Container,
     Namespace,
@@ -39,7 +40,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.well_known import NOT_READY, UNREACHABLE
-from mooring.api.workloads import PodDisruptionBudget, PriorityClass, RuntimeClass, default_budget
+from mooring.api.workloads import PodDisruptionBudget, PriorityClass, RuntimeClass
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 CLUSTER_SCOPED: tuple[type[Object], ...] = (

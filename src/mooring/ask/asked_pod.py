@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mooring.api.core import Pod
+from mooring.api.core import Pod, made_anew
 from mooring.api.defaults import set_default_meta
 from mooring.api.errors import InputError
 from mooring.api.manifests import READ_KINDS, Manifests, parse_manifests
@@ -19,7 +20,6 @@ from mooring.api.pod_templates import made_by
 from mooring.api.type_table import unknown_fields
 from mooring.core.cluster import Cluster, nearest_key, read_manifests
 from mooring.core.config.features import Features
-from mooring.core.explain.why import as_new
 from mooring.core.state.cluster import group_of
 
 Askable: TypeAlias = str | Path | Mapping[str, Any] | Pod
@@ -45,7 +45,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
     """The pod that is meant, or InputError with the one that was probably meant."""
     match asked:
         case Pod():
-            pod = as_new(asked)
+            pod = made_anew(deepcopy(asked))  # whose caller may go on changing it
             set_default_meta(pod)
             return AskedPod(pod, as_it_is=_as_it_is(asked))
         case Mapping() | Path():
@@ -54,7 +54,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
             return _of_manifest(asked, cluster)
         case str():
             known = _of_cluster(asked, cluster)
-            return AskedPod(as_new(known), as_it_is=_as_it_is(known))
+            return AskedPod(made_anew(known), as_it_is=_as_it_is(known))
     raise InputError(f"found {asked!r}; expected a pod: namespace/name, a manifest (path or dict), or a Pod")
 
 
@@ -96,7 +96,7 @@ def _of_manifest(source: str | Path | Mapping[str, Any], cluster: Cluster) -> As
         if workload["kind"] == "DaemonSet":
             notes.append(_DAEMON_NOTE)
     others = [obj for obj in found.objects if obj is not pods[0]]
-    return AskedPod(as_new(pods[0]), others, notes, found.unknown_notes)
+    return AskedPod(made_anew(pods[0]), others, notes, found.unknown_notes)
 
 
 def _made(where: str, workload: Mapping[str, Any], found: Manifests, cluster: Cluster) -> Manifests:

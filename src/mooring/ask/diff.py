@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.core import Pod
+from mooring.api.core import Pod, made_anew
 from mooring.api.errors import InputError, ParseError
 from mooring.api.tables import print_table
 from mooring.api.text import count_of
@@ -27,7 +27,7 @@ from mooring.ask.sides import FOLLOWS, DifferenceCause, Side, cause_of, goal, is
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.explain.decision import Decision
-from mooring.core.explain.why import as_new, draw_scores
+from mooring.core.explain.why import draw_scores
 
 # --------------------------------------------------------------------------------------------------------------------
 # A placement in figures: how much of the cluster is used, how evenly, and who waits.
@@ -291,7 +291,7 @@ def _by_priority(pods: Iterable[Pod]) -> list[Pod]:
 
 def _by_creation(pods: Iterable[Pod]) -> list[Pod]:
     """As if each were new; those of one second in the order of their names."""
-    return sorted((as_new(pod) for pod in pods), key=lambda pod: (_created(pod), pod.key))
+    return sorted((made_anew(pod) for pod in pods), key=lambda pod: (_created(pod), pod.key))
 
 
 def _created(pod: Pod) -> float:

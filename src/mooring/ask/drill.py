@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.core import Node, Pod
+from mooring.api.core import Node, Pod, made_anew
 from mooring.api.errors import InputError, ParseError
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
@@ -149,18 +149,12 @@ def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
     """The pod that comes in place of this one; noted if no controller makes it."""
     if pod.metadata.controller() is None and pod.key not in loss.bare_pods:
         loss.bare_pods.append(pod.key)
-    return made_anew(session.state, pod)
+    return coming_back(session.state, pod)
 
 
-def made_anew(cluster: ClusterState, pod: Pod) -> PodInfo:
+def coming_back(cluster: ClusterState, pod: Pod) -> PodInfo:
     """The pod that is made in place of this one, with claims as they are then."""
-    new = copy(pod)
-    new.metadata, new.spec, new.status = copy(pod.metadata), copy(pod.spec), copy(pod.status)
-    new.metadata.uid = f"{pod.uid}:anew"
-    new.metadata.deletion_timestamp = None
-    new.spec.node_name = ""
-    new.status.nominated_node_name = new.status.phase = ""
-    new.status.start_time, new.status.conditions = None, []
+    new = made_anew(pod, f"{pod.uid}:anew")
     for volume in pod.spec.volumes:
         claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.namespace}/{pod.name}-{volume.name}")
         if volume.ephemeral is not None and claim is not None:

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from mooring.api.budgets import budgets_of
 from mooring.api.core import Node
+from mooring.api.workloads import PodDisruptionBudget
 from mooring.ask.copies import stays_with_node
-from mooring.ask.drill import lost_volumes, made_anew
+from mooring.ask.drill import coming_back, lost_volumes
 from mooring.ask.wanted import in_queue_order
-from mooring.core.engine.victims import budgets_of
 from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
@@ -120,7 +121,7 @@ class Removing:
             pods = _to_move(session.state.table.nodes[node])
             for pod in in_queue_order(session, sorted(pods, key=lambda pod: pod.pod.key)):
                 session.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
-                decision = session.place(made_anew(session.state, pod.pod))
+                decision = session.place(coming_back(session.state, pod.pod))
                 if decision.node is None:
                     return moves, f"no place for {pod.pod.key}: {decision.message}"
                 moves.append(Move(pod.pod.key, node, decision.node))
@@ -137,7 +138,8 @@ class Removing:
             key = pod.pod.key
             if pod.pod.metadata.controller() is None:
                 return f"{key} has no controller that would make it anew"
-            for budget in budgets_of(cluster.objects, pod.pod):
+            theirs = cluster.objects.in_namespace(PodDisruptionBudget, pod.pod.namespace)
+            for budget in budgets_of(pod.pod, theirs):
                 if budget.status.disruptions_allowed <= 0:
                     return f"the budget {budget.key} allows no disruption of {key}"
             if any(volume.host_path is not None for volume in pod.pod.spec.volumes):

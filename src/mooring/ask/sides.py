@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.api.core import Pod
+from mooring.api.core import Pod, made_anew
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
-from mooring.core.explain.why import as_new
 from mooring.core.framework.status import Status
 
 
@@ -38,7 +37,7 @@ class Side:
             self.cluster.remove(victim.pod)
             self.evicted[victim.pod.key] = pod.key
             if victim.pod.metadata.controller() is not None:
-                again.append(as_new(victim.pod))
+                again.append(made_anew(victim.pod))
         if decided.victims:
             decided = self.decide(pod)
             node = decided.node

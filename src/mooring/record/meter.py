@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.api.budgets import budget_selector
 from mooring.api.core import Node, Pod
-from mooring.api.errors import ParseError
 from mooring.api.meta import Object
-from mooring.api.selectors import Selector, compile_selector
+from mooring.api.selectors import Selector
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.runtime import Profile
@@ -52,12 +52,12 @@ class PreemptionMeasures:
         self._budgets: dict[str, dict[str, _Budget]] = {}  # by namespace and name
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except ParseError:
-            return
-        known = self._budgets.setdefault(budget.namespace, {})
-        known[budget.name] = _Budget(selector, budget.status.disruptions_allowed)
+        selector = budget_selector(budget)
+        if selector is None:
+            self.remove_budget(budget.key)
+        else:
+            known = self._budgets.setdefault(budget.namespace, {})
+            known[budget.name] = _Budget(selector, budget.status.disruptions_allowed)
 
     def remove_budget(self, key: str) -> None:
         namespace, _, name = key.rpartition("/")

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from mooring.api.clock import Clock
 from mooring.api.codec import KINDS, decode
-from mooring.api.core import Node, Pod, PodStatus, Taint
+from mooring.api.core import Node, Pod, PodStatus, Taint, made_anew
 from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Condition, Object, ObjectMeta
 from mooring.api.selectors import Selector
@@ -275,13 +275,11 @@ class StreamedPods:
 
 def _anew(pod: Pod, number: int) -> Pod:
     """The pod as its controller would create it again: the same name, another uid, no node and no status."""
-    made = pod.__copy__()
-    made.spec, made.status = pod.spec.__copy__(), PodStatus()
-    made.spec.node_name = ""
     meta = pod.metadata
-    uid = f"{meta.uid.partition('#')[0]}#{number}"
+    made = made_anew(pod, f"{meta.uid.partition('#')[0]}#{number}")
+    made.status = PodStatus()
     made.metadata = ObjectMeta(
-        name=meta.name, namespace=meta.namespace, uid=uid, labels=meta.labels, annotations=meta.annotations
+        name=meta.name, namespace=meta.namespace, uid=made.uid, labels=meta.labels, annotations=meta.annotations
     )
     return made
 

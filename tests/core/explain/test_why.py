@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.api.codec import from_plain
-from mooring.api.core import Node, Pod
+from mooring.api.core import Node, Pod, made_anew
 from mooring.api.defaults import set_defaults
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
@@ -15,7 +15,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, Storage
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.config.load import config_from_dict
 from mooring.core.engine.decision import Outcome
-from mooring.core.explain.why import Explanation, as_new, explain_pod
+from mooring.core.explain.why import Explanation, explain_pod
 from mooring.core.framework.registry import resolve
 from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
@@ -372,6 +372,6 @@ def test_a_scheduler_name_without_a_profile_is_bad_input() -> None:
 def test_a_running_pod_is_looked_at_as_new() -> None:
     running = pod("x", on="a")
     running.status.nominated_node_name = "a"
-    fresh = as_new(running)
+    fresh = made_anew(running)
     assert (fresh.spec.node_name, fresh.status.nominated_node_name) == ("", "")
     assert running.spec.node_name == "a"

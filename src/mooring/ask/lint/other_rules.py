@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from mooring.api.budgets import budget_selector, share_of
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from mooring.api.errors import ParseError
-from mooring.api.selectors import Selector, compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.text import count_of, label_fact, nearest, selector_text
 from mooring.api.workloads import PodDisruptionBudget, PriorityClass
@@ -40,7 +39,7 @@ def budget_blocks_drain(subject: Subject, context: LintContext) -> Iterator[Prob
         return
     spec = budget.spec
     if spec.max_unavailable is not None:
-        if _share(spec.max_unavailable, 100) == 0:
+        if share_of(spec.max_unavailable, 100) <= 0:
             yield Problem(
                 ("spec", "maxUnavailable"),
                 f"maxUnavailable: {spec.max_unavailable} allows no eviction",
@@ -52,7 +51,7 @@ def budget_blocks_drain(subject: Subject, context: LintContext) -> Iterator[Prob
         if str(spec.min_available) == "100%":
             yield Problem(("spec", "minAvailable"), "minAvailable: 100% allows no eviction", "write maxUnavailable: 1")
         return
-    if _share(spec.min_available, pods) >= pods:
+    if share_of(spec.min_available, pods) >= pods:
         yield Problem(
             ("spec", "minAvailable"),
             f"minAvailable: {spec.min_available} of {count_of(pods, 'pod')} allows no eviction",
@@ -76,7 +75,7 @@ def budget_selects_nothing(subject: Subject, context: LintContext) -> Iterator[P
 
 def _selected(budget: PodDisruptionBudget, context: LintContext) -> int:
     """How many pods the budget counts: those of workloads in the manifests, and others of the cluster."""
-    selector = _compiled(budget)
+    selector = budget_selector(budget)
     if selector is None:
         return 0
     count, made = 0, set()
@@ -90,20 +89,6 @@ def _selected(budget: PodDisruptionBudget, context: LintContext) -> int:
             owner = pod.metadata.controller()
             count += owner is None or not any(owner.name == name or owner.name.startswith(f"{name}-") for name in made)
     return count
-
-
-def _compiled(budget: PodDisruptionBudget) -> Selector | None:
-    try:
-        return compile_selector(budget.spec.selector)
-    except ParseError:
-        return None
-
-
-def _share(value: int | str, expected: int) -> int:
-    text = str(value)
-    if text.endswith("%") and text[:-1].isdigit():
-        return -(-int(text[:-1]) * expected // 100)
-    return int(text) if text.isdigit() else 0
 
 
 # ---- priorities --------------------------------------------------------------------------------------------------

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.budgets import budget_selector, budgets_of, disrupted, is_healthy
 from mooring.api.core import Pod
-from mooring.api.errors import ParseError
 from mooring.api.pod_groups import PodGroup
-from mooring.api.selectors import Selector, compile_selector
+from mooring.api.selectors import Selector
 from mooring.api.times import parse_time
-from mooring.api.workloads import PodDisruptionBudget, is_healthy
+from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.derived import Derived, Kept, Memo
 from mooring.core.framework.status import Code, NodeStatuses, PostFilterResult, Status
 from mooring.core.state.cluster import ClusterState, Objects, group_of
@@ -240,11 +239,8 @@ class Budgets:
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets: list[tuple[PodDisruptionBudget, Selector]] = []
         for budget in budgets:
-            try:
-                selector = compile_selector(budget.spec.selector)
-            except ParseError:
-                continue  # a budget with a nonsense selector matches no pod, as upstream has it
-            if not selector.is_empty and not selector.matches_nothing:
+            selector = budget_selector(budget, empty_counts=False)
+            if selector is not None:
                 self._budgets.append((budget, selector))
 
     def partition(self, pods: list[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
@@ -293,31 +289,18 @@ class Budgets:
         return breaks
 
 
-def budgets_of(objects: Objects, pod: Pod) -> Iterator[PodDisruptionBudget]:
-    """The budgets that watch over a pod."""
-    for budget in objects.in_namespace(PodDisruptionBudget, pod.namespace):
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except ParseError:
-            continue
-        if not selector.is_empty and selector.matches(pod.labels):
-            yield budget
-
-
 def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
     """Let the pod's budgets allow one disruption less, as the disruption controller would.
 
     Yields those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
     """
-    for budget in list(budgets_of(objects, pod)) if is_healthy(pod) else ():
-        allowed = budget.status.disruptions_allowed
-        if allowed <= 0:
+    theirs = objects.in_namespace(PodDisruptionBudget, pod.namespace)
+    for budget in list(budgets_of(pod, theirs)) if is_healthy(pod) else ():
+        changed = disrupted(budget)
+        if changed is None:
             yield budget.key
-            continue
-        changed = copy(budget)
-        changed.status = copy(budget.status)
-        changed.status.disruptions_allowed = allowed - 1
-        objects.put(changed)
+        else:
+            objects.put(changed)
 
 
 # ---- whether a pod may evict others now ----------------------------------------------------------------------------

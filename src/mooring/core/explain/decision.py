@@ -6,7 +6,7 @@ This one stays as it is, and turns columns into names when somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from mooring.api.budgets import budgets_of
 from mooring.api.core import Pod
-from mooring.api.errors import ParseError
-from mooring.api.selectors import compile_selector
 from mooring.api.text import count_of
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.decision import Outcome
@@ -132,20 +131,6 @@ def _names(names: Sequence[str], limit: int = 6) -> str:
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
-# ---- disruption budgets that stand in the way of an eviction -------------------------------------------------------
-
-
-def broken_budgets(pod: Pod, cluster: ClusterState) -> Iterator[str]:
-    """The budgets that do not allow this pod to be evicted."""
-    for budget in cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace):
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except ParseError:
-            continue
-        if budget.status.disruptions_allowed <= 0 and not selector.is_empty and selector.matches(pod.labels):
-            yield budget.key
-
-
 GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words
 
 
@@ -156,6 +141,12 @@ class Victim:
     pod: str
     priority: int
     breaks: tuple[str, ...] = ()
+
+
+def broken_budgets(pod: Pod, cluster: ClusterState) -> tuple[str, ...]:
+    """The budgets that do not allow this pod to be evicted."""
+    theirs = budgets_of(pod, cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace))
+    return tuple(budget.key for budget in theirs if budget.status.disruptions_allowed <= 0)
 
 
 class Decision:
@@ -171,8 +162,7 @@ class Decision:
         self.node: str | None = decided.node
         self.nominated_node: str = decided.nominated_node or ""  # where room can be made for it
         self.victims: tuple[Victim, ...] = tuple(
-            Victim(victim.pod.key, victim.priority, tuple(broken_budgets(victim.pod, cluster)))
-            for victim in decided.victims
+            Victim(victim.pod.key, victim.priority, broken_budgets(victim.pod, cluster)) for victim in decided.victims
         )
         self.num_nodes: int = decided.num_nodes
         self.evaluated_nodes: int = decided.evaluated_nodes

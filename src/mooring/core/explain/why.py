@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from html import escape as escape_html
 from io import StringIO
@@ -83,16 +82,6 @@ def explain(session: Session, decided: EngineDecision, profile: Profile, *, sugg
         found.suggestions = search.run()
         found.notes += search.notes
     return found
-
-
-def as_new(pod: Pod) -> Pod:
-    """The pod as it was before it was placed: for asking where it would go now."""
-    fresh = deepcopy(pod)
-    fresh.spec.node_name = ""
-    fresh.status.nominated_node_name = ""
-    fresh.status.phase = ""
-    fresh.metadata.deletion_timestamp = None
-    return fresh
 
 
 # ---- why a pod group is scheduled, or not: how many of its pods fit, what the others lack, and what would help -----
