@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from mooring.ask.lint.findings import Findings
     from mooring.ask.lint.lint import lint
     from mooring.ask.pareto import Tuning
-    from mooring.ask.plan import Plan, plan, plan_removal
-    from mooring.ask.reading import connect, load
-    from mooring.ask.removing import Removal
-    from mooring.ask.scheduler import Scheduler, explain
+    from mooring.ask.plan import Plan, plan
+    from mooring.ask.removing import Removal, plan_removal
+    from mooring.ask.scheduler import Scheduler, connect, explain, load
     from mooring.ask.sweep import sweep
     from mooring.ask.tune import tune
     from mooring.core.cluster import Cluster
@@ -84,14 +83,14 @@ _MODULES = {
     "Simulation": "mooring.sim.result",
     "Tuning": "mooring.ask.pareto",
     "capacity": "mooring.ask.capacity",
-    "connect": "mooring.ask.reading",
+    "connect": "mooring.ask.scheduler",
     "diff": "mooring.ask.diff",
     "drill": "mooring.ask.drill",
     "explain": "mooring.ask.scheduler",
     "lint": "mooring.ask.lint.lint",
-    "load": "mooring.ask.reading",
+    "load": "mooring.ask.scheduler",
     "plan": "mooring.ask.plan",
-    "plan_removal": "mooring.ask.plan",
+    "plan_removal": "mooring.ask.removing",
     "simulate": "mooring.sim.simulate",
     "sweep": "mooring.ask.sweep",
     "tune": "mooring.ask.tune",

@@ -17,7 +17,8 @@ import mooring
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.ask.plan import Adding, Plan, plan, plan_removal
+from mooring.ask.plan import Adding, Plan, plan
+from mooring.ask.removing import plan_removal
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import read_types, waiting_pods
 from mooring.core.cluster import Cluster

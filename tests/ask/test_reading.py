@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import InputError, MooringError
-from mooring.ask.reading import _run, connect, load
+from mooring.ask.scheduler import _run, connect, load
 from mooring.controlplane.server import ControlPlane
 from mooring.net.kubeconfig import find_config
 from mooring.net.rest import RestClient

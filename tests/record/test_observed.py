@@ -9,7 +9,7 @@ import pytest
 from mooring.record.measures import Measures
 from mooring.record.meter import MeasuringObserver, measure_record
 from mooring.record.reader import Record
-from mooring.record.recorder import Recorder
+from mooring.record.recorder import Immediately, Recorder
 from mooring.sim.simulate import Arrival, simulate
 from mooring.testing import make_node, make_pod
 
@@ -24,7 +24,7 @@ def both() -> tuple[Measures, Measures]:
     arrivals.append(Arrival(41.0, make_pod("urgent", cpu="4", priority=1000, spec=GRACE), run_s=30.0))
     arrivals.append(Arrival(42.0, make_pod("huge", cpu="64", spec=GRACE)))
     sink, observer = io.BytesIO(), MeasuringObserver()
-    recorder = Recorder.to_sink(sink, source="simulation")
+    recorder = Recorder(Immediately(sink), source="simulation")
     simulate(nodes, arrivals, observers=[recorder, observer])
     recorder.close()
     live = observer.measures()
@@ -56,7 +56,7 @@ def test_a_record_has_the_same_measures(both: tuple[Measures, Measures]) -> None
 
 def test_a_record_is_measured_to_the_time_at_which_it_was_closed() -> None:
     sink = io.BytesIO()
-    recorder = Recorder.to_sink(sink, source="simulation")
+    recorder = Recorder(Immediately(sink), source="simulation")
     simulate([make_node("a", cpu="4")], [Arrival(5.0, make_pod("web", cpu="1"))], observers=[recorder], until=3600.0)
     recorder.close()
     with Record(sink, "a record in memory") as record:

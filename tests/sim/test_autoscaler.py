@@ -11,7 +11,7 @@ import pytest
 from mooring.api.errors import InputError
 from mooring.record.meter import measure_record
 from mooring.record.reader import Record
-from mooring.record.recorder import Recorder
+from mooring.record.recorder import Immediately, Recorder
 from mooring.sim.player import run_in_virtual_time
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Scenario
@@ -105,7 +105,7 @@ def test_a_scenario_run_scales_no_group() -> None:
 
 def test_the_record_of_a_run_knows_what_nodes_cost() -> None:
     sink = io.BytesIO()
-    recorder = Recorder.to_sink(sink, source="simulation")
+    recorder = Recorder(Immediately(sink), source="simulation")
     group = "nodeGroup: {name: pool, min: 2, max: 2, price: 0.35, cpu: '1'}"
     result = run_scenario(story(group, "workload: {count: 1, run: 2h}"), observers=(recorder,))
     recorder.close()

@@ -342,6 +342,11 @@ class Pod(Object, kw_only=True):
         return meta.deletion_grace_period_seconds == 0 and not meta.finalizers
 
     @property
+    def scheduled_condition(self) -> Condition | None:
+        """The condition in which a scheduler says what became of the pod."""
+        return next((condition for condition in self.status.conditions if condition.type == "PodScheduled"), None)
+
+    @property
     def is_finished(self) -> bool:
         """Report whether kube-scheduler does not see this pod at all: it has succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")

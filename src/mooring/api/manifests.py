@@ -163,7 +163,7 @@ def load_manifests(
         for path in paths:
             for file in manifest_files(Path(path)):
                 content = (contents or {}).get(file)
-                _read(_bytes(file) if content is None else content, str(file), found)
+                _read(read_bytes(file) if content is None else content, str(file), found)
         _finish(found, context)
     return found
 
@@ -232,7 +232,8 @@ def manifest_files(path: Path) -> Iterator[Path]:
     yield from files
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; InputError says in one line why it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
+from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from mooring.api.errors import UsageError
 
 
 def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
@@ -122,3 +127,27 @@ def printed(draw: Callable[[Console], None]) -> str:
     page = StringIO()
     draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True, emoji=False))
     return page.getvalue().rstrip()
+
+
+def print_more(to: Console, count: int, shown: int, how: str = "--top N shows N") -> None:
+    """Say below a table how many rows were left out, and how to see them."""
+    if count > shown:
+        to.print(f"… and {count - shown} more ({how})")
+
+
+def print_notes(to: Console, notes: Sequence[str]) -> None:
+    """Print notes below an empty line; nothing if there are none."""
+    if notes:
+        to.print()
+    for note in notes:
+        to.print(f"Note: {escape(note)}")
+
+
+def write_parquet(columns: Mapping[str, Sequence[Any]], path: str | Path) -> None:
+    """Write columns as a Parquet file; UsageError where pyarrow is not installed."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'mooring[parquet]'") from None
+    parquet.write_table(pyarrow.table(dict(columns)), path)

@@ -56,6 +56,12 @@ def count_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
+def first_of(names: Sequence[str], limit: int = 6) -> str:
+    """``a, b and 3 more``."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
 def expression_text(key: str, operator: str, values: Sequence[str]) -> str:
     """``disk=ssd``, ``disk In (ssd, nvme)``, ``!disk``, ``cores Gt 8``."""
     match operator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Labels of nodes: https://kubernetes.io/docs/reference/labels-annotations-taints
 HOSTNAME = "kubernetes.io/hostname"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
@@ -16,3 +17,6 @@ MEMORY_PRESSURE = CONDITION_PREFIX + "memory-pressure"
 DISK_PRESSURE = CONDITION_PREFIX + "disk-pressure"
 PID_PRESSURE = CONDITION_PREFIX + "pid-pressure"
 NETWORK_UNAVAILABLE = CONDITION_PREFIX + "network-unavailable"
+
+# An annotation of static pods, which no scheduler places: the kubelet runs them from files of its own.
+MIRROR = "kubernetes.io/config.mirror"

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.errors import InputError, warn
-from mooring.api.tables import print_table, printed
-from mooring.api.text import count_of
+from mooring.api.tables import print_more, print_notes, print_table, printed
+from mooring.api.text import count_of, first_of
 from mooring.ask.asked_pod import Askable, find_pod
 from mooring.ask.copies import Copies, add_node_like, node_kinds
 from mooring.ask.scheduler import Scheduler
@@ -178,7 +178,6 @@ class Capacity:
         }
 
     def __repr__(self) -> str:
-
         return text(self)
 
 
@@ -309,15 +308,12 @@ def draw(to: Console, found: Capacity, top: int = MAX_NODES) -> None:
         print_table(to, ["NODES", "REFUSE THE NEXT ONE BECAUSE"], rows)
     if found.preempted:
         to.print()
-        to.print(f"{count_of(len(found.preempted), 'pod')} would be preempted: {escape(_names(found.preempted))}")
+        to.print(f"{count_of(len(found.preempted), 'pod')} would be preempted: {escape(first_of(found.preempted))}")
     if found.one_more_node:
         to.print()
         kinds = [(str(each.fits), Text(each.kind), str(each.nodes), each.like) for each in found.one_more_node]
         print_table(to, ["MORE", "WITH ONE MORE NODE OF", "NODES", "SUCH AS"], kinds)
-    for i, note in enumerate(found.notes):
-        if not i:
-            to.print()
-        to.print(f"Note: {escape(note)}")
+    print_notes(to, found.notes)
 
 
 def text(found: Capacity) -> str:
@@ -340,13 +336,8 @@ def _draw_nodes(to: Console, found: Capacity, top: int) -> None:
     for node, number in found.nodes.items():
         by_number.setdefault(number, []).append(node)
     rows = [
-        (str(number), str(len(nodes)), _names(nodes)) for number, nodes in sorted(by_number.items(), reverse=True)[:top]
+        (str(number), str(len(nodes)), first_of(nodes))
+        for number, nodes in sorted(by_number.items(), reverse=True)[:top]
     ]
     print_table(to, ["PODS EACH", "NODES", "WHICH"], rows)
-    if len(by_number) > top:
-        to.print(f"… and {len(by_number) - top} more (-o json has them all)")
-
-
-def _names(names: list[str], limit: int = 6) -> str:
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+    print_more(to, len(by_number), top, "-o json has them all")

@@ -18,7 +18,7 @@ from mooring.api.core import Node, PersistentVolumeClaimVolume, Pod, PodResource
 from mooring.api.meta import ObjectMeta, OwnerReference
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from mooring.api.storage import CSINode, PersistentVolumeClaim
-from mooring.api.well_known import CONDITION_PREFIX, HOSTNAME, ZONE
+from mooring.api.well_known import CONDITION_PREFIX, HOSTNAME, INSTANCE_TYPE, MIRROR, ZONE
 from mooring.core.plugins.volumes.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, claim_of
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
@@ -126,9 +126,6 @@ def _owner(pod: Pod) -> OwnerReference:
 # --------------------------------------------------------------------------------------------------------------------
 # Kinds of nodes, and one more node of a kind.
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-MIRROR = "kubernetes.io/config.mirror"
-
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
@@ -183,8 +180,8 @@ def add_node_like(cluster: ClusterState, like: Node, name: str) -> None:
         drivers = deepcopy(drivers)
         drivers.metadata.name = name
         cluster.objects.put(drivers)
-    for pod in _on(daemons, name):
-        cluster.set_pod(pod)
+    for pod in daemons:
+        cluster.set_pod(on_node(pod, name))
 
 
 def stays_with_node(pod: Pod) -> bool:
@@ -193,10 +190,10 @@ def stays_with_node(pod: Pod) -> bool:
     return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind in ("DaemonSet", "Node"))
 
 
-def _on(pods: list[Pod], node: str) -> Iterator[Pod]:
-    for pod in pods:
-        twin = copy(pod)
-        twin.metadata, twin.spec = copy(pod.metadata), copy(pod.spec)
-        twin.metadata.name, twin.metadata.uid = f"{pod.name}-{node}", f"{pod.uid}:{node}"
-        twin.spec.node_name = node
-        yield twin
+def on_node(pod: Pod, node: str) -> Pod:
+    """Such a pod as it runs on another node."""
+    twin = copy(pod)
+    twin.metadata, twin.spec = copy(pod.metadata), copy(pod.spec)
+    twin.metadata.name, twin.metadata.uid = f"{pod.name}-{node}", f"{pod.uid}:{node}"
+    twin.spec.node_name = node
+    return twin

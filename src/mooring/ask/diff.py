@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +18,10 @@ from rich.text import Text
 
 from mooring.api.core import Pod, made_anew
 from mooring.api.errors import InputError, ParseError
-from mooring.api.tables import print_table
+from mooring.api.tables import print_more, print_notes, print_table, printed
 from mooring.api.text import count_of
 from mooring.api.times import parse_time
+from mooring.api.well_known import MIRROR
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.sides import FOLLOWS, DifferenceCause, Side, cause_of, goal, is_as_good, unbatched
 from mooring.core.cluster import Cluster
@@ -76,7 +76,6 @@ def sum_of(cluster: Cluster, *, placed: int, waiting: int, evicted: int) -> Sum:
 
 Which = Literal["pending", "all"]
 Asked = Literal["pending", "all", "run", "record"]
-_MIRROR = "kubernetes.io/config.mirror"  # of a static pod, which no scheduler places
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +130,6 @@ class Difference:
         }
 
     def __repr__(self) -> str:
-        # which draws differences, and knows them therefore
-
         return text(self)
 
 
@@ -170,7 +167,7 @@ class _Walk:
         candidates = cluster.pending if asked == "pending" else [*cluster.pods, *cluster.pending]
         known = {*before.profiles} & {*after.profiles}
         mine = [
-            pod for pod in candidates if pod.spec.scheduler_name in known and _MIRROR not in pod.metadata.annotations
+            pod for pod in candidates if pod.spec.scheduler_name in known and MIRROR not in pod.metadata.annotations
         ]
         self._order: Sequence[Pod] = _by_creation(mine) if asked == "all" else _by_priority(mine)
         running = [pod for pod in mine if pod.spec.node_name]
@@ -310,7 +307,6 @@ def _dict(decision: Decision) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------------
 # How a difference looks on a terminal, and as text.
 
-_UNBOUNDED = 1_000_000  # text is not wrapped
 NOWHERE = "-"
 _SHOWN = ("wait", "pendingMean", "attempts", "preemptions", "allocated.")  # of the measures of a run
 
@@ -334,8 +330,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
             for move in found.moved[:top]
         ]
         print_table(to, ["POD", "FROM", "TO", "BECAUSE"], rows)
-        if len(found.moved) > top:
-            to.print(f"… and {len(found.moved) - top} more (--top N shows N)")
+        print_more(to, len(found.moved), top)
     _draw_first(to, found, names)
     _draw_notes(to, found)
     to.print()
@@ -344,9 +339,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
 
 def text(found: Difference) -> str:
     """The same without colours."""
-    page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
-    return page.getvalue().rstrip()
+    return printed(lambda to: draw(to, found))
 
 
 def _draw_first(to: Console, found: Difference, names: Sequence[str]) -> None:
@@ -383,10 +376,7 @@ def _draw_notes(to: Console, found: Difference) -> None:
     if found.left_out:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(found.left_out.items()))
         notes.append(f"pods of schedulers that have no profile on both sides stay where they are: {names}")
-    if notes:
-        to.print()
-    for note in notes:
-        to.print(f"Note: {escape(note)}")
+    print_notes(to, notes)
 
 
 def _draw_sums(to: Console, sums: tuple[Sum, Sum], names: Sequence[str], what: str) -> None:

@@ -21,8 +21,8 @@ from mooring.api.core import Node, Pod, made_anew
 from mooring.api.errors import InputError, ParseError
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from mooring.api.tables import print_table, printed
-from mooring.api.text import hint
+from mooring.api.tables import print_more, print_table, printed
+from mooring.api.text import first_of, hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
 from mooring.ask.scheduler import Scheduler
@@ -315,7 +315,6 @@ class Drill:
         return [loss.to_dict() for loss in self.losses]
 
     def __repr__(self) -> str:
-
         return text(self)
 
 
@@ -376,7 +375,6 @@ def _lose(domain: Domain) -> Loss:
 # How a drill looks in print.
 
 TOP = 10
-MAX_NAMES = 6
 
 
 def draw(to: Console, found: Drill, top: int = TOP) -> None:
@@ -389,8 +387,7 @@ def draw(to: Console, found: Drill, top: int = TOP) -> None:
         ["LOST", "PODS", "UNPLACED", "LOST VOLUMES", "BROKEN BUDGETS", "PREEMPTED", "USE OF THE REST"],
         [_row(loss) for loss in found.losses[:top]],
     )
-    if len(found.losses) > top:
-        to.print(f"… and {len(found.losses) - top} more (--top N shows N)")
+    print_more(to, len(found.losses), top)
     worst = found.losses[0]
     if not worst.is_harmless or worst.preempted:
         _draw_worst(to, worst)
@@ -417,13 +414,8 @@ def headline(found: Drill) -> str:
 
 def _row(loss: Loss) -> list[str | Text]:
     use = ", ".join(f"{resource} {percent:g}%" for resource, percent in loss.use.items())
-    numbers = (
-        len(loss.unplaced),
-        len(loss.lost_volumes),
-        len(loss.broken_budgets),
-        len(loss.preempted),
-    )
-    return [Text(_lost(loss)), str(loss.pods), *(str(number) for number in numbers), use]
+    numbers = map(len, (loss.unplaced, loss.lost_volumes, loss.broken_budgets, loss.preempted))
+    return [Text(_lost(loss)), str(loss.pods), *map(str, numbers), use]
 
 
 def _lost(loss: Loss) -> str:
@@ -437,7 +429,7 @@ def _draw_worst(to: Console, loss: Loss) -> None:
     for pod, message in loss.unplaced.items():
         by_message.setdefault(message, []).append(pod)
     for message, pods in by_message.items():
-        to.print(f"  no place for {escape(_names(pods))}:")
+        to.print(f"  no place for {escape(first_of(pods))}:")
         to.print(f"    {escape(message)}")
     for what, names in (
         ("volumes lost, because no other node can reach them", loss.lost_volumes),
@@ -447,9 +439,4 @@ def _draw_worst(to: Console, loss: Loss) -> None:
         ("gone with their nodes, as DaemonSets' and static pods are", loss.node_pods),
     ):
         if names:
-            to.print(f"  {what}: {escape(_names(names))}")
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+            to.print(f"  {what}: {escape(first_of(names))}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape as escape_html
-from io import StringIO
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.errors import UsageError
-from mooring.api.tables import print_table
+from mooring.api.tables import print_table, printed
 from mooring.api.text import count_of
 
 DEFAULT, YOURS = "default", "yours"
@@ -147,15 +146,11 @@ class Tuning:
         }
 
     def __repr__(self) -> str:
-        # which draws tunings, and knows them therefore
-
         return text(self)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # How a tuning looks on a terminal, and as text.
-
-_UNBOUNDED = 1_000_000  # text is not wrapped
 
 
 def draw(to: Console, found: Tuning) -> None:
@@ -176,9 +171,7 @@ def draw(to: Console, found: Tuning) -> None:
 
 def text(found: Tuning) -> str:
     """The same without colours."""
-    page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
-    return page.getvalue().rstrip()
+    return printed(lambda to: draw(to, found))
 
 
 def _row(point: Point, found: Tuning, held: bool) -> list[str | Text]:

@@ -13,10 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.core import Node
-from mooring.api.tables import print_table, printed
-from mooring.api.text import count_of
+from mooring.api.tables import print_notes, print_table, printed
+from mooring.api.text import count_of, first_of
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
-from mooring.ask.removing import Progress, Removal, Removing
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import (
     Daemons,
@@ -91,7 +90,6 @@ class Plan:
         }
 
     def __repr__(self) -> str:
-
         return text(self)
 
 
@@ -322,8 +320,7 @@ class Adding:
         return round(sum(self._variants[i].price * count for i, count in counts.items()), 9)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Plans: which nodes to add so that pods fit, and which can be emptied and removed.
+# ---- questions ------------------------------------------------------------------------------------------------------
 
 Types = str | Path | Mapping[str, Any] | None
 """The path of a file with types of nodes, or the same as a dict; None: the kinds of nodes that the cluster has."""
@@ -360,28 +357,7 @@ def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int 
     return found
 
 
-def plan_removal(
-    cluster: Cluster,
-    *,
-    delete_emptydir_data: bool = False,
-    config: Configuration = None,
-    plugins: Iterable[PluginReference] = (),
-    kubernetes_version: str | None = None,
-) -> Removal:
-    """Find nodes that can be emptied and removed, and the moves that empty them. The cluster stays as it is."""
-    scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
-    return removal_with(scheduler, delete_emptydir_data=delete_emptydir_data)
-
-
-def removal_with(
-    scheduler: Scheduler, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
-) -> Removal:
-    """The same, asked of a scheduler and its cluster."""
-    return Removing(scheduler.session.fork(), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# How plans look in print.
+# ---- how a plan looks in print --------------------------------------------------------------------------------------
 
 TOP = 20
 
@@ -405,12 +381,9 @@ def draw(to: Console, found: Plan, top: int = TOP) -> None:
             by_message.setdefault(message, []).append(pod)
         to.print("No node that can be added makes room for:")
         for message, pods in list(by_message.items())[:top]:
-            to.print(f"  {escape(_names(pods))}")
+            to.print(f"  {escape(first_of(pods))}")
             to.print(f"    {escape(message)}")
-    for i, note in enumerate(found.notes):
-        if not i:
-            to.print()
-        to.print(f"Note: {escape(note)}")
+    print_notes(to, found.notes)
 
 
 def text(found: Plan) -> str:
@@ -442,42 +415,3 @@ def _how_good(found: Plan) -> str:
         return proof
     share = 100 * (1 - found.lower_bound / found.cost)
     return f"{proof} No plan costs less than {found.lower_bound:g}: at most {share:.0f}% could be saved."
-
-
-def draw_removal(to: Console, found: Removal, top: int = TOP) -> None:
-    """Print the nodes to remove, the moves in their order, and why the others stay."""
-    colour = "green" if found.nodes else "yellow"
-    to.print(f"[{colour}]{escape(removal_headline(found))}[/{colour}]")
-    if found.nodes:
-        to.print(f"In this order, all of them cordoned first: {escape(_names(found.nodes, top))}")
-    if found.moves:
-        to.print()
-        rows = [(str(i), Text(move.pod), move.source, move.target) for i, move in enumerate(found.moves[:top], 1)]
-        print_table(to, ["MOVE", "POD", "FROM", "TO"], rows)
-        if len(found.moves) > top:
-            to.print(f"… and {len(found.moves) - top} more (--top N shows N)")
-    if found.kept:
-        to.print()
-        kept = [(name, Text(why)) for name, why in list(found.kept.items())[:top]]
-        print_table(to, ["STAYS", "BECAUSE"], kept)
-        if len(found.kept) > top:
-            to.print(f"… and {len(found.kept) - top} more (--top N shows N)")
-
-
-def removal_text(found: Removal) -> str:
-    """The same without colours."""
-    return printed(lambda to: draw_removal(to, found))
-
-
-def removal_headline(found: Removal) -> str:
-    """One line: how many nodes can go."""
-    if not found.nodes:
-        return "No node can be removed"
-    most = "No plan removes more" if len(found.nodes) == found.at_most else f"No plan removes more than {found.at_most}"
-    moves = f"with {count_of(len(found.moves), 'move')}" if found.moves else "without a move"
-    return f"{count_of(len(found.nodes), 'node')} can be removed {moves}. {most}."
-
-
-def _names(names: list[str], limit: int = 6) -> str:
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")

@@ -18,13 +18,21 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
 from mooring.api.budgets import budgets_of
 from mooring.api.core import Node
+from mooring.api.tables import print_more, print_table, printed
+from mooring.api.text import count_of, first_of
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.ask.copies import stays_with_node
 from mooring.ask.drill import coming_back, lost_volumes
+from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import in_queue_order
-from mooring.core.session import Session
+from mooring.core.cluster import Cluster
+from mooring.core.session import Configuration, PluginReference, Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
@@ -61,9 +69,27 @@ class Removal:
         }
 
     def __repr__(self) -> str:
-        from mooring.ask.plan import removal_text
+        return text(self)
 
-        return removal_text(self)
+
+def plan_removal(
+    cluster: Cluster,
+    *,
+    delete_emptydir_data: bool = False,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    kubernetes_version: str | None = None,
+) -> Removal:
+    """Find nodes that can be emptied and removed, and the moves that empty them. The cluster stays as it is."""
+    scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
+    return removal_with(scheduler, delete_emptydir_data=delete_emptydir_data)
+
+
+def removal_with(
+    scheduler: Scheduler, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
+) -> Removal:
+    """The same, asked of a scheduler and its cluster."""
+    return Removing(scheduler.session.fork(), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
 
 
 class Removing:
@@ -200,3 +226,40 @@ def _to_move(info: NodeInfo) -> list[PodInfo]:
 
 def _asks(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.shape.requests.get(resource, 0)
+
+
+# ---- how a removal looks in print ------------------------------------------------------------------------------------
+
+TOP = 20
+
+
+def draw(to: Console, found: Removal, top: int = TOP) -> None:
+    """Print the nodes to remove, the moves in their order, and why the others stay."""
+    colour = "green" if found.nodes else "yellow"
+    to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
+    if found.nodes:
+        to.print(f"In this order, all of them cordoned first: {escape(first_of(found.nodes, top))}")
+    if found.moves:
+        to.print()
+        rows = [(str(i), Text(move.pod), move.source, move.target) for i, move in enumerate(found.moves[:top], 1)]
+        print_table(to, ["MOVE", "POD", "FROM", "TO"], rows)
+        print_more(to, len(found.moves), top)
+    if found.kept:
+        to.print()
+        kept = [(name, Text(why)) for name, why in list(found.kept.items())[:top]]
+        print_table(to, ["STAYS", "BECAUSE"], kept)
+        print_more(to, len(found.kept), top)
+
+
+def text(found: Removal) -> str:
+    """The same without colours."""
+    return printed(lambda to: draw(to, found))
+
+
+def headline(found: Removal) -> str:
+    """One line: how many nodes can go."""
+    if not found.nodes:
+        return "No node can be removed"
+    most = "No plan removes more" if len(found.nodes) == found.at_most else f"No plan removes more than {found.at_most}"
+    moves = f"with {count_of(len(found.moves), 'move')}" if found.moves else "without a move"
+    return f"{count_of(len(found.nodes), 'node')} can be removed {moves}. {most}."

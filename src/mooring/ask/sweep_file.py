@@ -1,4 +1,4 @@
-"""The file of a sweep: which command, over which values; and the rows that follow from it.
+"""The file of a sweep: which command, over which values; the rows that follow from it, and the table of their results.
 
 ```yaml
 title: Two policies over a day
@@ -35,6 +35,8 @@ from typing import Any
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
+from mooring.api.manifests import read_bytes
+from mooring.api.tables import write_parquet
 from mooring.api.text import hint
 from mooring.api.version import __version__
 from mooring.core.explain.decision import DecisionTable
@@ -102,11 +104,7 @@ class Sweep:
 def load_sweep(path: str | Path, given: Mapping[str, Any] | None = None) -> Sweep:
     """Read the file of a sweep; ``given`` sets its parameters."""
     source = str(path)
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{source}: {(error.strerror or str(error)).lower()}") from None
-    document = yaml.load(text, source)
+    document = yaml.load(read_bytes(Path(path)), source)
     if not isinstance(document, Mapping):
         raise InputError(f"{source}: expected a sweep with the fields {', '.join(_FIELDS)}")
     try:
@@ -291,20 +289,9 @@ def write_table(records: Sequence[Record], path: str | Path) -> None:
     if suffix == ".csv":
         Path(path).write_text(to_csv(records), encoding="utf-8")
     elif suffix == ".parquet":
-        _write_parquet(records, path)
+        write_parquet({name: [record.get(name) for record in records] for name in columns_of(records)}, path)
     else:
         raise UsageError(f"{path}: expected a name that ends in .csv or .parquet")
-
-
-def _write_parquet(records: Sequence[Record], path: str | Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UsageError("Parquet needs pyarrow, which is not installed: pip install 'mooring[parquet]'") from None
-    names = columns_of(records)
-    table = pyarrow.table({name: [record.get(name) for record in records] for name in names})
-    parquet.write_table(table, path)
 
 
 def pivot(records: Sequence[Record], shape: TableShape) -> DecisionTable:

@@ -1,4 +1,16 @@
-"""Tune: search a space of configurations, and try the best points on what the search has not seen."""
+"""Tune: search a space of configurations, and try the best points on what the search has not seen.
+
+A point is a configuration with what was measured under it. The default configuration is always one of the points. The
+space says which fields of a configuration may take which values::
+
+    weights:
+      NodeResourcesFit: [1, 10]                                  # whole numbers between these
+      NodeResourcesBalancedAllocation: [0, 10]                   # 0: it does not score
+    strategies: [LeastAllocated, MostAllocated]                  # of NodeResourcesFit
+    arguments:
+      InterPodAffinity.hardPodAffinityWeight: [0, 100]
+      PodTopologySpread.defaultingType: {choices: [System, List]}
+"""
 
 from __future__ import annotations
 
@@ -14,6 +26,7 @@ import msgspec
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, MooringError, UsageError
+from mooring.api.manifests import read_bytes
 from mooring.api.text import hint
 from mooring.ask.pareto import DEFAULT, YOURS, Objective, Point, Tuning, choose, mark_best, parse_objective
 from mooring.core.config.features import DEFAULT_VERSION, Features, parse_version
@@ -26,19 +39,6 @@ from mooring.sim.library import find
 from mooring.sim.scenario import Play
 from mooring.sim.simulate import run_scenario
 from mooring.sim.workload import Arrival, Setting, Workload
-
-# --------------------------------------------------------------------------------------------------------------------
-# The space that is searched: which fields of a configuration may take which values.
-#
-# ```yaml
-# weights:
-#   NodeResourcesFit: [1, 10]                                  # whole numbers between these
-#   NodeResourcesBalancedAllocation: [0, 10]                   # 0: it does not score
-# strategies: [LeastAllocated, MostAllocated]                  # of NodeResourcesFit
-# arguments:
-#   InterPodAffinity.hardPodAffinityWeight: [0, 100]
-#   PodTopologySpread.defaultingType: {choices: [System, List]}
-# ```
 
 FIT = "NodeResourcesFit"
 _FIELDS = ("weights", "strategies", "arguments")
@@ -71,10 +71,7 @@ def load_space(path: str | Path | None) -> list[Dimension]:
     """The space in a file, or the default one."""
     if path is None:
         return read_space(DEFAULT_SPACE)
-    try:
-        document = yaml.load(Path(path).read_bytes(), str(path))
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    document = yaml.load(read_bytes(Path(path)), str(path))
     try:
         return read_space(document)
     except InputError as error:

@@ -14,13 +14,13 @@ import msgspec
 from mooring.api import yaml
 from mooring.api.core import Node, NodeSpec, NodeStatus, Pod, Taint
 from mooring.api.errors import InputError, ParseError, warn
-from mooring.api.manifests import SUFFIXES
+from mooring.api.manifests import SUFFIXES, read_bytes
 from mooring.api.meta import ObjectMeta, Struct
 from mooring.api.quantity import parse_quantity
 from mooring.api.selectors import first_untolerated
-from mooring.api.well_known import HOSTNAME, ZONE
+from mooring.api.well_known import HOSTNAME, INSTANCE_TYPE, ZONE
 from mooring.ask.asked_pod import AskedPod, find_pod
-from mooring.ask.copies import INSTANCE_TYPE, Copies, node_kinds
+from mooring.ask.copies import Copies, node_kinds, on_node
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster, read_manifests
 from mooring.core.session import Session
@@ -153,10 +153,7 @@ def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) ->
     """The variants of a file (or of the same as a dict), or InputError with the place of the mistake."""
     where = "types" if isinstance(source, Mapping) else str(source)
     if not isinstance(source, Mapping):
-        try:
-            source = yaml.load(Path(source).read_bytes(), where)
-        except OSError as error:
-            raise InputError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+        source = yaml.load(read_bytes(Path(source)), where)
     try:
         types = msgspec.convert(source, _File, strict=False).types
     except msgspec.ValidationError as error:
@@ -246,15 +243,9 @@ class Daemons:
     def on(self, node: Node) -> Iterator[Pod]:
         """The pods that run on this node: those that its labels and taints let in."""
         for pod in self._pods:
-            if not NodeRequirements(pod.spec).matches(node.name, node.labels):
-                continue
-            if first_untolerated(node.spec.taints, pod.spec.tolerations) is not None:
-                continue
-            twin = copy(pod)
-            twin.metadata, twin.spec = copy(pod.metadata), copy(pod.spec)
-            twin.metadata.name, twin.metadata.uid = f"{pod.name}-{node.name}", f"{pod.uid}:{node.name}"
-            twin.spec.node_name = node.name
-            yield twin
+            is_wanted = NodeRequirements(pod.spec).matches(node.name, node.labels)
+            if is_wanted and first_untolerated(node.spec.taints, pod.spec.tolerations) is None:
+                yield on_node(pod, node.name)
 
 
 def _untied(pod: Pod) -> Pod:

@@ -35,6 +35,7 @@ from mooring.api.core import (
 from mooring.api.errors import InputError
 from mooring.api.memory import measuring
 from mooring.api.meta import LabelSelector
+from mooring.api.well_known import INSTANCE_TYPE
 from mooring.bench.clusters import TEMPLATES, Template, make_cluster, make_pod
 from mooring.bench.decisions import read_document
 from mooring.bench.own_process import own_process
@@ -54,7 +55,6 @@ ROUNDS = 3  # a busy minute then spoils a third of everything, and the 5th perce
 WARM_UP = 10  # decisions of every round that do not count
 
 REGION = "topology.kubernetes.io/region"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def _affinity(i: int, app: str) -> Pod:

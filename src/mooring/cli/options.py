@@ -199,7 +199,7 @@ class ClusterSource:
         import asyncio
 
         from mooring.api.manifests import Manifests, load_manifests
-        from mooring.ask.reading import read_live
+        from mooring.ask.scheduler import read_live
 
         recorded = self._recorded()
         if recorded is not None:

@@ -220,8 +220,7 @@ def show_first_example(output: str) -> None:
     from importlib import resources
 
     from mooring.api import yaml
-    from mooring.ask.reading import load
-    from mooring.ask.scheduler import Scheduler
+    from mooring.ask.scheduler import Scheduler, load
     from mooring.cli.output import console, plain
     from mooring.core.explain.why import draw
 

@@ -126,7 +126,9 @@ def plan(
       mooring plan --cluster dump.json --types types.yaml --pod web.yaml --pod shop/db-0=3
       mooring plan --cluster dump.json --remove
     """
-    from mooring.ask.plan import draw, draw_removal, plan_with, removal_with
+    from mooring.ask.plan import draw, plan_with
+    from mooring.ask.removing import draw as draw_removal
+    from mooring.ask.removing import removal_with
 
     if remove and (types or pods):
         raise UsageError("--remove finds nodes to remove; --types and --pod are about nodes to add")

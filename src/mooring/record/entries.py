@@ -242,9 +242,8 @@ class Assumed(Entry, tag=31, frozen=True):
     is_waiting: bool = False  # on Permit plugins
 
 
-Happened: TypeAlias = (
-    Put
-    | Deleted
+Told: TypeAlias = (
+    Deleted
     | Configured
     | Attempt
     | Bound
@@ -261,6 +260,8 @@ Happened: TypeAlias = (
     | Queued
     | Assumed
 )
+"""Everything but Put, which is written in another form: see ``packing.py``."""
+Happened: TypeAlias = Put | Told
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -234,14 +234,10 @@ class Meter:
             self._set_cause(known, 0, at_s)
         if self.attempts:
             return
-        for condition in pod.status.conditions:
-            if (
-                condition.type == "PodScheduled"
-                and condition.status == "False"
-                and condition.reason != "SchedulingGated"
-            ):
-                self._refused.setdefault(pod.metadata.uid, _Refused()).message = condition.message
-                self._set_cause(known, self._cause((condition.reason or "Unschedulable",)), at_s)
+        said = pod.scheduled_condition
+        if said is not None and said.status == "False" and said.reason != "SchedulingGated":
+            self._refused.setdefault(pod.metadata.uid, _Refused()).message = said.message
+            self._set_cause(known, self._cause((said.reason or "Unschedulable",)), at_s)
 
     def _remove_pod(self, at_s: float, uid: str) -> None:
         known = self._pods.pop(uid, None)

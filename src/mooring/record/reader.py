@@ -19,34 +19,13 @@ from mooring.api.meta import Object
 from mooring.api.times import format_duration, parse_seconds, parse_time
 from mooring.core.framework.registry import Registry
 from mooring.core.session import PluginReference, registry_with
-from mooring.record import entries
-from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
+from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put, Told
 from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.moment import Moment
 from mooring.record.packing import RECORDED, PackedPod, PackedPut, PackedSpec, Unpacker
 from mooring.record.played import ALL
 
-Stored = (
-    PackedPut
-    | PackedSpec
-    | PackedPod
-    | entries.Deleted
-    | entries.Configured
-    | entries.Attempt
-    | entries.Bound
-    | entries.BindingFailed
-    | entries.Failed
-    | entries.Moved
-    | entries.Evicted
-    | entries.Waiting
-    | entries.Waited
-    | entries.Nominated
-    | entries.GroupAttempt
-    | entries.Note
-    | entries.Gap
-    | entries.Queued
-    | entries.Assumed
-)
+Stored = PackedPut | PackedSpec | PackedPod | Told
 _decoder = msgspec.msgpack.Decoder(tuple[list[int], list[Stored]])
 _decoder_1 = msgspec.msgpack.Decoder(list[tuple[int, Stored]])  # of format 1
 

@@ -147,11 +147,6 @@ class Recorder(SchedulerObserver):
         """Record into a new file, readable for its owner only; ``inputs`` are records that it must not replace."""
         return cls(Immediately(WholeWrites(create(path, inputs))), source=source, is_redacted=is_redacted)
 
-    @classmethod
-    def to_sink(cls, sink: Sink, *, source: str = "scheduler", is_redacted: bool = True) -> Self:
-        """Record into anything that takes bytes."""
-        return cls(Immediately(sink), source=source, is_redacted=is_redacted)
-
     def note(self, text: str, kind: str = "note") -> None:
         """Set a marker."""
         self._add(entries.Note(text, kind))

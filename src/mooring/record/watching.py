@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.api.core import Pod
-from mooring.api.meta import Condition, Object
+from mooring.api.meta import Object
 from mooring.api.version import __version__
 from mooring.core.config.features import Features
 from mooring.core.config.types import KubeSchedulerConfiguration
@@ -101,7 +101,7 @@ class WatchRecorder:
             self._add(entries.Bound(pod.key, pod.uid, pod.spec.node_name))
 
     def _put_pending(self, pod: Pod, old: Pod | None) -> None:
-        said, before = _scheduled(pod), None if old is None else _scheduled(old)
+        said, before = pod.scheduled_condition, None if old is None else old.scheduled_condition
         is_refused = said is not None and said.status == "False" and said.reason in ("Unschedulable", "SchedulerError")
         has_failed = is_refused and self.is_synced and said != before
         if has_failed and said is not None:
@@ -167,8 +167,3 @@ class WatchRecorder:
         ]
         self._output.take_state(self._now(), items)
         self._left = max(self._keyframe_every, 2 * len(items))
-
-
-def _scheduled(pod: Pod) -> Condition | None:
-    """The condition in which a scheduler says what became of the pod."""
-    return next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.errors import UsageError
+from mooring.api.tables import write_parquet
 from mooring.record.measures import Measures, zone_name
 from mooring.show.figures import IN_ZONE, ReportedRun, count, duration, figures, share, side_by_side
 from mooring.show.report_page import page
@@ -173,7 +174,6 @@ def _one_line(text: str) -> str:
 # Measures as tables for programs: CSV, and Parquet with pyarrow.
 
 RUN = "run"
-NEEDS_PYARROW = "Parquet needs pyarrow, which is not installed: pip install 'mooring[parquet]'"
 
 
 def over_time(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
@@ -203,15 +203,6 @@ def to_csv(table: dict[str, list[Any]]) -> str:
     for row in zip(*table.values(), strict=True):
         writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row])
     return out.getvalue()
-
-
-def write_parquet(table: dict[str, list[Any]], path: Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UsageError(NEEDS_PYARROW) from None
-    parquet.write_table(pyarrow.table(table), path)
 
 
 FORMS = (".html", ".md", ".csv", ".parquet", ".json")

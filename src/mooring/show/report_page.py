@@ -171,14 +171,20 @@ def _tiles(runs: Sequence[ReportedRun]) -> str:
 
 def _plots(runs: Sequence[ReportedRun]) -> list[str]:
     """A row for each kind of plot: side by side for several runs, with axes that can be compared."""
-    made: list[Plot] = [_allocation(runs), _pending(runs), _waits(runs), _fragmentation(runs), _attempts(runs)]
+    made: list[Plot] = [
+        _over_time("Allocated", runs, _by_resource("allocated"), share, least=1.0),
+        _pending(runs),
+        _waits(runs),
+        _over_time("Free but unusable for typical pods", runs, _by_resource("fragmentation"), share, least=1.0),
+        _over_time("Attempts per minute", runs, _attempts),
+    ]
     resources = list(dict.fromkeys(name for run in runs for name in run.measures.resources if name != "pods"))
     for name in resources[:MOST_ZONE_PLOTS]:
         if any(len(run.measures.zones) > 1 for run in runs):
             made.append(_zones(name, runs))
     if any("cost" in run.measures.columns for run in runs):
-        made.append(_column("Cost so far", runs, "cost"))
-    made.append(_nodes(runs))
+        made.append(_over_time("Cost so far", runs, _cost))
+    made.append(_over_time("Nodes", runs, _nodes))
     if len(runs) == 1:
         return [f"<div class=plots>{''.join(plot(runs[0].measures) for plot in made)}</div>"]
     heads = "".join(f"<h3>{escape(run.name)}</h3>" for run in runs)
@@ -196,34 +202,42 @@ def _common(runs: Sequence[ReportedRun], values: Callable[[Measures], Sequence[S
     return max((max(each, default=0.0) for run in runs for each in values(run.measures)), default=0.0)
 
 
-def _allocation(runs: Sequence[ReportedRun]) -> Plot:
+def _over_time(
+    title: str | Callable[[Measures], str],
+    runs: Sequence[ReportedRun],
+    columns: Callable[[Measures], list[Series]],
+    text: Callable[[float], str] = count,
+    *,
+    least: float = 0.0,
+) -> Plot:
+    """Lines whose axes are the same for all runs: as long as the longest, and at least as high as ``least``."""
+    highest = max(least, _common(runs, lambda measures: [each.values for each in columns(measures)]))
+
+    def plot(measures: Measures) -> str:
+        named = title if isinstance(title, str) else title(measures)
+        return lines(named, _seconds(measures), columns(measures), text, until_s=_longest(runs), highest=highest)
+
+    return plot
+
+
+def _by_resource(column: str) -> Callable[[Measures], list[Series]]:
     def columns(measures: Measures) -> list[Series]:
         named = [name for name in measures.resources if name != "pods"][:MOST_LINES]
-        return [Series(name, measures.columns[f"allocated.{name}"]) for name in named]
+        return [Series(name, measures.columns[f"{column}.{name}"]) for name in named]
 
-    highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
-    return lambda measures: lines(
-        "Allocated", _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest
-    )
+    return columns
 
 
 def _zones(resource: str, runs: Sequence[ReportedRun]) -> Plot:
-    def all_columns(measures: Measures) -> list[Series]:
+    def columns(measures: Measures) -> list[Series]:
         found = [(zone, measures.columns.get(f"allocated.{resource}.{zone_name(zone)}")) for zone in measures.zones]
         return [Series(zone_name(zone), values) for zone, values in found if values is not None]
 
-    def columns(measures: Measures) -> list[Series]:
-        return all_columns(measures)[:MOST_LINES]
+    def title(measures: Measures) -> str:
+        more = len(columns(measures)) - MOST_LINES
+        return f"{resource} allocated by zone" + (f" ({more} more zones are not shown)" if more > 0 else "")
 
-    highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
-    title = f"{resource} allocated by zone"
-
-    def plot(measures: Measures) -> str:
-        more = len(all_columns(measures)) - MOST_LINES
-        whole = f"{title} ({more} more zones are not shown)" if more > 0 else title
-        return lines(whole, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest)
-
-    return plot
+    return _over_time(title, runs, lambda measures: columns(measures)[:MOST_LINES], share, least=1.0)
 
 
 def _pending(runs: Sequence[ReportedRun]) -> Plot:
@@ -258,47 +272,18 @@ def _waits(runs: Sequence[ReportedRun]) -> Plot:
     return lambda measures: histogram("Pods by how long they waited", measures.waits, highest=most)
 
 
-def _fragmentation(runs: Sequence[ReportedRun]) -> Plot:
-    def columns(measures: Measures) -> list[Series]:
-        named = [name for name in measures.resources if name != "pods"][:MOST_LINES]
-        return [Series(name, measures.columns[f"fragmentation.{name}"]) for name in named]
-
-    title = "Free but unusable for typical pods"
-    return lambda measures: lines(
-        title, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=1.0
-    )
+def _attempts(measures: Measures) -> list[Series]:
+    named = {"attempts": "attempts", "placed": "placed", "victims": "evicted by preemption"}
+    found = [Series(text, _rates(measures, name)) for name, text in named.items()]
+    return [each for each in found if each.name != "evicted by preemption" or any(each.values)]
 
 
-def _attempts(runs: Sequence[ReportedRun]) -> Plot:
-    def columns(measures: Measures) -> list[Series]:
-        named = {"attempts": "attempts", "placed": "placed", "victims": "evicted by preemption"}
-        found = [Series(text, _rates(measures, name)) for name, text in named.items()]
-        return [each for each in found if each.name != "evicted by preemption" or any(each.values)]
-
-    highest = _common(runs, lambda measures: [each.values for each in columns(measures)])
-    return lambda measures: lines(
-        "Attempts per minute", _seconds(measures), columns(measures), count, until_s=_longest(runs), highest=highest
-    )
+def _nodes(measures: Measures) -> list[Series]:
+    return [Series("nodes", measures.columns["nodes"]), Series("with pods", measures.columns["nodesInUse"])]
 
 
-def _nodes(runs: Sequence[ReportedRun]) -> Plot:
-    highest = _common(runs, lambda measures: [measures.columns["nodes"]])
-
-    def plot(measures: Measures) -> str:
-        series = [Series("nodes", measures.columns["nodes"]), Series("with pods", measures.columns["nodesInUse"])]
-        return lines("Nodes", _seconds(measures), series, count, until_s=_longest(runs), highest=highest)
-
-    return plot
-
-
-def _column(title: str, runs: Sequence[ReportedRun], name: str) -> Plot:
-    highest = _common(runs, lambda measures: [measures.columns.get(name, [])])
-
-    def plot(measures: Measures) -> str:
-        values = measures.columns.get(name) or [0.0] * len(_seconds(measures))
-        return lines(title, _seconds(measures), [Series(name, values)], count, until_s=_longest(runs), highest=highest)
-
-    return plot
+def _cost(measures: Measures) -> list[Series]:
+    return [Series("cost", measures.columns.get("cost") or [0.0] * len(_seconds(measures)))]
 
 
 def _seconds(measures: Measures) -> list[float]:

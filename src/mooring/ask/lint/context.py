@@ -18,7 +18,7 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Pod, Taint
 from mooring.api.defaults import SYSTEM_PRIORITIES, Admission, set_default_meta
 from mooring.api.errors import InputError
-from mooring.api.manifests import GROUPS, READ_KINDS, manifest_files
+from mooring.api.manifests import GROUPS, READ_KINDS, manifest_files, read_bytes
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload, made_by
 from mooring.api.workloads import PriorityClass
@@ -129,11 +129,7 @@ def read_subjects(paths: Iterable[str | Path]) -> Subjects:
             _read(STANDARD_INPUT, sys.stdin.buffer.read(), subjects)
             continue
         for file in manifest_files(Path(path)):
-            try:
-                content = file.read_bytes()
-            except OSError as error:
-                raise InputError(f"{file}: {(error.strerror or str(error)).lower()}") from None
-            _read(str(file), content, subjects)
+            _read(str(file), read_bytes(file), subjects)
     return subjects
 
 

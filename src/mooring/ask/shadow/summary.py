@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from mooring.api.tables import print_table
+from mooring.api.tables import print_more, print_table
 from mooring.api.text import count_of
 from mooring.ask.shadow.judge import AGREE, SAMPLING, Agreement, DecidedAt, ShadowVerdict
 
@@ -149,9 +149,7 @@ def draw(to: Console, summary: Summary, top: int = 20) -> None:
     if shown:
         to.print()
         print_table(to, ["POD", "THERE", "HERE", "TOTALS", "BECAUSE", "CAUSE"], [_row(each) for each in shown])
-        more = summary.decisions - summary.agreeing - len(shown)
-        if more > 0:
-            to.print(f"… and {more} more (--top N shows N)")
+        print_more(to, summary.decisions - summary.agreeing, len(shown))
     for note in notes(summary):
         to.print(f"Note: {escape(note)}")
 
