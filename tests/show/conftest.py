@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mooring.show.answers import Editing, PageAnswers, Stories
+from mooring.show.answers import ClusterEditing, PageAnswers, Stories
 from mooring.show.exports import File
 from mooring.show.server import PageServer
 from mooring.show.shown import Shown, played
@@ -55,7 +55,7 @@ def serve() -> Serve:
     @asynccontextmanager
     async def served(
         *shown: Shown,
-        editing: Editing | None = None,
+        editing: ClusterEditing | None = None,
         stories: Stories | None = None,
         files: dict[str, File] | None = NO_PAGE,
         port: int = 0,

@@ -25,9 +25,10 @@ from mooring.cli.pages import BuiltInStories
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
 from mooring.record import entries
-from mooring.record.files import FORMAT, RecordWriter
+from mooring.record.files import FORMAT
 from mooring.record.meter import Meter
 from mooring.record.reader import Record
+from mooring.record.writer import RecordWriter
 from mooring.show.answers import ClusterEditing
 from mooring.show.exports import one_file, page_files
 from mooring.show.figures import ReportedRun

@@ -18,8 +18,9 @@ from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
 from mooring.record import entries
 from mooring.record import files as writer
-from mooring.record.files import FORMAT, RecordWriter, WholeWrites, create
+from mooring.record.files import FORMAT, WholeWrites, create
 from mooring.record.recorder import Immediately, Recorder
+from mooring.record.writer import RecordWriter
 from mooring.show.exports import page_files
 from mooring.show.shown import Shown
 from mooring.show.source import RecordFile

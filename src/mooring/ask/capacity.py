@@ -223,7 +223,9 @@ def capacity_of(
             found.notes.append("nothing stops the next one; the count ends where there are more than nodes allow pods")
         return found
     found.stopped_by = refusal.message
-    found.stopped_pod = None if len(sets) == 1 else _origin(refusal, sets)
+    if len(sets) > 1:
+        original = refusal.pod.uid.rpartition(":")[0]  # the uid of the pod that the refused one is a copy of
+        found.stopped_pod = next(each.pod.key for each, _ in sets if each.pod.uid == original)
     if refusal.statuses is not None:
         found.reasons = dict(refusal.statuses.histogram().most_common())
     found.one_more_node = list(_one_more_node(session, sets))
@@ -261,12 +263,6 @@ def _sets(
         if keys.count(key) > 1:
             raise InputError(f"{key} is asked for twice; a share says how many of it are in a set")
     return [(Copies(found.pod, session.state), share) for found, share in asked], notes
-
-
-def _origin(refusal: ScheduleResult, sets: list[tuple[Copies, int]]) -> str:
-    """Which of the pods that were asked for the refused one is a copy of."""
-    uid = refusal.pod.uid.rpartition(":")[0]
-    return next(each.pod.key for each, _ in sets if each.pod.uid == uid)
 
 
 def _one_more_node(full: Session, sets: list[tuple[Copies, int]]) -> Iterable[MoreRoom]:

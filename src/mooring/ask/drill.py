@@ -358,7 +358,8 @@ def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[
     if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM:
         yield from (lose(base, each.names, each.nodes) for each in tried)
         return
-    # Forked processes share the cluster's memory; nothing of it is sent to them.
+    # Forked processes share the cluster's memory; nothing of it is sent to them. A fork copies only the thread that
+    # calls it, and a lock that another thread holds stays locked in the copy; placing pods takes no locks.
     forks = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(cores, forks, _start_from.append, (base,)) as pool:
         yield from pool.map(_lose, tried, chunksize=20)

@@ -176,10 +176,6 @@ class Removing:
         return f"only this node can reach the volume {volumes[0]}" if volumes else ""
 
 
-def _goes_with(pod: PodInfo) -> bool:
-    return pod.pod.is_terminating or stays_with_node(pod.pod)
-
-
 def _cordon(cluster: ClusterState, names: Iterable[str]) -> None:
     for name in names:
         node = deepcopy(cluster.table.nodes[name].node)
@@ -221,7 +217,7 @@ def _at_most(cluster: ClusterState, movable: Iterable[str]) -> int:
 
 
 def _to_move(info: NodeInfo) -> list[PodInfo]:
-    return [pod for pod in info.pods.values() if not _goes_with(pod)]
+    return [pod for pod in info.pods.values() if not (pod.pod.is_terminating or stays_with_node(pod.pod))]
 
 
 def _asks(pod: PodInfo, resource: str) -> int:

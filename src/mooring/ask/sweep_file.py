@@ -23,6 +23,7 @@ import itertools
 import json
 import os
 import platform
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -172,14 +173,9 @@ def _files(name: str, pattern: str) -> Iterator[tuple[str, str]]:
     found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
     if not found:
         raise InputError(f"over.{name}: no file matches {pattern}")
-    base = pattern if not glob.has_magic(pattern) else pattern[: _first_magic(pattern)]
-    folder = os.path.dirname(base)
+    folder = os.path.dirname(re.split(r"[*?\[]", pattern)[0])
     for path in found:
         yield os.path.relpath(path, folder or "."), path
-
-
-def _first_magic(pattern: str) -> int:
-    return next(i for i, letter in enumerate(pattern) if letter in "*?[")
 
 
 def _seeds(given: Any) -> list[int]:

@@ -38,7 +38,7 @@ from mooring.sim.scenario import Scenario
 
 if TYPE_CHECKING:
     from mooring.show.answers import Stories
-    from mooring.show.server import Answering
+    from mooring.show.server import Relay
     from mooring.sim.worlds import PlaySettings, World
 
 
@@ -47,7 +47,7 @@ async def serve_until_interrupted(
     port: int = 0,
     opens: bool | None = None,
     *,
-    answers: Answering | None = None,
+    answers: Relay | None = None,
     stories: Stories | None = None,
 ) -> None:
     """Serve the page of these records, or with these answers, until Ctrl-C."""

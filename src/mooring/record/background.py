@@ -1,10 +1,17 @@
 """A live scheduler's record: compressed and written by a thread, so that no decision waits for the disk.
 
-Entries are packed in the scheduler's own thread, some at a time, soon after they came: what they hold is still in the
-processor's caches, and no other thread takes the interpreter's lock. The thread does only what needs no lock.
+Two threads share the work, and a queue of closures is all that passes between them:
 
-When the thread or the disk is too slow, entries are left out and counted. The record then says how many are missing,
-and goes on with the whole state.
+| the scheduler's thread | the record's thread |
+|---|---|
+| packs entries, ``BATCH`` at a time: what they hold is still in the processor's caches | compresses blocks |
+| decides when a keyframe or a new file is due | opens, writes, rotates and closes files |
+| owns the packer and the open block | owns the file |
+
+Compressing and writing release the interpreter's lock, so the second column costs a decision next to nothing.
+
+When the thread or the disk is too slow, entries are left out and counted. The record then says how many are missing
+(``Gap``), and goes on with the whole state (a keyframe): a reader never sees a state that did not exist.
 """
 
 from __future__ import annotations
@@ -79,19 +86,20 @@ class InBackground:
         self._files = files
         self._redact = redact
         self._max_pending = max_pending
+        # Work is carried out in the order in which it was put here: a file is opened before its blocks are written,
+        # and closed after the last of them. None ends the thread.
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._pending = 0
+        self._pending = 0  # entries in that queue; both threads change it, under the lock
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._header: entries.Header | None = None
         self._file = _File()
         self._writer: RecordWriter | None = None
-        self._attempts = 0
         self._flushed_at = self._opened_at = clocks.monotonic()
         self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
         self._behind: list[tuple[list[float], list[Item]]] = []  # what came meanwhile
         self._num_behind = 0
-        self._retry_at: float | None = None  # the disk has refused something
+        self._retry_at: float | None = None  # set and cleared by the thread alone: the disk has refused something
 
     @property
     def is_full(self) -> bool:
@@ -154,11 +162,12 @@ class InBackground:
         self._finish_state()
         self._end_file(time)
         self._work.put(None)
-        self._thread.join(CLOSE_S)
+        self._thread.join(CLOSE_S)  # a daemon: a disk that hangs does not keep the process from ending
 
     def _go_on_with_state(self) -> None:
         """Pack a part of the keyframe; after the last one, what came meanwhile."""
         assert self._state is not None
+        # The generator yields None after each part, so None means that more is to come.
         if next(self._state, self) is None:
             return
         self._state, file = None, self._file

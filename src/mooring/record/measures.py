@@ -181,7 +181,11 @@ class _Assembly:
             if any(_ever(allocatable, i, self._seconds) for _, _, allocatable in last.zones)
             and (name in _ALWAYS or meter.shapes.has_asked_for(i))
         ]
-        self.zones = sorted(name for name, _, allocatable in last.zones if any(_had(allocatable, self._seconds)))
+        self.zones = sorted(
+            name
+            for name, _, allocatable in last.zones
+            if any(_ever(allocatable, i, self._seconds) for i in range(len(allocatable[0])))
+        )
         times = {
             name: integral(last.pending, i, self._seconds) + last.pending[0][i] for i, name in enumerate(meter.causes)
         }
@@ -352,10 +356,6 @@ def _share(part: float, whole: float) -> float:
 
 def _ever(moment: Moment, index: int, seconds: float) -> bool:
     return bool(_value(moment, index) or integral(moment, index, seconds) > 0)
-
-
-def _had(moment: Moment, seconds: float) -> list[bool]:
-    return [_ever(moment, i, seconds) for i in range(len(moment[0]))]
 
 
 def _waiting(priority: int | None, waits: Sequence[float]) -> WaitingTimes:

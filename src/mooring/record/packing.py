@@ -91,7 +91,9 @@ class Packer:
         self._packed: dict[tuple[str, str], tuple[Object, PackedPut, int]] = {}  # some of it, for the next keyframe
         self._pods: dict[str, _Known] = {}
         self._is_stale = False  # pods were packed with other annotations
-        self._before: dict[str, _Known] = {}  # while a keyframe is written: what was known before it
+        # While a keyframe is written: what was known before it. A pod that is still the same object is written as it
+        # was then, without being packed again: in a large cluster that is nearly all of them.
+        self._before: dict[str, _Known] = {}
         self._specs = _Specs()
         self._told = self._specs.told
 

@@ -133,7 +133,8 @@ class Record:
     def news(self) -> Iterator[tuple[float, Happened]]:
         """What was written since this was last asked: at first everything, with the state in which the record begins.
 
-        For a record that another process is writing.
+        For a record that another process is writing. Blocks are only ever appended, and one that is not whole yet fails
+        its checksum or reaches beyond the end of the file: it is looked at again the next time.
         """
         self._blocks += scan(self._file, self._file.seek(0, os.SEEK_END), self.size)
         return self._read_on(self._followed)
@@ -183,7 +184,9 @@ class Record:
                 break
             missing = set(found.unreserved.values())
             if 0 in missing and start != starts[0]:
-                continue  # a pod is being bound whose volumes or devices were promised before this keyframe
+                # A pod is being bound whose volumes or devices were reserved before this keyframe. A keyframe does not
+                # hold reservations, which live in plugins: begin one keyframe earlier, and make that attempt again.
+                continue
             if missing:
                 found, rest = self._play_to(number, start, missing)
                 assert rest is not None, "it came a moment ago"

@@ -177,9 +177,10 @@ class Recorder(SchedulerObserver):
         self._is_state_due = self._is_keyframe_due() or bool(self._missing) or self._output.wants_state
 
     def _is_keyframe_due(self) -> bool:
-        """Whether who begins to read at a keyframe of now has about half as much to read as from the last one on.
+        """Report whether a keyframe now would halve what a reader must replay.
 
-        Not while pods only come: each is as long in a keyframe, with its place in the queue, as where it came.
+        A reader begins at a keyframe and plays what follows. A keyframe costs as much as the objects that are there, so
+        none is written while pods only come: each is as long in the keyframe as the entry with which it came.
         """
         if self._since_keyframe < self._next_keyframe or self._scheduler is None:
             return False
@@ -226,8 +227,9 @@ class Recorder(SchedulerObserver):
         )
         self._keyframe()
 
-    # What every pod makes the scheduler tell is noted without calls of helpers: they would be half of the cost. A full
-    # batch is handed over at the next input or attempt.
+    # These methods run for every pod, so they append without calling helpers, which would be half of the cost. A full
+    # batch is handed over at the next input or attempt. A keyframe is taken only before an input: between an attempt
+    # and what follows from it, the scheduler's state is half changed, and would contradict the entries after it.
 
     def put(self, obj: Object) -> None:
         if self._is_state_due or self._nominations.end != self._nominations_seen:
@@ -359,7 +361,7 @@ class Recorder(SchedulerObserver):
             self.hand_over()
 
     def _before_input(self) -> None:
-        """Everything that was decided is carried out now: a good time to look at the whole."""
+        """Everything that was decided is carried out now, so the scheduler's state agrees with what was noted."""
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
         if self._is_state_due:

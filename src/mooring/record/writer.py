@@ -99,7 +99,10 @@ class RecordWriter:
             self._write_block(ENTRIES)
 
     def write_state(self, time: float, items: Sequence[Item]) -> None:
-        """Write the whole state as a keyframe; nothing after it refers to anything before it."""
+        """Write the whole state as a keyframe; nothing after it refers to anything before it.
+
+        That holds for specs, too: their numbers stay, but each is told again before the first pod that has it.
+        """
         for _ in self.state_in_parts(time, items, len(items) or 1):
             pass
 
@@ -150,7 +153,8 @@ class RecordWriter:
         """Put entries into the block; their times are there."""
         if found:
             encoded = _encode(found)
-            # The block is one array: the beginning of this one goes.
+            # A block is one MessagePack array, whose length is known when it is full. So the head of this array (1, 3
+            # or 5 bytes, depending on its length) is cut off, and only its elements are added.
             self._block += memoryview(encoded)[1 if len(found) < 16 else 3 if len(found) < 1 << 16 else 5 :]
 
     def _write_block(self, kind: bytes) -> None:

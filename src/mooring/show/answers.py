@@ -1,7 +1,7 @@
 """What the page asks, and the answers: files, columns, explanations, and changes where the cluster is ours.
 
 Who may ask is decided elsewhere: :mod:`mooring.show.server` knows a link, a running scheduler its users. Routes that
-change something exist only where :class:`Editing` is given.
+change something exist only where :class:`ClusterEditing` is given.
 """
 
 from __future__ import annotations
@@ -63,23 +63,81 @@ HEADERS = {
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-class Editing(Protocol):
-    """Changes objects of a cluster that is ours. Raises ApiError in the server's words."""
+HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
+
+
+class Configurable(Protocol):
+    """A scheduler that goes on with another configuration."""
+
+    config: KubeSchedulerConfiguration
+
+    @property
+    def features(self) -> Features: ...
+
+    def reload(self, config: KubeSchedulerConfiguration) -> None: ...
+
+
+class ClusterEditing:
+    """Changes objects of a cluster that is ours, as its story does, and configures its scheduler.
+
+    Raises ApiError in the server's words.
+    """
+
+    def __init__(self, cluster: ScenarioCluster, scheduler: Configurable, registry: Registry | None = None) -> None:
+        """``registry`` has the scheduler's plugins."""
+        self._cluster = cluster
+        self._scheduler = scheduler
+        self._registry = in_tree_registry() if registry is None else registry
 
     async def apply(self, manifest: str) -> list[str]:
-        """Create or change the objects of a manifest; returns their names."""
+        """Create or change the objects of a manifest, in its order; returns their names."""
+        try:
+            documents = [each for each in yaml.safe_load_all(manifest) if each]
+        except yaml.YAMLError as error:
+            raise InputError(f"the manifest cannot be read: {' '.join(str(error).split())}") from None
+        applied = []
+        for each in documents:
+            if not isinstance(each, dict) or not each.get("kind"):
+                raise InputError("expected a manifest with apiVersion, kind and metadata")
+            done = await self._cluster.backend.apply(each)
+            applied.append(f"{done['kind'].lower()}/{done['metadata']['name']}")
+        return applied
 
     async def delete(self, reference: str) -> None:
         """Delete an object, such as ``pod/shop/web-7``."""
+        if not await self._cluster.delete(reference):
+            raise InputError(f"{reference}: there is no such object")
 
     async def manifest(self, reference: str) -> str:
         """An object as YAML."""
+        found = await self._cluster.backend.get(Ref.parse(reference))
+        if found is None:
+            raise InputError(f"{reference}: there is no such object")
+        shown: dict[str, Any] = dict(found)
+        shown["metadata"] = {name: value for name, value in found["metadata"].items() if name not in HIDDEN}
+        shown.pop("status", None)
+        return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
 
     def configuration(self) -> str:
         """The scheduler's configuration as YAML."""
+        return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
 
     def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
-        """Check a configuration, and let the scheduler go on with it; returns what is wrong with it."""
+        """Check a configuration and let the scheduler go on with it, unless it has mistakes; returns what was found."""
+        try:
+            document = read_document(text.encode())
+            found = check_configuration(document, self._registry, self._scheduler.features, makes_plugins=True)
+        except (ConfigError, InputError) as error:
+            return {"problems": list(getattr(error, "problems", ())) or [str(error)], "warnings": [], "applied": False}
+        is_good = not found.problems and found.config is not None
+        if is_good and not only_checks:
+            assert found.config is not None
+            self._scheduler.reload(found.config)
+        return {
+            "problems": found.problems,
+            "warnings": list(found.warnings),
+            "applied": is_good and not only_checks,
+        }
 
 
 class Stories(Protocol):
@@ -99,7 +157,7 @@ class PageAnswers:
         self,
         records: Sequence[Shown],
         *,
-        editing: Editing | None = None,
+        editing: ClusterEditing | None = None,
         stories: Stories | None = None,
         files: dict[str, File] | None = None,
     ) -> None:
@@ -109,9 +167,13 @@ class PageAnswers:
         self._stories = stories
         self._played = 0  # stories beyond those that fit
         self._files = page_files() if files is None else files
-        self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
+        # Two threads beside the loop, each of which does one thing at a time, so neither needs a lock. ``_asking`` owns
+        # what explanations keep open (``Shown.moment``, ``why``, ``what_if``). ``_reading`` reads files and encodes
+        # columns. Of a record that belongs to the loop, the loop itself extends the columns while ``_reading`` encodes
+        # them: columns only grow, and ``encode`` takes their lengths before it reads (see timeline.py).
+        self._asking = ThreadPoolExecutor(1, "mooring-ui")
         self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
-        self._refreshing: dict[Shown, asyncio.Future[None]] = {}
+        self._refreshing: dict[Shown, asyncio.Future[None]] = {}  # readers that wait for the same work share it
         self._taking_in: asyncio.Task[None] | None = None
 
     def routes(self) -> dict[tuple[str, str], Answer]:
@@ -218,7 +280,7 @@ class PageAnswers:
             under_way = asyncio.get_running_loop().run_in_executor(self._reading, record.refresh)
             self._refreshing[record] = under_way
             under_way.add_done_callback(lambda _: self._refreshing.pop(record, None))
-        await asyncio.shield(under_way)
+        await asyncio.shield(under_way)  # a reader that goes away must not cancel what others wait for
 
     async def _head(self, request: Request) -> Response:
         """The last instant alone, which is small."""
@@ -360,78 +422,3 @@ def _json(value: Any) -> Response:
 def problem(status: int, text: str) -> Response:
     """What went wrong, in one line."""
     return Response(msgspec.json.encode({"message": text}), status)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Changes from the page, where the cluster behind it is ours: objects as YAML, and the scheduler's configuration.
-
-HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
-
-
-class Configurable(Protocol):
-    """A scheduler that goes on with another configuration."""
-
-    config: KubeSchedulerConfiguration
-
-    @property
-    def features(self) -> Features: ...
-
-    def reload(self, config: KubeSchedulerConfiguration) -> None: ...
-
-
-class ClusterEditing:
-    """Edits the cluster of a story as the story itself does, and configures its scheduler."""
-
-    def __init__(self, cluster: ScenarioCluster, scheduler: Configurable, registry: Registry | None = None) -> None:
-        """``registry`` has the scheduler's plugins."""
-        self._cluster = cluster
-        self._scheduler = scheduler
-        self._registry = in_tree_registry() if registry is None else registry
-
-    async def apply(self, manifest: str) -> list[str]:
-        """Create or change the objects of a manifest, in its order; returns their names."""
-        try:
-            documents = [each for each in yaml.safe_load_all(manifest) if each]
-        except yaml.YAMLError as error:
-            raise InputError(f"the manifest cannot be read: {' '.join(str(error).split())}") from None
-        applied = []
-        for each in documents:
-            if not isinstance(each, dict) or not each.get("kind"):
-                raise InputError("expected a manifest with apiVersion, kind and metadata")
-            done = await self._cluster.backend.apply(each)
-            applied.append(f"{done['kind'].lower()}/{done['metadata']['name']}")
-        return applied
-
-    async def delete(self, reference: str) -> None:
-        if not await self._cluster.delete(reference):
-            raise InputError(f"{reference}: there is no such object")
-
-    async def manifest(self, reference: str) -> str:
-        found = await self._cluster.backend.get(Ref.parse(reference))
-        if found is None:
-            raise InputError(f"{reference}: there is no such object")
-        shown: dict[str, Any] = dict(found)
-        shown["metadata"] = {name: value for name, value in found["metadata"].items() if name not in HIDDEN}
-        shown.pop("status", None)
-        return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
-
-    def configuration(self) -> str:
-        """The scheduler's configuration as YAML."""
-        return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
-
-    def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
-        """Check a configuration and let the scheduler go on with it, unless it has mistakes; returns what was found."""
-        try:
-            document = read_document(text.encode())
-            found = check_configuration(document, self._registry, self._scheduler.features, makes_plugins=True)
-        except (ConfigError, InputError) as error:
-            return {"problems": list(getattr(error, "problems", ())) or [str(error)], "warnings": [], "applied": False}
-        is_good = not found.problems and found.config is not None
-        if is_good and not only_checks:
-            assert found.config is not None
-            self._scheduler.reload(found.config)
-        return {
-            "problems": found.problems,
-            "warnings": list(found.warnings),
-            "applied": is_good and not only_checks,
-        }

@@ -22,6 +22,7 @@ from mooring.show.shown import Shown
 from mooring.show.timeline import MAX_ROWS, NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline, encode
 
 COLUMNS = ("number", "time_s", "pod", "attempt", "outcome", "node", "plugins", "message")
+FORMULA = ("=", "+", "-", "@", "\t")  # a spreadsheet takes a text that begins like this for a formula
 QUEUE, FIRST_NODE = 1, 2  # the trace's processes
 ATTEMPTS = 1  # a thread of the queue
 
@@ -48,7 +49,7 @@ def decisions_csv(timeline: PageTimeline) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in decisions(timeline):
-        writer.writerow([_harmless(value) if isinstance(value, str) else value for value in row])
+        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell for cell in row])
     return text.getvalue().encode()
 
 
@@ -141,11 +142,6 @@ class _Lanes:
         lane = self._of.pop((node, pod))
         heappush(self._free[node], lane)
         return lane
-
-
-def _harmless(text: str) -> str:
-    """A spreadsheet takes what begins like this for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 EXPORTS = {

@@ -107,7 +107,7 @@ def page(runs: Sequence[ReportedRun]) -> str:
         "<h2>Over time</h2>",
         *_plots(runs),
         "<h2>Who still waits</h2>",
-        *(_titled(runs, run, _still_pending(run.measures)) for run in runs),
+        *(f"<h3>{escape(run.name)}</h3>" * (len(runs) > 1) + _still_pending(run.measures) for run in runs),
         "<h2>All figures</h2>",
         _figures(runs),
         f"<footer>{_NOTES}<p>Made by mooring {escape(__version__)}.</p></footer>",
@@ -301,10 +301,6 @@ def _rates(measures: Measures, name: str) -> list[float]:
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-def _titled(runs: Sequence[ReportedRun], run: ReportedRun, table: str) -> str:
-    return f"<h3>{escape(run.name)}</h3>{table}" if len(runs) > 1 else table
 
 
 def _still_pending(measures: Measures) -> str:

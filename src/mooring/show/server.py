@@ -11,32 +11,19 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, urlencode
 
 from mooring.api.errors import ApiError, UsageError
 from mooring.core.session import PluginReference
 from mooring.net.async_server import AsyncServer, ServedAnswer, ServedRequest
 from mooring.net.http_io import Refused, Request, Response
-from mooring.show.answers import HEADERS, WAIT_S, Answer, Editing, PageAnswers, Stories, problem
+from mooring.show.answers import HEADERS, WAIT_S, Answer, ClusterEditing, PageAnswers, Stories, problem
 from mooring.show.exports import File, page_files
 from mooring.show.shown import Shown
 from mooring.show.source import RecordFile
 
 HOST = "127.0.0.1"
 MAX_BODY = 1 << 20
-
-
-class Answering(Protocol):
-    """What answers those who have the link."""
-
-    def routes(self) -> dict[tuple[str, str], Answer]: ...
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def answer(self, request: Request, path: str) -> Response: ...
 
 
 class PageServer:
@@ -46,12 +33,12 @@ class PageServer:
         self,
         records: Sequence[Shown],
         *,
-        editing: Editing | None = None,
+        editing: ClusterEditing | None = None,
         stories: Stories | None = None,
         port: int = 0,
         files: dict[str, File] | None = None,
         token: str = "",
-        answers: Answering | None = None,
+        answers: PageAnswers | Relay | None = None,
     ) -> None:
         self._answers = answers or PageAnswers(records, editing=editing, stories=stories, files=files)
         self._port = port
@@ -144,7 +131,7 @@ class MountedPage:
             refusal = problem(403, "requests from other sites are refused")
             refusal.headers.update(HEADERS)
             return refusal
-        async with self._opening:
+        async with self._opening:  # the first requests come together, and the record is opened once
             if self._answers is None:
                 shown = await asyncio.to_thread(self._open)
                 self._answers = PageAnswers([shown], files=self._files)

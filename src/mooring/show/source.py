@@ -61,7 +61,8 @@ class Source(Protocol):
 class RecordFile:
     """A file. While its end is missing it is looked at again: another process may be writing it.
 
-    A scheduler that runs for long gives a full file another name and begins a new one (see ``RotatedFiles``).
+    A scheduler that runs for long renames a full file and begins a new one (see ``RotatedFiles``). So a part is known
+    by its inode, which a rename does not change: after the end of a part, another inode of our name is the next one.
     """
 
     belongs_to_loop = False

@@ -61,7 +61,9 @@ class ColumnTable:
     def __init__(self, **types: str) -> None:
         self.columns: dict[str, array[Any]] = {name: array(type) for name, type in types.items()}
         self._appends = tuple(column.append for column in self.columns.values())
-        self._last = next(reversed(self.columns.values()))  # a row is there when its last column is
+        # A row is there when its last column is: another thread may read while rows are added, and the length of the
+        # last column never counts a row whose other cells are missing.
+        self._last = next(reversed(self.columns.values()))
 
     def add(self, *values: float) -> int:
         """Add a row and return its number."""
@@ -84,7 +86,9 @@ def encode(
     tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None, most: int = 0
 ) -> bytes:
     """A message with what is new in each table. Rows of ``last`` refer to the others, and come when those are there."""
-    ends = {last: len(tables[last])}  # before the others: they may grow meanwhile
+    # The length of ``last`` is taken first: what its rows refer to was added before them, so it is in the other tables
+    # already, however much those grow meanwhile.
+    ends = {last: len(tables[last])}
     ends |= {name: len(table) for name, table in tables.items() if name != last}
     parts: list[dict[str, Any]] = []
     buffers: list[bytes] = []

@@ -126,7 +126,8 @@ def unknown_toleration(subject: Subject, context: LintContext) -> Iterator[Probl
             if same
             else hint(toleration.key, {taint.key for taint in taints}, "remove it, or taint the nodes that are meant")
         )
-        text = _toleration_text(toleration)
+        text = toleration.key + (f"={toleration.value}" if toleration.value else "")
+        text += f":{toleration.effect}" if toleration.effect else ""
         yield Problem((*subject.pod_spec, "tolerations", i), f"no node has a taint that {text} tolerates", fix)
 
 
@@ -190,11 +191,6 @@ def _written_tolerations(subject: Subject) -> list[Toleration]:
     value = subject.pod_field("tolerations")
     assert subject.pod is not None
     return subject.pod.spec.tolerations[: len(value) if isinstance(value, list) else 0]
-
-
-def _toleration_text(toleration: Toleration) -> str:
-    value = f"={toleration.value}" if toleration.value else ""
-    return f"{toleration.key}{value}" + (f":{toleration.effect}" if toleration.effect else "")
 
 
 # ---- spreading and (anti-)affinity: topology keys, selectors, and demands that cannot hold together ----------------

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
@@ -275,23 +274,10 @@ class Shadow:
 HOLD_S = 0.25
 
 
-class OrderedWatcher(Protocol):
-    """Who is told in the end."""
-
-    is_synced: bool
-    is_listing: Callable[[], bool]
-
-    def put(self, obj: Object) -> None: ...
-
-    def update(self, old: Object, new: Object) -> None: ...
-
-    def delete(self, obj: Object) -> None: ...
-
-
 class InOrder:
-    """Stands between an informer and a watcher. :meth:`pass_on` must be called now and then."""
+    """Stands between an informer and a shadow. :meth:`pass_on` must be called now and then."""
 
-    def __init__(self, watcher: OrderedWatcher, now: Callable[[], float]) -> None:
+    def __init__(self, watcher: Shadow, now: Callable[[], float]) -> None:
         self._watcher, self._now = watcher, now
         self._held: list[tuple[int, int, float, Object | None, Object | None]] = []  # by version, then as they came
         self._count = 0
