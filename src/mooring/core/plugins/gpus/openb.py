@@ -105,6 +105,15 @@ def node_prefixes(
     return _prefixes(rng, nodes), rng
 
 
+def arrival_order(
+    rows: Iterable[dict[str, str]], seed: int, *, gpus: int, ratio: float = RATIO
+) -> list[dict[str, str]]:
+    """The rows of a pod list in the order of the study, for a cluster with this many GPUs; the example calls it."""
+    by_name = sorted(rows, key=lambda row: row["name"])
+    requests = [_kind_of(row, row["name"]).gpu for row in by_name]
+    return [by_name[i] for i in _order(requests, seed, gpus, ratio)[0]]
+
+
 def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[list[int], GoRandom]:
     """The places in a list, sorted by name, of the pods that arrive; and the generator, for what is drawn next."""
     rng, wanted = GoRandom(seed), ratio * WHOLE * gpus
