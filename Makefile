@@ -55,7 +55,7 @@ fuzz: $(STAMP)  ## feed the parsers nonsense, 60 seconds each
 	$(BIN)/python scripts/fuzz --seconds 60
 
 audit: $(STAMP)  ## ask PyPI what is known about the pinned dependencies
-	$(BIN)/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip -r deploy/requirements.txt
 
 lock: $(STAMP)  ## pin what the container installs, with hashes; UPGRADE=--upgrade takes the newest versions
 	CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet $(UPGRADE) -o deploy/requirements.txt pyproject.toml

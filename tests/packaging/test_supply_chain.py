@@ -72,12 +72,28 @@ def test_the_container_installs_by_hash():
     assert "--require-hashes" in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
-def test_the_audit_looks_at_every_pin():
+# pip-audit in an environment where PyPI knows nothing of the packages, as behind a mirror or offline.
+UNKNOWN_TO_PYPI = """
+from pip_audit._service import PyPIService, SkippedDependency
+PyPIService.query = lambda self, spec: (SkippedDependency(name=spec.name, skip_reason="not found on PyPI"), [])
+from pip_audit._cli import audit
+audit()
+"""
+
+
+def audit_arguments(file: str) -> list[str]:
+    command = next(line for line in (ROOT / file).read_text().splitlines() if "/pip-audit" in line)
+    return ["--progress-spinner=off", *command.split("/pip-audit")[1].strip('"').split()]
+
+
+AUDITS = pytest.mark.parametrize("file", ["Makefile", "scripts/release"])
+
+
+@AUDITS
+def test_the_audit_looks_at_every_pin(file):
     """Without asking anybody: a dry run says how many it would ask about."""
-    command = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "/pip-audit " in line)
-    arguments = command.split("/pip-audit ")[1].split()
     done = subprocess.run(
-        [TOOLS / "pip-audit", "--dry-run", "--progress-spinner=off", *arguments],
+        [TOOLS / "pip-audit", "--dry-run", *audit_arguments(file)],
         cwd=ROOT,
         check=False,
         capture_output=True,
@@ -85,6 +101,20 @@ def test_the_audit_looks_at_every_pin():
     )
     assert done.returncode == 0, done.stderr
     assert f"would have audited {len(pinned())} packages" in done.stderr
+
+
+@AUDITS
+def test_an_audit_that_learns_nothing_fails(file):
+    """By default pip-audit passes over packages that it could not ask about, and finds no vulnerabilities."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNKNOWN_TO_PYPI, *audit_arguments(file)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "not found on PyPI" in done.stderr
 
 
 def test_the_bill_of_an_environment_lists_what_is_in_it(installed, tmp_path):
