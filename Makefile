@@ -45,7 +45,9 @@ bench: $(STAMP)  ## a few minutes of measurements, as a table
 parity: $(STAMP)  ## replay the recorded corpora and write docs/parity.md
 	$(BIN)/python scripts/parity.py
 
-docs: $(STAMP)  ## build the documentation into build/site; broken links fail
+docs: $(STAMP)  ## write the reference pages and build the documentation into build/site; broken links fail
+	$(BIN)/python scripts/docs_formats.py
+	$(BIN)/python scripts/docs_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 soak: $(STAMP)  ## replicas of the scheduler under faults, in virtual time (SEEDS=1000 for more)

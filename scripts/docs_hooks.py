@@ -1,4 +1,4 @@
-"""What the documentation's build adds to the pages in docs/: pages made from the code, CONTRIBUTING, the decisions.
+"""What the documentation's build adds to the pages in docs/: CONTRIBUTING, the decisions and their list.
 
 A folder in the navigation (``learn/``) stands for its pages, in the order of their numbers. Links are the business of
 ``docs_links.py``, languages that of ``docs_languages.py``.
@@ -19,7 +19,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 _PAGES = runpy.run_path(str(Path(__file__).with_name("docs_pages.py")))
-GENERATED, TITLE = _PAGES["PAGES"], _PAGES["decision_title"]
+TITLE = _PAGES["decision_title"]
 DECISIONS = {f"decisions/{path.name}": path for path in sorted((ROOT / "decisions").glob("*.md"))}
 
 
@@ -78,9 +78,8 @@ def _number(page: Path) -> tuple[int, str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code, and those that lie outside of docs/."""
-    for name, make in GENERATED.items():
-        files.append(File.generated(config, name, content=make()))
+    """Add the pages that lie outside of docs/."""
+    files.append(File.generated(config, "decisions/index.md", content=_PAGES["decisions"]()))
     for name, path in {"contributing.md": ROOT / "CONTRIBUTING.md", **DECISIONS}.items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files

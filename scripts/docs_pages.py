@@ -1,9 +1,10 @@
 """The reference pages, made from the code: what the command line, the types, plugins and metrics say themselves.
 
-The documentation's build calls these functions; nothing they return is kept in the repository, so nothing can grow old.
+They are kept in docs/reference, so that readers of the repository have them, too. ``make docs`` writes them again, and
+a test compares them with the code.
 
-    python scripts/docs_pages.py            print the names of the pages
-    python scripts/docs_pages.py NAME       print one of them
+    python scripts/docs_pages.py            write the pages
+    python scripts/docs_pages.py --check    fail if one is not what the code says
 """
 
 from __future__ import annotations
@@ -366,18 +367,20 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/formats.md": formats,
     "reference/lint.md": lint_rules,
     "reference/extension-points.md": extension_points,
-    "decisions/index.md": decisions,
 }
 
 
 def main(arguments: Sequence[str]) -> int:
-    if not arguments:
-        print("\n".join(PAGES))
-        return 0
-    if arguments[0] not in PAGES:
-        print(f"docs_pages: no page {arguments[0]}; there are {', '.join(PAGES)}", file=sys.stderr)
-        return 2
-    sys.stdout.write(PAGES[arguments[0]]())
+    is_check = "--check" in arguments
+    for name, make in PAGES.items():
+        file = ROOT / "docs" / name
+        text = make().rstrip("\n") + "\n"
+        if file.is_file() and file.read_text(encoding="utf-8") == text:
+            continue
+        if is_check:
+            print(f"docs/{name} is not what the code says: run `make docs`", file=sys.stderr)
+            return 1
+        file.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import socket
 import subprocess
 import sys
@@ -21,7 +22,12 @@ from .test_texts import Terminal
 from .texts import REPOSITORY, Step, WrittenFile, follows, parts
 
 DOCS = REPOSITORY / "docs"
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "learn" not in page.parts]  # the course has tests of its own
+MADE = runpy.run_path(str(REPOSITORY / "scripts" / "docs_pages.py"))["PAGES"]  # from the code
+PAGES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if "learn" not in page.parts and str(page.relative_to(DOCS)) not in MADE  # the course has tests of its own
+]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 # Commands that are not run on their page: why, or where they are run instead.
@@ -142,8 +148,8 @@ def test_yaml_and_json_on_a_page_can_be_read(page: Path) -> None:
             json.loads(re.sub(r"^//.*\n", "", block))
 
 
-def test_the_pictures_are_what_the_code_says() -> None:
-    for script in ("docs_pictures.py", "docs_formats.py"):
+def test_pictures_and_reference_pages_are_what_the_code_says() -> None:
+    for script in ("docs_pictures.py", "docs_formats.py", "docs_pages.py"):
         command = [sys.executable, str(REPOSITORY / "scripts" / script), "--check"]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
