@@ -16,8 +16,7 @@ from mooring.cli import pages as simulate_page
 from mooring.cli.main import run
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
-from mooring.record import entries
-from mooring.record import files as writer
+from mooring.record import entries, writer
 from mooring.record.files import FORMAT, WholeWrites, create
 from mooring.record.recorder import Immediately, Recorder
 from mooring.record.writer import RecordWriter

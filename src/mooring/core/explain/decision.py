@@ -16,7 +16,7 @@ import numpy as np
 
 from mooring.api.budgets import budgets_of
 from mooring.api.core import Pod
-from mooring.api.text import count_of
+from mooring.api.text import count_of, first_of
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
@@ -111,7 +111,7 @@ class Refusals(list[RefusalRow]):
     """Reasons with their nodes, those that hold for most nodes first."""
 
     def table(self) -> DecisionTable:
-        rows = [(len(each.nodes), ", ".join(each.reasons), each.plugin, _names(each.nodes)) for each in self]
+        rows = [(len(each.nodes), ", ".join(each.reasons), each.plugin, first_of(each.nodes)) for each in self]
         return DecisionTable(("nodes", "refused because", "plugin", "which"), rows)
 
     def to_pandas(self) -> Any:
@@ -124,11 +124,6 @@ class Refusals(list[RefusalRow]):
 
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _names(names: Sequence[str], limit: int = 6) -> str:
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape as escape_html
-from io import StringIO
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,8 +15,8 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.pod_groups import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
-from mooring.api.tables import print_table
-from mooring.api.text import count_of
+from mooring.api.tables import print_notes, print_table, printed
+from mooring.api.text import count_of, first_of
 from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
@@ -198,31 +197,19 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
 
 # ---- how an explanation looks on a terminal, and as text -----------------------------------------------------------
 
-MAX_NAMES = 6
-_UNBOUNDED = 1_000_000  # text is not wrapped
-
 
 def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> None:
     """Print the decision for a person: the outcome, then its reasons, then what would help."""
     if found.is_scheduled:
         _draw_placement(to, found, top)
-        _draw_notes(to, found)
+        print_notes(to, found.notes)
     else:
         _draw_refusal(to, found, suggestions)
 
 
 def text(found: Explanation) -> str:
     """The same without colours."""
-    page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found, top=5)
-    return page.getvalue().rstrip()
-
-
-def _draw_notes(to: Console, found: Explanation) -> None:
-    if found.notes:
-        to.print()
-    for note in found.notes:
-        to.print(f"Note: {escape(note)}")
+    return printed(lambda to: draw(to, found, top=5))
 
 
 def _draw_placement(to: Console, found: Explanation, top: int) -> None:
@@ -271,7 +258,7 @@ def _draw_refusal(to: Console, found: Explanation, suggestions: int) -> None:
     if found.refusals:
         to.print()
         _draw_groups(to, found.refusals)
-    _draw_notes(to, found)
+    print_notes(to, found.notes)
     if found.nominated_node:
         to.print()
         to.print(f"Room can be made on [bold]{escape(found.nominated_node)}[/bold] by evicting:")
@@ -291,7 +278,7 @@ def _draw_refusal(to: Console, found: Explanation, suggestions: int) -> None:
 def _suggestion(suggestion: Suggestion) -> str:
     text = f"[green]{escape(suggestion.text)}[/green]"
     says_where = suggestion.about_node or suggestion.text.endswith(f" on {suggestion.nodes[0]}")
-    return text if says_where else f"{text} [dim]({escape(_names(suggestion.nodes))})[/dim]"
+    return text if says_where else f"{text} [dim]({escape(first_of(suggestion.nodes))})[/dim]"
 
 
 def _draw_groups(to: Console, refusals: Sequence[RefusalRow]) -> None:
@@ -300,15 +287,10 @@ def _draw_groups(to: Console, refusals: Sequence[RefusalRow]) -> None:
     for refusal in refusals:
         nodes.setdefault((", ".join(refusal.reasons), refusal.plugin), []).extend(refusal.nodes)
     rows = [
-        (str(len(names)), Text(reasons), Text(plugin), Text(_names(names)))
+        (str(len(names)), Text(reasons), Text(plugin), Text(first_of(names)))
         for (reasons, plugin), names in sorted(nodes.items(), key=lambda entry: -len(entry[1]))
     ]
     print_table(to, ["NODES", "REFUSED BECAUSE", "PLUGIN", "WHICH"], rows)
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MAX_NAMES])
-    return f"{shown} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else shown
 
 
 # ---- how the explanation of a pod group looks on a terminal --------------------------------------------------------
