@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.errors import ParseError
-from mooring.api.quantity import INT64_MAX, ceil_milli, ceil_value, milli_value_of, parse_quantity, value_of
+from mooring.api.quantity import (
+    INT64_MAX,
+    ceil_milli,
+    ceil_value,
+    lowest_64_bits,
+    milli_value_of,
+    parse_quantity,
+    value_of,
+)
 
 F = Fraction
 
@@ -78,11 +86,7 @@ def test_garbage_is_one_clear_line(text: str) -> None:
         pytest.param("1n", 1, 1, id="a nano of anything is one"),
         pytest.param("2", 2, 2000, id="two"),
         pytest.param("-1.5", -2, -1500, id="negative amounts round away from zero"),
-        pytest.param("1e30", INT64_MAX, INT64_MAX, id="what an int64 cannot hold is capped"),
-        pytest.param("-1e30", -INT64_MAX - 1, -INT64_MAX - 1, id="below as well"),
-        pytest.param("9223372036854775807", INT64_MAX, INT64_MAX, id="the largest int64"),
-        pytest.param("1e999999999", INT64_MAX, INT64_MAX, id="a huge exponent costs no memory"),
-        pytest.param("1e-999999999", 1, 1, id="a tiny one neither"),
+        pytest.param("1e-999999999", 1, 1, id="a tiny one costs no memory"),
     ],
 )
 def test_trap_10_amounts_round_up(text: str, whole: int, milli: int) -> None:
@@ -118,5 +122,31 @@ def test_a_quantity_that_is_too_long_is_one_short_line(value: str | int) -> None
     assert len(str(refused.value)) < 120
 
 
-def test_the_longest_quantity_is_capped_as_any_other() -> None:
-    assert value_of("9" * 256) == INT64_MAX
+@pytest.mark.parametrize(
+    ("text", "whole", "milli"),
+    [
+        pytest.param("9223372036854775807", INT64_MAX, -1000, id="the largest int64; its thousandths overflow"),
+        pytest.param("9223372036854775", 9223372036854775, 9223372036854775000, id="the most thousandths"),
+        pytest.param("9223372036854776", 9223372036854776, -(2**63) + 192, id="one more, multiplied at once"),
+        pytest.param("9223372036854775808", -(2**63), 0, id="one more than the largest: the lowest 64 bits"),
+        pytest.param("10E", 0, 0, id="scaled place by place, an overflow makes nothing"),
+        pytest.param("9E", 9 * 10**18, 0, id="in thousandths only"),
+        pytest.param("10000000001G", 10000000001 * 10**9 - 2**64, 0, id="nine places are multiplied at once"),
+        pytest.param("10000000000G", 0, 0, id="but this is 10E"),
+        pytest.param("1e30", 0, 0, id="an exponent"),
+        pytest.param("-1e30", 0, 0, id="below zero"),
+        pytest.param("1e1000", 0, 0, id="a large exponent"),
+        pytest.param("1e999999999", 0, 0, id="a huge one costs no memory"),
+        pytest.param("8Ei", INT64_MAX, -1000, id="a binary suffix is capped, then overflows as any other"),
+        pytest.param("100000Ei", INT64_MAX, -1000, id="however large"),
+        pytest.param("9" * 256, (10**256 - 1) % 2**64 - 2**64, -1000, id="the longest quantity: the lowest 64 bits"),
+    ],
+)
+def test_what_an_int64_does_not_hold_overflows_as_in_go(text: str, whole: int, milli: int) -> None:
+    assert (value_of(text), milli_value_of(text)) == (whole, milli)
+
+
+@given(st.integers(-(10**40), 10**40))
+def test_an_overflow_is_nothing_or_the_lowest_64_bits(number: int) -> None:
+    assert value_of(str(number)) in (0, lowest_64_bits(number))
+    assert -INT64_MAX - 1 <= milli_value_of(str(number)) <= INT64_MAX

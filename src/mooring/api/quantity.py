@@ -1,4 +1,4 @@
-"""Kubernetes quantities: exact decimal parsing, rounded up to integers as upstream rounds."""
+"""Kubernetes quantities: exact decimal parsing, rounded up to integers as upstream rounds and overflows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from mooring.api.errors import ParseError
 
 INT64_MAX = (1 << 63) - 1
 NANO = 10**9
+WHOLE, MILLI = 9, 6  # a unit, and a thousandth of one, in billionths: the number of digits
+SHORT = 10**18  # shorter numbers are an int64 and a scale to Go, longer ones a big number
+IN_ONE_STEP = (3, 6, 9)  # decimal places by which Go multiplies at once
 MAX_CHARACTERS = 256
 """Longer texts are refused: an int64 has 19 digits, and Python refuses to read numbers of some thousand digits."""
 
@@ -49,27 +52,58 @@ def parse_quantity(text: str | int | float) -> Fraction:
     else:
         raise ParseError(f"{text!r} has the unknown suffix {suffix!r}; use n u m k M G T P E or Ki Mi Gi Ti Pi Ei")
     value = Fraction(digits) * scale
+    if suffix and suffix[-1] == "i":
+        value = min(value, Fraction(INT64_MAX))  # the API caps what has a binary suffix, and nothing else
     if value.denominator > 1 and 10**9 % value.denominator:
         value = Fraction(math.ceil(value * 10**9), 10**9)  # the API rounds what is finer than a nano up
     return -value if sign == "-" else value
 
 
+def as_int64(nanos: int, digits: int) -> int:
+    """An amount in billionths as a number of units of ``10**digits`` billionths, rounded away from zero.
+
+    What an int64 does not hold becomes what kube-scheduler makes of it. A decimal number of up to 18 digits is scaled
+    by Go in steps: by 3, 6 or 9 places in one step, whose overflow nobody looks at; otherwise place by place, and an
+    overflow there makes 0. Longer numbers are cut to their lowest 64 bits.
+    """
+    unit: int = 10**digits
+    whole = -(-nanos // unit) if nanos >= 0 else nanos // unit
+    if -INT64_MAX <= whole <= INT64_MAX:
+        return whole
+    mantissa, places = nanos, -digits
+    while mantissa % 1000 == 0:  # as the API server writes it
+        mantissa //= 1000
+        places += 3
+    if abs(mantissa) < SHORT and places not in IN_ONE_STEP:
+        return 0
+    return lowest_64_bits(whole)
+
+
+def lowest_64_bits(number: int) -> int:
+    """What is left of a number in an int64 after an overflow."""
+    return (number + INT64_MAX + 1) % (1 << 64) - INT64_MAX - 1
+
+
+def _nanos(quantity: Fraction) -> int:
+    """Billionths, rounded away from zero."""
+    nanos = quantity * NANO
+    return math.ceil(nanos) if nanos >= 0 else -math.ceil(-nanos)
+
+
 def ceil_value(quantity: Fraction) -> int:
-    """Whole units, rounded away from zero, kept inside an int64."""
-    whole = math.ceil(quantity) if quantity >= 0 else -math.ceil(-quantity)
-    return max(-INT64_MAX - 1, min(INT64_MAX, whole))
+    """Whole units, rounded away from zero; see :func:`as_int64` for what is too large."""
+    return as_int64(_nanos(quantity), WHOLE)
 
 
 def ceil_milli(quantity: Fraction) -> int:
-    """Thousandths, rounded away from zero, kept inside an int64."""
-    return ceil_value(quantity * 1000)
+    """Thousandths, rounded away from zero; see :func:`as_int64` for what is too large."""
+    return as_int64(_nanos(quantity), MILLI)
 
 
 @lru_cache(maxsize=65536)
 def nano_value_of(text: str | int | float) -> int:
     """Parse and round up to billionths, the finest that the API keeps: amounts that can be summed as integers."""
-    quantity = parse_quantity(text) * NANO
-    return math.ceil(quantity) if quantity >= 0 else -math.ceil(-quantity)
+    return _nanos(parse_quantity(text))
 
 
 @lru_cache(maxsize=65536)

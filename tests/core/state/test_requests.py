@@ -49,6 +49,16 @@ def asked(of: Pod) -> dict[str, int]:
             pod(container(cpu="0.4m"), container(cpu="0.4m")), {"cpu": 1}, id="summed exactly, then rounded up"
         ),
         pytest.param(pod(container(cpu=0)), {"cpu": 0}, id="an explicit zero stays"),
+        pytest.param(pod(container(cpu="1e1000")), {"cpu": 0}, id="what Go cannot count is nothing"),
+        pytest.param(pod(container(memory="6E"), container(memory="6E")), {"memory": 0}, id="nor what adds up to it"),
+        pytest.param(
+            pod(container(cpu="1e1000"), container(cpu="1")), {"cpu": 1000}, id="unless there is something beside it"
+        ),
+        pytest.param(
+            pod(container(cpu="1"), init=(container(cpu="1e1000"),)),
+            {"cpu": 0},
+            id="amounts are compared before they overflow",
+        ),
         pytest.param(
             pod(container(cpu="100m"), init=(container(cpu="500m"),)),
             {"cpu": 500},

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Node, Pod
 from mooring.api.errors import ConfigError
 from mooring.api.meta import Object
-from mooring.api.quantity import milli_value_of, value_of
+from mooring.api.quantity import lowest_64_bits, milli_value_of, value_of
 from mooring.api.resource import DEVICE_CLASS_RESOURCE_PREFIX, DeviceClass
 from mooring.api.text import count_of
 from mooring.core.config.types import NodeResourcesFitArgs
@@ -187,7 +187,9 @@ class NodeResourcesFit:
     def score_placement(self, group: PodGroupInfo, placement: PlacedGroup) -> int:
         """How full all nodes of a placement together would be with the group: the fuller the better."""
         names = [resource.name for resource in self._strategy.resources]
-        wanted = [sum(each.pod.shape.scored_request(name) for each in placement.assignments) for name in names]
+        wanted = [
+            lowest_64_bits(sum(each.pod.shape.scored_request(name) for each in placement.assignments)) for name in names
+        ]
         usage = self._columns.read(placement.placement.nodes, self._columns.asked(wanted))
         extra = usage.after[:, :1] - usage.used[:, :1]  # the same on every node
         used = usage.used.sum(axis=1, keepdims=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from mooring.api.core import Container, ContainerStatus, Pod, ResourceList
 from mooring.api.errors import ParseError
-from mooring.api.quantity import INT64_MAX, NANO, ceil_milli, nano_value_of, parse_quantity
+from mooring.api.quantity import MILLI, NANO, WHOLE, as_int64, ceil_milli, nano_value_of, parse_quantity
 
 Amounts = dict[str, int]  # in billionths: exact, and rounded only once, at the end
 
@@ -32,10 +32,8 @@ def is_tracked(name: str) -> bool:
 
 
 def rounded(name: str, amount: int) -> int:
-    """CPU in thousandths, everything else in whole units, both rounded up and kept inside an int64."""
-    unit = NANO // 1000 if name == CPU else NANO
-    whole = -(-amount // unit) if amount >= 0 else amount // unit  # away from zero
-    return max(-INT64_MAX - 1, min(INT64_MAX, whole))
+    """CPU in thousandths, everything else in whole units, both rounded up; see ``as_int64`` for what is too large."""
+    return as_int64(amount, MILLI if name == CPU else WHOLE)
 
 
 def milli(amount: int) -> int:

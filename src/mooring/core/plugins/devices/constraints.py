@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import Protocol
 
 from mooring.api.core import Quantity
 from mooring.api.errors import MooringError
-from mooring.api.quantity import INT64_MAX, ceil_milli, ceil_value, parse_quantity
+from mooring.api.quantity import INT64_MAX, parse_quantity
 from mooring.api.resource import (
     CapacityRequestPolicyRange,
     CapacityRequirements,
@@ -346,7 +347,7 @@ def _round_up_to_range(asked: Quantity, least: Quantity, allowed: CapacityReques
     if allowed.step is None:
         return asked
     in_milli = rules.counts_milli and _fits_milli(allowed)
-    units = ceil_milli if in_milli else ceil_value
+    units = _milli if in_milli else _whole
     if rules.refuses_odd_amounts:
         said = f"{_OUT_OF_RANGE}: request {format_like(amount, asked)}"
         if in_milli and not _is_milli(amount):
@@ -375,7 +376,7 @@ def _violates_policy(share: Fraction, offered: DeviceCapacity, rules: Rules) -> 
         in_milli = rules.counts_milli and _fits_milli(allowed)
         if in_milli and not _is_milli(share):
             return True
-        units = ceil_milli if in_milli else ceil_value
+        units = _milli if in_milli else _whole
         start = units(parse_quantity(allowed.min if allowed.min is not None else 0))
         return (units(share) - start) % units(parse_quantity(allowed.step)) != 0
     if policy.valid_values:
@@ -390,4 +391,14 @@ def _fits_milli(allowed: CapacityRequestPolicyRange) -> bool:
 
 
 def _is_milli(amount: Fraction) -> bool:
-    return Fraction(ceil_milli(amount), 1000) == amount
+    return Fraction(_milli(amount), 1000) == amount
+
+
+def _whole(amount: Fraction) -> int:
+    """Rounded away from zero, and kept inside an int64: a step that overflows to 0 could not be divided by."""
+    whole = math.ceil(amount) if amount >= 0 else math.floor(amount)
+    return max(-INT64_MAX - 1, min(INT64_MAX, whole))
+
+
+def _milli(amount: Fraction) -> int:
+    return _whole(amount * 1000)
