@@ -62,7 +62,7 @@ audit: $(STAMP)  ## ask PyPI what is known about the pinned dependencies
 lock: $(STAMP)  ## pin what the container installs, with hashes; UPGRADE=--upgrade takes the newest versions
 	CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet $(UPGRADE) -o deploy/requirements.txt pyproject.toml
 
-release: $(STAMP)  ## wheel, sdist, changes, SBOM and checksums in dist/
+release: $(STAMP)  ## wheel, sdist, Dockerfile, changes, SBOM and checksums in dist/
 	PYTHON=$(BIN)/python scripts/release
 
 clean:

@@ -34,7 +34,7 @@ BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {
     r"make (start|release|lock|audit|soak|bench|docs)\b.*": "takes minutes or the network; CI runs some of it",
     r"pip install (\.|'\.\[fast\]'|dist/.*)": "tests/packaging installs the wheel into an empty environment",
-    r"docker .*|sed -i .*Dockerfile": "needs Docker; tests/deploy/test_dockerfile.py reads the file",
+    r"docker .*": "needs Docker; tests/deploy/test_dockerfile.py reads the file",
     r"helm .*": "needs Helm; tests/deploy renders the chart",
     r"(cp|mv) .*/etc/kubernetes/.*": "needs a control plane node; tests/deploy checks the manifest",
     r"mooring bench perf (SchedulingBasic/5000.*|--label performance|--dir path/to/scheduler_perf)": "takes minutes",
