@@ -249,6 +249,13 @@ def test_a_method_is_what_its_author_wrote(labels: dict[str, str], want: sdk.Sta
     assert Alphabetical().score(sdk.CycleState(), pod(), make_node_view("c")) == 2
 
 
+def test_builders_take_annotations() -> None:
+    drain = {"example.com/drain": "soon"}
+    assert make_node("a", annotations=drain).metadata.annotations == drain
+    assert make_pod("p", annotations=drain).metadata.annotations == drain
+    assert make_pod("p", annotations=drain, metadata={"annotations": {}}).metadata.annotations == {}
+
+
 # ---- the other points --------------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,7 @@ def make_pod(
     namespace: str = "default",
     uid: str = "",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     node: str = "",
     priority: int | None = None,
     group: str = "",
@@ -117,6 +118,8 @@ def make_pod(
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid or f"uid-{namespace}-{name}"}
     if labels:
         meta["labels"] = dict(labels)
+    if annotations:
+        meta["annotations"] = dict(annotations)
     value = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -156,6 +159,7 @@ def make_node(
     name: str,
     *,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     zone: str = "",
     cpu: str | int = "4",
     memory: str | int = "8Gi",
@@ -186,10 +190,13 @@ def make_node(
     if unschedulable:
         whole_spec["unschedulable"] = True
     whole_labels = {HOSTNAME: name, **({ZONE: zone} if zone else {}), **(labels or {})}
+    meta: dict[str, Any] = {"name": name, "uid": f"uid-{name}", "labels": whole_labels}
+    if annotations:
+        meta["annotations"] = dict(annotations)
     value = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "uid": f"uid-{name}", "labels": whole_labels, **(metadata or {})},
+        "metadata": {**meta, **(metadata or {})},
         "spec": {**whole_spec, **(spec or {})},
         "status": {**whole_status, **(status or {})},
     }
