@@ -414,5 +414,20 @@ def test_it_prints_as_the_command_does() -> None:
     assert "2       Insufficient cpu" in text
 
 
+def test_a_notebook_shows_the_same_lines() -> None:
+    page = asked(web(), A, B, copies=7)._repr_html_()
+    assert page.startswith("<pre>") and "6 of 7 default/web fit, on 2 nodes" in page
+    assert "Insufficient cpu" in page.partition("REFUSE THE NEXT ONE BECAUSE")[2]
+
+
+def test_a_single_pod_may_be_called_one() -> None:
+    cluster = Cluster(A, B)
+    assert capacity(cluster, pod=web()).to_dict() == capacity(cluster, web()).to_dict()
+    with pytest.raises(InputError, match="capacity: found both; expected pods or pod"):
+        capacity(cluster, web(), pod=web())
+    with pytest.raises(InputError, match="capacity: found neither; expected pods or pod"):
+        capacity(cluster)
+
+
 def test_the_front_door_has_it() -> None:
     assert isinstance(mooring.capacity(Cluster(A), web()), mooring.Capacity)

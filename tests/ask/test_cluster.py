@@ -75,6 +75,28 @@ def test_get(reference: str, kind: type) -> None:
     assert found.name == reference.rpartition("/")[2]
 
 
+@pytest.mark.parametrize("reference", ["shop/y", "pod/shop/y", "shop/waits", "node/a", "pdb/shop/keep"])
+def test_an_object_by_its_name(reference: str) -> None:
+    cluster = small()
+    assert reference in cluster
+    found = cluster[reference]
+    assert reference.endswith(found.key) and found == cluster[reference] and found is not cluster[reference]
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        pytest.param("node/c", "no node c in the cluster", id="no such node"),
+        pytest.param("shop/z", "'shop' is no kind", id="no such pod"),
+        pytest.param(0, "found 0; expected a name", id="a number"),
+    ],
+)
+def test_a_name_that_is_not_there(reference: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        small()[reference]
+    assert not isinstance(reference, str) or reference not in small()
+
+
 def test_what_get_returns_can_be_changed_and_added_again() -> None:
     cluster = small()
     node = cluster.get("node/a")

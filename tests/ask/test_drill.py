@@ -292,6 +292,7 @@ def test_it_prints_as_the_command_does() -> None:
     assert lines[0] == "Not safe: losing 2 of 2 nodes does harm"
     assert "Without b" in lines and "  without a controller, so somebody has to make them anew: default/x" in lines
     assert shown(A, B)[0] == "Safe: any node can be lost (2 were tried)"
+    assert "Safe: any node can be lost (2 were tried)" in drill(Cluster(A, B))._repr_html_()
     assert shown(A, B, n=2)[0] == "Losing a and b does no harm"
     assert shown(A, B, lose="zone")[0] == "Safe: any zone can be lost (2 were tried)"
     assert shown(*RACKS, lose="label=rack")[0] == "Safe: any value of rack can be lost (2 were tried)"

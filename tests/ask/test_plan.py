@@ -434,6 +434,7 @@ def test_plans_print_as_the_command_does() -> None:
     assert first(plan(Cluster(*pending("1", "2")), offers)) == "Add 2 nodes for 2: then there is room for 2 pods"
     assert first(plan(Cluster(A, *pending("1")), offers)) == "No node is needed: there is room for 1 pod"
     assert first(plan(Cluster(A), offers)) == "No pods need a place"
+    assert "No pods need a place" in plan(Cluster(A), offers)._repr_html_()
     assert first(plan(Cluster(A, *pending("1", "9")), offers)) == "1 of 2 pods have no place, and no new node helps"
     assert first(plan(Cluster(*pending("1", "9")), offers)) == "Add 1 node for 1: 1 of 2 pods have no place even then"
     removal = plan_removal(Cluster(A, B, owned("x", node="a", cpu="1"), owned("y", node="b", cpu="2")))

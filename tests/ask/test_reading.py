@@ -102,3 +102,11 @@ async def test_connect_works_where_a_loop_is_running() -> None:
 def test_connect_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(MooringError, match="gone: No such file"):
         connect(str(tmp_path / "gone"))
+
+
+def test_without_a_cluster_python_is_told_what_python_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(MooringError, match=r'give a file as in mooring.connect\("FILE"\), set KUBECONFIG'):
+        connect()

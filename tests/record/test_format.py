@@ -232,6 +232,9 @@ def test_an_empty_file_is_no_record(tmp_path: Path) -> None:
         Record.open(path)
     with pytest.raises(UsageError, match="absent: No such file"):
         Record.open(tmp_path / "absent")
+    for given in (path, str(path)):
+        with pytest.raises(UsageError, match=r"expected an open file; a path is opened by Record.open\(path\)"):
+            Record(given)
 
 
 def test_a_newer_format_is_refused_in_one_line() -> None:

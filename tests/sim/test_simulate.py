@@ -251,3 +251,13 @@ def test_what_writes_for_a_simulation_can_write_for_volumes_and_claims() -> None
     for protocol in (VolumeWriter, ClaimWriter):
         for name in [each for each in vars(protocol) if not each.startswith("_")]:
             assert callable(inspect.getattr_static(_SplitWriter, name))
+
+
+def test_a_result_is_shown_in_a_line_and_in_a_notebook() -> None:
+    result = Simulation(name="day", arrived=1_200, placed=1_199, ended_at_s=90, waiting_s={"p50": 0.5})
+    result.pending = {"default/<x>": "0/3 nodes are available: 3 Insufficient <cpu>."}
+    assert repr(result) == "<Simulation day: 1,200 arrived, 1,199 placed, 1 pending in 1m30s>"
+    page = result._repr_html_()
+    assert "waiting: p50 500ms" in page and "Insufficient &lt;cpu&gt;" in page
+    failed = Simulation(failure="the pod waits")
+    assert repr(failed).endswith("0 placed, 0 pending in 0s, not as expected: the pod waits>")

@@ -122,6 +122,13 @@ def print_aligned(to: Console, table: Table) -> None:
     to.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
 
 
+def printed_html(draw: Callable[[Console], None]) -> str:
+    """What is drawn, for a notebook: the same lines with their colours."""
+    to = Console(file=StringIO(), record=True, force_terminal=True, width=160, highlight=False, emoji=False)
+    draw(to)
+    return to.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
 def printed(draw: Callable[[Console], None]) -> str:
     """What is drawn, as text without colours; nothing is cut or wrapped."""
     page = StringIO()

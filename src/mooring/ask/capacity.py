@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mooring.api.core import Pod
 from mooring.api.errors import InputError, warn
-from mooring.api.tables import print_more, print_notes, print_table, printed
+from mooring.api.tables import print_more, print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of, first_of
 from mooring.ask.asked_pod import Askable, find_pod
 from mooring.ask.copies import Copies, add_node_like, node_kinds
@@ -180,12 +180,16 @@ class Capacity:
     def __repr__(self) -> str:
         return text(self)
 
+    def _repr_html_(self) -> str:
+        return printed_html(lambda to: draw(to, self))
+
 
 def capacity(
     cluster: Cluster,
-    pods: Askable | Iterable[Askable] | Mapping[Any, int],
+    pods: Askable | Iterable[Askable] | Mapping[Any, int] | None = None,
     copies: int | None = None,
     *,
+    pod: Askable | None = None,
     preempt: bool = False,
     config: Configuration = None,
     plugins: Iterable[PluginReference] = (),
@@ -193,9 +197,14 @@ def capacity(
 ) -> Capacity:
     """Say how many more of these pods fit. The cluster stays as it is.
 
-    ``pods`` is a pod, several of which one each makes a set, or a mapping of pods to their shares in a set. With
-    ``copies`` the count ends there. With ``preempt`` less important pods are evicted where that makes room.
+    ``pods`` is a pod, several of which one each makes a set, or a mapping of pods to their shares in a set. A single
+    one may also be given as ``pod``. With ``copies`` the count ends there. With ``preempt`` less important pods are
+    evicted where that makes room.
     """
+    if (pods is None) == (pod is None):
+        raise InputError(f"capacity: found {'neither' if pods is None else 'both'}; expected pods or pod")
+    pods = pod if pods is None else pods
+    assert pods is not None
     return capacity_of(
         Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), pods, copies, preempt
     )

@@ -21,7 +21,7 @@ from mooring.api.core import Node, Pod, made_anew
 from mooring.api.errors import InputError, ParseError
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from mooring.api.tables import print_more, print_table, printed
+from mooring.api.tables import print_more, print_table, printed, printed_html
 from mooring.api.text import first_of, hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
@@ -316,6 +316,9 @@ class Drill:
 
     def __repr__(self) -> str:
         return text(self)
+
+    def _repr_html_(self) -> str:
+        return printed_html(lambda to: draw(to, self))
 
 
 def drill(

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.core import Node
-from mooring.api.tables import print_notes, print_table, printed
+from mooring.api.tables import print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of, first_of
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
 from mooring.ask.scheduler import Scheduler
@@ -91,6 +91,9 @@ class Plan:
 
     def __repr__(self) -> str:
         return text(self)
+
+    def _repr_html_(self) -> str:
+        return printed_html(lambda to: draw(to, self))
 
 
 @dataclass(slots=True)

@@ -212,20 +212,21 @@ def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
 
     Without arguments it is the cluster that kubectl would talk to.
     """
-    found = _run(read_live(kubeconfig, context, "python"))
+    found = _run(read_live(kubeconfig, context, "python", give='a file as in mooring.connect("FILE")'))
     cluster = Cluster().take_over(found.objects)
     cluster.release = found.release
     return cluster
 
 
-async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
+async def read_live(kubeconfig: str, context: str, command: str, *, give: str = "--kubeconfig FILE") -> Manifests:
     """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us."""
     from mooring.core.config.features import Features, nearest_version
     from mooring.live.informers import load_objects
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, server_version, user_agent
 
-    client = RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", command))
+    config = find_config(kubeconfig, context=context, give=give)
+    client = RestClient(config, agent=user_agent("mooring", command))
     try:
         release = (await server_version(client)).release
         features = Features(nearest_version(release)[0])

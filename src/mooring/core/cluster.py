@@ -169,6 +169,23 @@ class Cluster:
         """A copy of an object, such as ``node/node-3`` or ``pod/shop/web-7``."""
         return deepcopy(self._get(*parse_reference(reference)))
 
+    def __getitem__(self, reference: str) -> Any:
+        """The same as :meth:`get`; a pod may be named without its kind: ``cluster["shop/web-7"]``."""
+        if not isinstance(reference, str):
+            raise InputError(f"found {reference!r}; expected a name, such as node/node-3 or shop/web-7")
+        pod = self._pods.get(reference)
+        return self.get(reference) if pod is None else deepcopy(pod)
+
+    def __contains__(self, reference: str) -> bool:
+        """Report whether there is an object of this name, such as ``node/node-3`` or ``shop/web-7``."""
+        if reference in self._pods:
+            return True
+        try:
+            self._get(*parse_reference(reference))
+        except InputError:
+            return False
+        return True
+
     def find_pod(self, key: str) -> Pod | None:
         """The pod of this ``namespace/name``, if it is there. It is the cluster's own: read it."""
         return self._pods.get(key)

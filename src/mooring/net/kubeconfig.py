@@ -227,8 +227,12 @@ def find_config(
     master: str = "",
     environ: Mapping[str, str] | None = None,
     service_account: str = SERVICE_ACCOUNT,
+    give: str = "--kubeconfig FILE",
 ) -> ClientConfig:
-    """Find the configuration as kubectl does: the file given, KUBECONFIG, ~/.kube/config, the cluster we run in."""
+    """Find the configuration as kubectl does: the file given, KUBECONFIG, ~/.kube/config, the cluster we run in.
+
+    ``give`` is how the caller's user names a file, for the message if there is none.
+    """
     environ = os.environ if environ is None else environ
     if kubeconfig:
         return load_kubeconfig([kubeconfig], context=context, master=master, environ=environ)
@@ -244,7 +248,7 @@ def find_config(
     if "KUBERNETES_SERVICE_HOST" in environ:
         return in_cluster_config(environ=environ, service_account=service_account)
     raise UsageError(
-        "no cluster configured: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a service account"
+        f"no cluster configured: give {give}, set KUBECONFIG, or run inside a cluster with a service account"
     )
 
 

@@ -44,8 +44,10 @@ class _Place:
 class Record:
     """A record that is open for reading; also a context manager."""
 
-    def __init__(self, file: BinaryIO, name: str, plugins: Iterable[PluginReference] = ()) -> None:
+    def __init__(self, file: BinaryIO, name: str = "record", plugins: Iterable[PluginReference] = ()) -> None:
         """``plugins`` are those of the recorded configuration that do not come with mooring."""
+        if isinstance(file, str | Path):
+            raise UsageError(f"Record({str(file)!r}): expected an open file; a path is opened by Record.open(path)")
         self.name = name
         self._path = os.path.abspath(name)  # the folder that we are in may change
         self._file = file

@@ -6,6 +6,7 @@ import re
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import numpy as np
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.meta import Object
+from mooring.api.times import format_duration
 from mooring.core.engine.decision import Outcome, ScheduleResult
+from mooring.core.explain.decision import DecisionTable
 from mooring.core.framework.runtime import Profile
 from mooring.core.plugins.gpus.columns import GpuColumns, safe_request_of
 from mooring.core.plugins.gpus.fragmentation import Fragmentation, PodKind, typical_pods
@@ -70,6 +73,23 @@ class Simulation:
     def held(self) -> bool:
         """Whether everything was as expected."""
         return not self.failure
+
+    def __repr__(self) -> str:
+        came = f"{self.arrived:,} arrived, " if self.arrived else ""
+        pods = f"{came}{self.placed:,} placed, {len(self.pending):,} pending"
+        end = f", not as expected: {self.failure}" if self.failure else ""
+        name = self.name or "without a name"
+        return f"<Simulation {name}: {pods} in {format_duration(round(self.ended_at_s, 3))}{end}>"
+
+    def table(self) -> DecisionTable:
+        """Why pods wait that have no node, the most frequent reason first."""
+        return DecisionTable(("pending", "why"), [(count, text) for text, count in self.pending_reasons().items()])
+
+    def _repr_html_(self) -> str:
+        waits = ", ".join(f"{name} {format_duration(round(each, 3))}" for name, each in self.waiting_s.items())
+        lines = [repr(self)[1:-1], *([f"waiting: {waits}"] if waits else [])]
+        reasons = self.table().html() if self.pending else ""
+        return "".join(f"<p>{escape(line)}</p>" for line in lines) + reasons
 
     def pending_reasons(self) -> dict[str, int]:
         """How many pods wait for each reason, the most frequent first; how many nodes have it is left out."""
