@@ -174,7 +174,7 @@ def pod_with(spec: str) -> str:
         ),
         pytest.param(
             pod_with("{containers: {name: a}}"),
-            "x.yaml: Pod p: Expected `array`, got `object` at `$.spec.containers`",
+            "x.yaml: Pod p: spec.containers: expected a list, found an object",
             id="an object where a list belongs",
         ),
         pytest.param(

@@ -103,8 +103,29 @@ def test_unknown_fields_are_warnings(cluster: Cluster) -> None:
         pytest.param("gone.yaml", "gone.yaml: no such file or directory", id="a file that is not there"),
         pytest.param(
             {"kind": "Node", "metadata": {"name": "n"}},
-            "the given manifest: expected one Pod or one workload that makes pods, found no objects at all",
+            "the given manifest: expected one Pod or one workload that makes pods, found Node n",
             id="no pod",
+        ),
+        pytest.param(
+            {"kind": "List", "items": [{"kind": "Node", "metadata": {"name": name}} for name in "abcde"]},
+            "the given manifest: expected one Pod or one workload that makes pods, "
+            "found Node a, Node b, Node c, 2 more",
+            id="many others",
+        ),
+        pytest.param(
+            {"kind": "List", "items": []},
+            "the given manifest: expected one Pod or one workload that makes pods, found no objects at all",
+            id="nothing",
+        ),
+        pytest.param(
+            "/",
+            "/: is a directory; expected a manifest file, or namespace/name of a pod of the cluster",
+            id="a directory",
+        ),
+        pytest.param(
+            Path("/"),
+            "/: is a directory; expected a manifest file, or namespace/name of a pod of the cluster",
+            id="the path of a directory",
         ),
         pytest.param(
             {"kind": "List", "items": [POD, {**POD, "metadata": {"name": "other"}}]},
@@ -119,3 +140,11 @@ def test_what_cannot_be_found(cluster: Cluster, asked: Any, message: str) -> Non
     with pytest.raises(InputError) as raised:
         find_pod(asked, cluster)
     assert str(raised.value) == message
+
+
+def test_a_pod_of_the_cluster_may_be_called_like_a_directory(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app-9").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_pod("app-9", cluster).pod.key == "default/app-9"

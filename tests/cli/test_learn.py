@@ -157,15 +157,18 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param(["15"], "lesson 15: there are lessons 1 to 7", id="a lesson that is not there"),
-        pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
+        pytest.param(["15"], 'lesson "15": expected a number from 1 to 14, or diff', id="a lesson that is not there"),
+        pytest.param(["0"], 'lesson "0": expected a number from 1 to 14, or diff', id="lesson zero"),
         pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 14, or diff', id="a word"),
         pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),
         pytest.param(["diff", "2", "9"], "lesson 9: there are", id="a difference to a lesson that is not there"),
         pytest.param(
-            ["3", "--check", "no.py"], "no.py: there is no such file; give the name of your copy", id="no such file"
+            ["3", "--check", "no.py"],
+            "no.py: there is no such file; give the name of your copy, for example lesson3/my_scheduler.py",
+            id="no such file",
         ),
-        pytest.param(["3", "--file", "no.py"], "no.py: there is no such file", id="no such file to play"),
+        pytest.param(["1", "--file", "no.py"], "for example lesson1/my_scheduler.py", id="no such file to play"),
+        pytest.param(["9" * 5000], "expected a number from 1 to 14, or diff", id="a number without end"),
         pytest.param(
             ["3", "--check", "a.py", "--text"], "--check and --text exclude each other", id="two things at once"
         ),
@@ -173,7 +176,7 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
         pytest.param(
             ["3", "--with", "2", "--file", "a.py"], "--file and --with exclude each other", id="two schedulers"
         ),
-        pytest.param(["3", "--scenario", "no.py"], "no.py: there is no such file", id="no such scenario"),
+        pytest.param(["3", "--scenario", "no.py"], "for example lesson3/my_scenario.py", id="no such scenario"),
         pytest.param(["3", "--check", "."], ". is a folder; give the file", id="a folder to check"),
         pytest.param(["3", "--lang", "de"], "--lang de: the course is written in en, ja, zh", id="another language"),
         pytest.param(["diff", "2", "4", "--explain"], "lessons 2 and 4 are no neighbours", id="too far apart"),

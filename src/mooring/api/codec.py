@@ -123,7 +123,29 @@ def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
         meta = value.get("metadata") if isinstance(value, Mapping) else None
         parts = (meta.get("namespace"), meta.get("name")) if isinstance(meta, Mapping) else ()
         name = "/".join(str(part) for part in parts if part) or "without a name"
-        raise InputError(f"{kind.__name__} {name}: {str(error).replace(' - at', ' at')}") from None
+        raise InputError(f"{kind.__name__} {name}: {_in_words(error)}") from None
+
+
+_MISMATCH = re.compile(r"Expected `([a-z |]+)`, got `([a-z]+)`(?: - at `\$\.?(.*)`)?")
+_WORDS = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """``spec.containers: expected a list, found an object``."""
+    found = _MISMATCH.fullmatch(str(error))
+    if found is None:
+        return str(error).replace(" - at", " at")
+    expected, got, where = found.groups()
+    kinds = " or ".join(_WORDS.get(kind, kind) for kind in expected.split(" | "))
+    return f"{where + ': ' if where else ''}expected {kinds}, found {_WORDS.get(got, got)}"
 
 
 def _without_nulls(value: Any) -> Any:

@@ -26,8 +26,10 @@ Askable: TypeAlias = str | Path | Mapping[str, Any] | Pod
 """``namespace/name`` of a pod of the cluster, the path of a manifest, a manifest as a dict, or a pod."""
 
 _DAEMON_NOTE = "a DaemonSet makes a pod for every node that can take it, and each is tied to its node"
+MAX_NAMED = 3  # objects of a manifest that has no pod
 _SUFFIXES = (".yaml", ".yml", ".json")
 _KUBECTL = ("pod/", "pods/", "po/")
+_IS_DIRECTORY = "is a directory; expected a manifest file, or namespace/name of a pod of the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
             return AskedPod(pod, as_it_is=_as_it_is(asked))
         case Mapping() | Path():
             return _of_manifest(asked, cluster)
-        case str() if asked.endswith(_SUFFIXES) or os.path.exists(asked):
+        case str() if asked.endswith(_SUFFIXES) or (os.path.exists(asked) and not os.path.isdir(asked)):
             return _of_manifest(asked, cluster)
         case str():
             known = _of_cluster(asked, cluster)
@@ -75,6 +77,8 @@ def _of_cluster(name: str, cluster: Cluster) -> Pod:
         pod = cluster.find_pod(named if "/" in named else f"{cluster.namespace}/{named}")
     if pod is not None:
         return pod
+    if os.path.isdir(name):
+        raise InputError(f"{name}: {_IS_DIRECTORY}")
     known = [pod.key for pod in (*cluster.pods, *cluster.pending)]
     near = nearest_key(key, known)
     hint = f"did you mean {near}?" if near else "expected a manifest file, or namespace/name of a pod of the cluster"
@@ -82,6 +86,8 @@ def _of_cluster(name: str, cluster: Cluster) -> Pod:
 
 
 def _of_manifest(source: str | Path | Mapping[str, Any], cluster: Cluster) -> AskedPod:
+    if not isinstance(source, Mapping) and os.path.isdir(source):
+        raise InputError(f"{source}: {_IS_DIRECTORY}")
     found = read_manifests([source], cluster.context())
     pods, notes = list(found.of(Pod)), []
     if len(pods) + len(found.workloads) != 1:
@@ -120,7 +126,10 @@ def _unknown(where: str, workload: Mapping[str, Any]) -> list[str]:
 
 def _there(found: Manifests, pods: list[Pod]) -> str:
     workloads = [f"{value['kind']} {(value.get('metadata') or {}).get('name')}" for _, value in found.workloads]
-    return ", ".join([*(f"Pod {pod.key}" for pod in pods), *workloads]) or found.ignored_note or "no objects at all"
+    others = [f"{type(obj).__name__} {obj.key}" for obj in found.objects[:MAX_NAMED]]
+    more = [f"{len(found.objects) - MAX_NAMED} more"] if len(found.objects) > MAX_NAMED else []
+    named = [*(f"Pod {pod.key}" for pod in pods), *workloads] or [*others, *more]
+    return ", ".join(named) or found.ignored_note or "no objects at all"
 
 
 # --------------------------------------------------------------------------------------------------------------------

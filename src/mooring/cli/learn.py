@@ -33,7 +33,7 @@ class LessonGroup(Group):
         return [*(str(number) for number in NUMBERS), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name.isdecimal():
+        if name.isdecimal() and len(name) < 5 and int(name) in NUMBERS:
             from mooring.cli.learn_lesson import chapter_command, lesson_command
             from mooring.learn.course import CHAPTERS, lesson
 

@@ -145,7 +145,7 @@ def _play_or_serve(to: Console, which: Lesson, chosen: dict[str, Any], words: Wo
     path, module = which.source, which.module("scheduler")
     scenario: Scenario | None = None
     if chosen["file"]:
-        path, module = Path(chosen["file"]), _load(Path(chosen["file"]))
+        path, module = Path(chosen["file"]), _load(Path(chosen["file"]), which.number)
     elif chosen["with_"]:
         other = lesson(chosen["with_"])
         path, module = other.source, other.module("scheduler")
@@ -154,7 +154,7 @@ def _play_or_serve(to: Console, which: Lesson, chosen: dict[str, Any], words: Wo
         module, scenario = which.module(path.stem), which.module("steps").scenario
     if chosen["scenario"]:
         path = Path(chosen["scenario"])
-        scenario = _load_scenario(path)
+        scenario = _load_scenario(path, which.number)
     with _blaming(path):
         if chosen["kubeconfig"] or chosen["sandbox"]:
             _live(to, which, module, chosen, words)
@@ -253,11 +253,11 @@ def _live(to: Console, which: Lesson, module: ModuleType, chosen: dict[str, Any]
         asyncio.run(serve_sandbox(to, teller(to), which.number, module, chosen["write_kubeconfig"], words))
 
 
-def _load(path: Path) -> ModuleType:
+def _load(path: Path, number: int) -> ModuleType:
     from mooring.learn.check_process import load
     from mooring.learn.classroom import look_over
 
-    require_file(path)
+    require_file(path, number)
     with _blaming(path):
         module = load(path.resolve())
     problem = look_over(module)
@@ -266,12 +266,12 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-def _load_scenario(path: Path) -> Scenario:
+def _load_scenario(path: Path, number: int) -> Scenario:
     import inspect
 
     from mooring.learn.check_process import load
 
-    require_file(path)
+    require_file(path, number, SCENARIO_COPY)
     with _blaming(path):
         module = load(path.resolve(), "my_scenario")
     found: Scenario | None = getattr(module, "scenario", None)

@@ -71,19 +71,21 @@ class CheckReport:
         return sum(result.was_run and not result.missing for result in self.results)
 
 
-def require_file(path: Path) -> None:
-    """Refuse what cannot be a learner's file."""
+def require_file(path: Path, number: int, copy: str = COPY) -> None:
+    """Refuse what cannot be a learner's file of this lesson; ``copy`` is how it is called when a copy is made."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; give the file, for example {path / COPY}")
+        raise InputError(f"{path} is a folder; give the file, for example {path / copy}")
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; give the name of your copy, for example lesson2/{COPY}")
+        raise InputError(
+            f"{path}: there is no such file; give the name of your copy, for example lesson{number}/{copy}"
+        )
     if path.stat().st_size > MAX_SOURCE_BYTES:
         raise InputError(f"{path} is larger than a megabyte; a scheduler has a few hundred lines")
 
 
 def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S, language: str = "en") -> CheckReport:
     """Run the checks of a lesson's exercise on a file, within a time limit."""
-    require_file(path)
+    require_file(path, which.number)
     with tempfile.TemporaryDirectory(prefix="mooring-check-") as folder:
         report_path, stack_path, output_path = (Path(folder) / name for name in ("report", "stack", "output"))
         command = [sys.executable, "-m", "mooring.learn.check_process"]
