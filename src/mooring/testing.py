@@ -272,6 +272,7 @@ class Scheduler:
             cluster, config, plugins, clock=self.clock, kubernetes_version=kubernetes_version
         ).session
         self.session.engine.uses_cache = uses_cache
+        self.session.takes_all = False  # a test names the profile that it means
         self.cluster = cluster.state
         self.nominations = cluster.nominations
 

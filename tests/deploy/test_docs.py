@@ -121,7 +121,7 @@ def test_every_field_of_the_configuration_is_described(pages):
     from mooring.core.config import types
 
     text = pages["reference/configuration.md"]
-    for kind in (types.KubeSchedulerConfiguration, types.ExtenderConfig, *types.ARGS_TYPES.values()):
+    for kind in (types.KubeSchedulerConfiguration, types.Extender, *types.ARGS_TYPES.values()):
         assert f"# {kind.__name__}\n" in text
         for field in msgspec.structs.fields(kind):
             assert f"`{field.encode_name}`" in text

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from mooring.controlplane.cluster.node_lifecycle import GRACE_S as NODE_GRACE_S
-from mooring.core.config.types import ClientConnectionConfiguration, ExtenderConfig, KubeSchedulerConfiguration
+from mooring.core.config.types import ClientConnectionConfiguration, Extender, KubeSchedulerConfiguration
 from mooring.live.context import SchedulerOptions
 from mooring.live.leader_election import JITTER_FACTOR, LeaderElectionSettings
 from mooring.live.observer import MAX_NODES
@@ -60,7 +60,7 @@ def recorded_verdicts() -> str:
         ("docs/run/runbook/extender-down.md", f"pauses of up to {MAX_PAUSE_S:g} s"),
         (
             "docs/run/runbook/extender-down.md",
-            f"`httpTimeout`, {ExtenderConfig().request_timeout_s:g} s if it is not set",
+            f"`httpTimeout`, {Extender().request_timeout_s:g} s if it is not set",
         ),
         ("docs/extend/extenders.md", f"`--threads` ({LIMITS.threads}) at once"),
         ("docs/extend/extenders.md", f"{LIMITS.handler_timeout_s:g} s by default"),

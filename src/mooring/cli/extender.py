@@ -292,7 +292,7 @@ def check(
     Example:
       mooring extender check http://127.0.0.1:8888 --node-cache-capable --nodes 1000
     """
-    from mooring.core.config.types import ExtenderConfig, ExtenderTLSConfig
+    from mooring.core.config.types import Extender, ExtenderTLSConfig
     from mooring.net.extender.conformance import ConformancePlan, Kit
     from mooring.net.extender.http_client import HttpClient, tls_context
 
@@ -312,7 +312,7 @@ def check(
     )
     if not filter_verb and not prioritize_verb and not preempt_verb:
         raise UsageError("no verb is left to check")
-    client = HttpClient(timeout, tls_context(ExtenderConfig(url_prefix=url, tls_config=tls)))
+    client = HttpClient(timeout, tls_context(Extender(url_prefix=url, tls_config=tls)))
     err = console(stderr=True)
     status = err.status("checking") if err.is_terminal else contextlib.nullcontext()
     try:

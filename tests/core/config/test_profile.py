@@ -11,7 +11,7 @@ from mooring.api.errors import ConfigError
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict, default_config
 from mooring.core.config.profile import IN_TREE_POINTS, effective_args, expand, expand_all
-from mooring.core.config.types import DefaultPreemptionArgs, NodeResourcesFitArgs, PluginConfig, PluginRef, PluginSet
+from mooring.core.config.types import DefaultPreemptionArgs, NodeResourcesFitArgs, Plugin, PluginConfig, PluginSet
 
 DEFAULTS = {
     "preEnqueue": "SchedulingGates DynamicResources DefaultPreemption",
@@ -207,7 +207,7 @@ def test_startup_errors_are_upstreams(plugins: dict[str, Any], want: str) -> Non
 
 def test_weights_that_could_overflow_a_score_are_refused() -> None:
     profile = default_config().profiles[0]
-    heavy = PluginSet(enabled=[PluginRef("ImageLocality", 2**56), PluginRef("NodeAffinity", 2**56)])
+    heavy = PluginSet(enabled=[Plugin("ImageLocality", 2**56), Plugin("NodeAffinity", 2**56)])
     with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
         expand(replace(profile, plugins=replace(profile.plugins, score=heavy)), IN_TREE_POINTS)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import ConfigError, UsageError
-from mooring.core.config.types import ExtenderConfig, ExtenderTLSConfig
+from mooring.core.config.types import Extender, ExtenderTLSConfig
 from mooring.net.extender.http_client import server_context, tls_context
 from mooring.net.tls import self_signed
 
@@ -36,9 +36,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_who_is_trusted(https: bool, tls: dict[str, Any] | None, verifies: bool | None) -> None:
-    made = tls_context(
-        ExtenderConfig(enable_https=https, tls_config=ExtenderTLSConfig(**tls) if tls is not None else None)
-    )
+    made = tls_context(Extender(enable_https=https, tls_config=ExtenderTLSConfig(**tls) if tls is not None else None))
     if verifies is None:
         assert made is None
     else:
@@ -81,7 +79,7 @@ def test_who_is_trusted(https: bool, tls: dict[str, Any] | None, verifies: bool 
 )
 def test_settings_that_cannot_be_used(tls: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        tls_context(ExtenderConfig(tls_config=ExtenderTLSConfig(**tls)))
+        tls_context(Extender(tls_config=ExtenderTLSConfig(**tls)))
     assert str(caught.value) == said
 
 

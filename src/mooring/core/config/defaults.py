@@ -18,9 +18,9 @@ from mooring.core.config.types import (
     LeaderElectionConfiguration,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    Plugin,
     PluginArgs,
     PluginConfig,
-    PluginRef,
     PluginSet,
     PodTopologySpreadArgs,
     ResourceSpec,
@@ -32,39 +32,39 @@ from mooring.core.config.types import (
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def default_plugins(features: Features = DEFAULT_FEATURES) -> list[PluginRef]:
+def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
     """Return the default multiPoint list, in order; weight 0 means that none is given."""
     first = ("NodeName", "NodeUnschedulable") if features["NodeNameComesFirst"] else ("NodeUnschedulable", "NodeName")
     plugins = [
-        PluginRef("SchedulingGates"),
-        PluginRef("PrioritySort"),
-        *map(PluginRef, first),
-        PluginRef("TaintToleration", 3),
-        PluginRef("NodeAffinity", 2),
-        PluginRef("NodePorts"),
-        PluginRef("NodeResourcesFit", 1),
-        PluginRef("VolumeRestrictions"),
-        PluginRef("NodeVolumeLimits"),
-        PluginRef("VolumeBinding"),
-        PluginRef("VolumeZone"),
-        PluginRef("PodTopologySpread", 2),
-        PluginRef("InterPodAffinity", 2),
+        Plugin("SchedulingGates"),
+        Plugin("PrioritySort"),
+        *map(Plugin, first),
+        Plugin("TaintToleration", 3),
+        Plugin("NodeAffinity", 2),
+        Plugin("NodePorts"),
+        Plugin("NodeResourcesFit", 1),
+        Plugin("VolumeRestrictions"),
+        Plugin("NodeVolumeLimits"),
+        Plugin("VolumeBinding"),
+        Plugin("VolumeZone"),
+        Plugin("PodTopologySpread", 2),
+        Plugin("InterPodAffinity", 2),
     ]
     if features["DynamicResourceAllocation"]:
         # Before DefaultPreemption: giving back an idle claim is kinder than evicting a pod.
-        plugins.append(PluginRef("DynamicResources", 2))
+        plugins.append(Plugin("DynamicResources", 2))
     plugins += [
-        PluginRef("DefaultPreemption"),
-        PluginRef("NodeResourcesBalancedAllocation", 1),
-        PluginRef("ImageLocality", 1),
-        PluginRef("DefaultBinder"),
+        Plugin("DefaultPreemption"),
+        Plugin("NodeResourcesBalancedAllocation", 1),
+        Plugin("ImageLocality", 1),
+        Plugin("DefaultBinder"),
     ]
     if features["NodeDeclaredFeatures"]:
-        plugins.append(PluginRef("NodeDeclaredFeatures"))
+        plugins.append(Plugin("NodeDeclaredFeatures"))
     if features["GangScheduling"]:
-        plugins.append(PluginRef("GangScheduling"))
+        plugins.append(Plugin("GangScheduling"))
     if features["TopologyAwareWorkloadScheduling"]:
-        plugins += [PluginRef("TopologyPlacementGenerator"), PluginRef("PodGroupPodsCount", 1)]
+        plugins += [Plugin("TopologyPlacementGenerator"), Plugin("PodGroupPodsCount", 1)]
     return plugins
 
 
@@ -121,7 +121,7 @@ def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeScheduler
     return replace(profile, plugins=plugins, plugin_config=configured)
 
 
-def _merge_set(defaults: list[PluginRef], custom: PluginSet) -> PluginSet:
+def _merge_set(defaults: list[Plugin], custom: PluginSet) -> PluginSet:
     """Re-listing a default keeps its position and takes the new weight; what is new comes after."""
     disabled = {plugin.name for plugin in custom.disabled}
     last_at = {plugin.name: i for i, plugin in enumerate(custom.enabled)}
@@ -135,7 +135,7 @@ def _merge_set(defaults: list[PluginRef], custom: PluginSet) -> PluginSet:
             plugin = custom.enabled[last_at[plugin.name]]
         enabled.append(plugin)
     enabled += [plugin for i, plugin in enumerate(custom.enabled) if i not in replaced]
-    return PluginSet(enabled=enabled, disabled=[PluginRef(plugin.name) for plugin in custom.disabled])
+    return PluginSet(enabled=enabled, disabled=[Plugin(plugin.name) for plugin in custom.disabled])
 
 
 def _resources(resources: list[ResourceSpec]) -> list[ResourceSpec]:

@@ -17,8 +17,8 @@ from mooring.core.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     NodeResourcesFitArgs,
+    Plugin,
     PluginConfig,
-    PluginRef,
     enabled_names,
     plugin_set,
 )
@@ -196,7 +196,7 @@ def _interface(point: str) -> str:
 
 
 def _explicit(
-    point: str, enabled: list[PluginRef], registry_points: Mapping[str, frozenset[str]], problems: _Problems
+    point: str, enabled: list[Plugin], registry_points: Mapping[str, frozenset[str]], problems: _Problems
 ) -> list[str]:
     names: list[str] = []
     for plugin in enabled:

@@ -30,7 +30,7 @@ class ConfigStruct(msgspec.Struct, rename="camel", frozen=True):
     """A part of the configuration: an immutable value, camelCase on the wire."""
 
 
-class PluginRef(ConfigStruct, frozen=True):
+class Plugin(ConfigStruct, frozen=True):
     """A plugin's place in a set; weight 0 stands for "not said" and counts as 1 where it scores."""
 
     name: str = ""
@@ -38,8 +38,8 @@ class PluginRef(ConfigStruct, frozen=True):
 
 
 class PluginSet(ConfigStruct, frozen=True):
-    enabled: list[PluginRef] = []
-    disabled: list[PluginRef] = []
+    enabled: list[Plugin] = []
+    disabled: list[Plugin] = []
 
 
 class Plugins(ConfigStruct, frozen=True):
@@ -223,7 +223,7 @@ class ExtenderTLSConfig(ConfigStruct, frozen=True):
     ca_data: bytes = b""
 
 
-class ExtenderConfig(ConfigStruct, frozen=True):
+class Extender(ConfigStruct, frozen=True):
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -276,5 +276,5 @@ class KubeSchedulerConfiguration(ConfigStruct, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[KubeSchedulerProfile] = []
-    extenders: list[ExtenderConfig] = []
+    extenders: list[Extender] = []
     delay_cache_until_active: bool = False

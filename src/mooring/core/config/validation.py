@@ -14,7 +14,7 @@ from mooring.core.config.types import (
     API_VERSION,
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
-    ExtenderConfig,
+    Extender,
     InterPodAffinityArgs,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -154,7 +154,7 @@ def _as_value(plugins: PluginSet) -> dict[str, list[str]]:
     return {key: names for key, names in shown.items() if names}
 
 
-def _extenders(extenders: list[ExtenderConfig]) -> Iterator[str]:
+def _extenders(extenders: list[Extender]) -> Iterator[str]:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         at = f"extenders[{i}]"

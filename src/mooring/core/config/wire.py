@@ -24,7 +24,7 @@ from mooring.core.config.types import (
     KIND,
     Duration,
     DynamicResourcesArgs,
-    ExtenderConfig,
+    Extender,
     ExtenderManagedResource,
     ExtenderTLSConfig,
     KubeSchedulerConfiguration,
@@ -222,7 +222,7 @@ _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
     ResourceSpec: frozenset(("weight",)),
     PodTopologySpreadArgs: frozenset(("default_constraints", "defaulting_type")),
     VolumeBindingArgs: frozenset(("shape",)),
-    ExtenderConfig: frozenset(ExtenderConfig.__struct_fields__) - {"url_prefix", "http_timeout"},
+    Extender: frozenset(Extender.__struct_fields__) - {"url_prefix", "http_timeout"},
     ExtenderTLSConfig: frozenset(ExtenderTLSConfig.__struct_fields__),
     ExtenderManagedResource: frozenset(("ignored_by_scheduler",)),
 }
@@ -260,7 +260,7 @@ def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:
             written[wire_name] = format_duration(item)
         elif name == "key_data" and redact:
             written[wire_name] = _REDACTED
-        elif isinstance(value, ExtenderConfig) and name == "url_prefix" and redact:
+        elif isinstance(value, Extender) and name == "url_prefix" and redact:
             written[wire_name] = value.shown_url
         else:
             written[wire_name] = _wire_value(item, redact)

@@ -21,7 +21,7 @@ from mooring.api.codec import decode
 from mooring.api.core import Container, Node, Pod
 from mooring.api.errors import ConfigError, InputError
 from mooring.api.text import without_password
-from mooring.core.config.types import ExtenderConfig
+from mooring.core.config.types import Extender
 from mooring.core.framework.extender import (
     AnsweredNode,
     ExtenderClient,
@@ -143,7 +143,7 @@ class HttpExtender:
 
     def __init__(
         self,
-        config: ExtenderConfig,
+        config: Extender,
         nodes: SerializedNodes,
         *,
         observer: CallObserver | None = None,
@@ -332,7 +332,7 @@ def _names_any(containers: Iterable[Container], resources: frozenset[str]) -> bo
 
 
 def build_extenders(
-    configs: Iterable[ExtenderConfig],
+    configs: Iterable[Extender],
     objects: ObjectSource | None = None,
     *,
     observer: CallObserver | None = None,

@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from mooring.api.errors import ConfigError, UsageError
 from mooring.api.text import without_password
 from mooring.api.version import __version__
-from mooring.core.config.types import ExtenderConfig, ExtenderTLSConfig
+from mooring.core.config.types import Extender, ExtenderTLSConfig
 from mooring.core.framework.extender import ExtenderError
 from mooring.net.extender.wire import Payload
 from mooring.net.http1 import (
@@ -426,7 +426,7 @@ def _certificate_text(error: ssl.SSLCertVerificationError, host: str) -> str:
 # TLS on both sides: an entry's settings as kube-scheduler understands them, and a server's certificate.
 
 
-def tls_context(config: ExtenderConfig) -> ssl.SSLContext | None:
+def tls_context(config: Extender) -> ssl.SSLContext | None:
     """The context for an extender; None: the system's certificates and nothing special."""
     tls = config.tls_config or ExtenderTLSConfig()
     has_ca = bool(tls.ca_file or tls.ca_data)
