@@ -416,6 +416,7 @@ def test_it_prints_as_the_command_does() -> None:
 
 def test_a_notebook_shows_the_same_lines() -> None:
     page = asked(web(), A, B, copies=7)._repr_html_()
+    assert asked(web(), A, B).table().rows == [("a", 4), ("b", 2)]
     assert page.startswith("<pre>") and "6 of 7 default/web fit, on 2 nodes" in page
     assert "Insufficient cpu" in page.partition("REFUSE THE NEXT ONE BECAUSE")[2]
 

@@ -188,7 +188,7 @@ def test_domains(lose: str, together: int, want: dict[tuple[str, ...], str]) -> 
     [
         pytest.param("label=rak", 1, "no node has the label rak; the nodes have .*rack", id="a label that no node has"),
         pytest.param("zoone", 1, "zoone: no node or zone of that name; did you mean zone", id="a name that is unknown"),
-        pytest.param("a", 2, "there is only 1 to lose; --n 2 needs 2", id="no pair"),
+        pytest.param("a", 2, "there is only 1 to lose; expected 2 or more to lose 2 at once", id="no pair"),
         pytest.param("node", 3, "n: 3; expected 1 or 2", id="three at once"),
     ],
 )
@@ -293,6 +293,8 @@ def test_it_prints_as_the_command_does() -> None:
     assert "Without b" in lines and "  without a controller, so somebody has to make them anew: default/x" in lines
     assert shown(A, B)[0] == "Safe: any node can be lost (2 were tried)"
     assert "Safe: any node can be lost (2 were tried)" in drill(Cluster(A, B))._repr_html_()
+    rows = drill(Cluster(A, B, owned("web", node="b", cpu="1"))).table().rows
+    assert ("b", 1, 0, 0, 0, 0) in rows and len(rows) == 2
     assert shown(A, B, n=2)[0] == "Losing a and b does no harm"
     assert shown(A, B, lose="zone")[0] == "Safe: any zone can be lost (2 were tried)"
     assert shown(*RACKS, lose="label=rack")[0] == "Safe: any value of rack can be lost (2 were tried)"

@@ -20,6 +20,7 @@ from mooring.ask.copies import Copies, add_node_like, node_kinds
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
+from mooring.core.explain.decision import DecisionTable
 from mooring.core.framework.cycle_state import CycleError, CycleState
 from mooring.core.framework.runtime import Profile
 from mooring.core.session import Configuration, PluginReference, Session
@@ -176,6 +177,14 @@ class Capacity:
             ],
             "notes": self.notes,
         }
+
+    def table(self) -> DecisionTable:
+        """How many pods each node takes, most first."""
+        return DecisionTable(("node", "pods"), list(self.nodes.items()))
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per node that takes some."""
+        return self.table().to_pandas("node")
 
     def __repr__(self) -> str:
         return text(self)

@@ -27,6 +27,7 @@ from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
+from mooring.core.explain.decision import DecisionTable
 from mooring.core.plugins.devices.claims import ClaimProblem, claim_name
 from mooring.core.plugins.volumes.claims import claims_of
 from mooring.core.plugins.volumes.node_topology import compile_affinity
@@ -244,7 +245,7 @@ def domains(nodes: list[Node], lose: str, together: int) -> list[Domain]:
     """All domains of this kind, or all pairs of them; or the one node or zone of this name."""
     single = list(_single(nodes, lose))
     if len(single) < together:
-        raise InputError(f"there is only {len(single)} to lose; --n {together} needs {together}")
+        raise InputError(f"there is only {len(single)} to lose; expected {together} or more to lose {together} at once")
     if comb(len(single), together) > MAX_LOSSES:
         raise InputError(
             f"{comb(len(single), together):,} pairs are too many to try; lose zones or a label with fewer values"
@@ -313,6 +314,17 @@ class Drill:
     def to_list(self) -> list[dict[str, Any]]:
         """Everything as plain values, camelCase, as ``-o json`` prints it."""
         return [loss.to_dict() for loss in self.losses]
+
+    def table(self) -> DecisionTable:
+        """A row per loss, with counts."""
+        return DecisionTable(
+            ("lost", "pods", "unplaced", "lost volumes", "broken budgets", "preempted"),
+            [(_lost(loss), loss.pods, *_counts(loss)) for loss in self.losses],
+        )
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per loss."""
+        return self.table().to_pandas("lost")
 
     def __repr__(self) -> str:
         return text(self)
@@ -418,8 +430,11 @@ def headline(found: Drill) -> str:
 
 def _row(loss: Loss) -> list[str | Text]:
     use = ", ".join(f"{resource} {percent:g}%" for resource, percent in loss.use.items())
-    numbers = map(len, (loss.unplaced, loss.lost_volumes, loss.broken_budgets, loss.preempted))
-    return [Text(_lost(loss)), str(loss.pods), *map(str, numbers), use]
+    return [Text(_lost(loss)), str(loss.pods), *map(str, _counts(loss)), use]
+
+
+def _counts(loss: Loss) -> list[int]:
+    return [len(each) for each in (loss.unplaced, loss.lost_volumes, loss.broken_budgets, loss.preempted)]
 
 
 def _lost(loss: Loss) -> str:

@@ -179,7 +179,7 @@ def types_of_cluster(cluster: ClusterState) -> list[Variant]:
         zone = kind.like.labels.get(ZONE, "")
         found.append(Variant(name, kind.name, zone, 1.0, None, _as_template(kind.like)))
     if not found:
-        raise InputError("the cluster has no node that takes pods, so there is no kind to add; --types names types")
+        raise InputError("the cluster has no node that takes pods, so there is no kind to add; expected types of nodes")
     return found
 
 
