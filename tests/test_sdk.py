@@ -357,9 +357,9 @@ def test_a_pre_enqueue_gets_the_plain_pod() -> None:
     assert (status.message, status.plugin, status.code) == ("web waits", "Gate", sdk.Code.PENDING)
 
 
-def test_a_pod_that_no_profile_is_for_is_bad_input() -> None:
+def test_a_pod_that_no_profile_of_a_configuration_is_for_is_bad_input() -> None:
     with pytest.raises(InputError) as caught:
-        Scheduler(make_node("a")).decide(make_pod("web", spec={"schedulerName": "other"}))
+        Scheduler(make_node("a"), config={}).decide(make_pod("web", spec={"schedulerName": "other"}))
     want = "Pod default/web: spec.schedulerName: no profile for 'other'; the configuration has default-scheduler"
     assert str(caught.value) == want
 
