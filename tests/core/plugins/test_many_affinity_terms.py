@@ -10,6 +10,8 @@ from mooring.core.state.pod_info import AffinityTerm
 from mooring.testing import Scheduler, make_node, make_pod
 
 NODES, TERMS, PODS_PER_NODE = 30, 200, 3
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _avoiding(number: int) -> Any:
@@ -48,3 +50,31 @@ def test_terms_are_compared_with_kinds_of_pods_not_with_every_pod_of_every_dry_r
     kinds = PODS_PER_NODE
     # Each term with each kind of pod once for the counts, once for the dry runs, and a few times for the pod itself.
     assert comparisons[0] <= 4 * TERMS * (kinds + 1)
+
+
+KINDS = ("podAntiAffinity", "podAffinity")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", [REQUIRED, PREFERRED])
+def test_terms_that_mean_nearly_everybody_are_compared_with_all_kinds_at_once(
+    comparisons: list[int], kind: str, rule: str
+) -> None:
+    terms: list[dict[str, Any]] = [
+        {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [f"other-{i}"]}]},
+        }
+        for i in range(TERMS)
+    ]
+    if rule == PREFERRED:
+        terms = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+    running = [make_pod(f"p{i}", node=f"n{i % NODES}", labels={"app": f"app-{i}"}) for i in range(10 * NODES)]
+    scheduler = Scheduler(*(make_node(f"n{i}", cpu=400) for i in range(NODES)), *running)
+    pod = make_pod("high", cpu="1", priority=1000, labels={"app": "high"}, spec={"affinity": {kind: {rule: terms}}})
+    decision = scheduler.decide(pod)
+    if (kind, rule) == (KINDS[0], REQUIRED):
+        assert decision.nominated_node and len(decision.victims) == len(running) // NODES
+    else:
+        assert decision.node
+    assert comparisons[0] <= 4 * TERMS, "not each term with each of 300 kinds of pods"

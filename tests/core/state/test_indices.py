@@ -47,6 +47,24 @@ def test_a_forgotten_column_is_counted_anew(monkeypatch: pytest.MonkeyPatch) -> 
     assert again is not first and again.total == 2 and first.total == 1, "the old one is no longer kept up to date"
 
 
+def test_a_column_of_many_selectors_leaves_less_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_index, "MAX_COLUMNS", 4)
+    cluster = make_cluster(make_node("a"), make_pod("p", node="a", labels={"app": "web"}))
+    info = cluster.info(make_pod("q", labels={"app": "web"}))
+    first = cluster.pod_index.column("first", is_web)
+    twice = cluster.pod_index.column("twice", lambda cls: 2 * is_web(cls), size=3)
+    assert first.is_kept and cluster.pod_index.times(info.cls, twice) == 2 and twice.total == 2
+    huge = cluster.pod_index.column("huge", is_web, size=100)
+    assert huge.is_kept and not first.is_kept and not twice.is_kept, "one is always kept, whatever its size"
+    assert cluster.pod_index.times(info.cls, twice) is None
+    assert cluster.pod_index.times(cluster.info(make_pod("r", labels={"app": "db"})).cls, huge) is None, "not there"
+    again = cluster.pod_index.column("twice", lambda cls: 2 * is_web(cls), size=3)
+    cluster.set_pod(make_pod("q", node="a", labels={"app": "web"}))
+    assert again.total == 4
+    cluster.remove_pod("uid-default-q")
+    assert again.total == 2
+
+
 def test_a_column_by_namespace_ignores_other_namespaces() -> None:
     cluster = make_cluster(make_node("a"), make_pod("p", namespace="other", node="a", labels={"app": "web"}))
     column = cluster.pod_index.column("web", lambda cls: is_web(cls) and cls.namespace == "default", ("default",))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ from mooring.core.framework.status import SKIP, SUCCESS, Status, Verdict
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
-from mooring.core.state.pod_index import CountColumn, TermKind
+from mooring.core.state.pod_index import CountColumn, PodIndex, TermKind
 from mooring.core.state.pod_info import NO_TERMS, AffinityTerm, AffinityTerms, PodClass, PodInfo, compile_term
+from mooring.core.state.term_sums import TermSum
 
 Ints = NDArray[np.int64]
+K = TypeVar("K", bound=Hashable)
 
 LOST = Status.error('error reading "PreFilterInterPodAffinity" from cycleState: not found')
 AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
@@ -92,27 +94,19 @@ class Matches(NamedTuple):
     anti_affinity: Mapping[str, int]
 
 
-class TermsByLabel:
-    """Terms by a label that a pod must carry to match: few of thousands are compared with each kind of pod."""
+class CountedTerms(NamedTuple):
+    """Some of the pod's own terms and the column of the pods that they mean."""
 
-    def __init__(self, terms: Sequence[AffinityTerm]) -> None:
-        self._by_label: dict[tuple[str, str] | None, list[AffinityTerm]] = {}
-        for term in terms:
-            self._by_label.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append(term)
-
-    def matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
-        for label in (None, *labels.items()):
-            for term in self._by_label.get(label, ()):
-                if term.matches(namespace, labels, {}):
-                    yield term
+    sum: TermSum
+    column: CountColumn
 
 
 class AffinityFilterState:
     """What PreFilter found: the pod's own terms, and counts of the pods that match them or keep it away."""
 
     __slots__ = (
+        "_index",
         "_matches",
-        "_unwanted",
         "affinity",
         "anti_affinity",
         "existing_anti_affinity",
@@ -120,9 +114,19 @@ class AffinityFilterState:
         "nodes",
         "pod",
         "terms",
+        "unwanted",
+        "wanted",
     )
 
-    def __init__(self, pod: PodInfo, terms: AffinityTerms, namespace_labels: dict[str, str], nodes: NodeRows) -> None:
+    def __init__(
+        self,
+        pod: PodInfo,
+        terms: AffinityTerms,
+        namespace_labels: dict[str, str],
+        nodes: NodeRows,
+        index: PodIndex,
+    ) -> None:
+        self._index = index
         self.pod = pod
         self.terms = terms  # with namespaces resolved
         self.namespace_labels = namespace_labels
@@ -133,7 +137,8 @@ class AffinityFilterState:
         # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
         # not with every pod of every node that a dry run looks at.
         self._matches: dict[tuple[int, int], Matches] = {}
-        self._unwanted: TermsByLabel | None = None  # the pod's required anti-affinity, once a hypothesis needs it
+        self.wanted: CountedTerms | None = None  # required affinity: all terms at once
+        self.unwanted: dict[str, CountedTerms] = {}  # required anti-affinity: each term, by topology key
 
     def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:
         """Count a pod that a hypothesis adds (1) or takes away (-1)."""
@@ -147,30 +152,33 @@ class AffinityFilterState:
         kind = (other.shape.id, other.cls.id)
         matches = self._matches.get(kind)
         if matches is None:
-            meta, pod = other.pod.metadata, self.pod.pod.metadata
+            pod = self.pod.pod.metadata
             existing = (
                 term.topology_key
                 for term in _terms_of(other).required_anti_affinity
                 if term.matches(pod.namespace, pod.labels, self.namespace_labels)
             )
-            wanted = self.terms.required_affinity
-            affinity = wanted if _matches_all(wanted, meta.namespace, meta.labels) else ()
-            if self._unwanted is None:
-                self._unwanted = TermsByLabel(self.terms.required_anti_affinity)
-            unwanted = self._unwanted.matching(meta.namespace, meta.labels)
+            is_wanted = self.wanted is not None and self._times(other.cls, self.wanted, self.wanted.sum.holds)
+            affinity = self.terms.required_affinity if is_wanted else ()
+            unwanted = ((key, self._times(other.cls, each, each.sum.count)) for key, each in self.unwanted.items())
             matches = self._matches[kind] = Matches(
                 Counter(existing),
                 Counter(term.topology_key for term in affinity),
-                Counter(term.topology_key for term in unwanted),
+                {key: number for key, number in unwanted if number},
             )
         return matches
 
+    def _times(self, cls: PodClass, terms: CountedTerms, count: Callable[[PodClass], int]) -> int:
+        """What the column knows of a kind of pods, and what has to be counted otherwise."""
+        known = self._index.times(cls, terms.column)
+        return count(cls) if known is None else known
+
     def clone(self) -> AffinityFilterState:
-        copy = AffinityFilterState(self.pod, self.terms, self.namespace_labels, self.nodes)
+        copy = AffinityFilterState(self.pod, self.terms, self.namespace_labels, self.nodes, self._index)
         copy.affinity = self.affinity.clone()
         copy.anti_affinity = self.anti_affinity.clone()
         copy.existing_anti_affinity = self.existing_anti_affinity.clone()
-        copy._matches, copy._unwanted = self._matches, self._unwanted  # they depend on pods, not on where they are
+        copy._matches, copy.wanted, copy.unwanted = self._matches, self.wanted, self.unwanted  # not by where pods are
         return copy
 
 
@@ -215,15 +223,16 @@ class InterPodAffinity:
         if not (objections or own.required_affinity or own.required_anti_affinity):
             return SKIP
         terms = AffinityTerms(self._resolved(own.required_affinity), self._resolved(own.required_anti_affinity))
-        found = AffinityFilterState(pod, terms, namespace_labels, nodes)
+        found = AffinityFilterState(pod, terms, namespace_labels, nodes, self._cluster.pod_index)
         for term, column in objections:
             found.existing_anti_affinity.add_column(nodes, term.topology_key, column)
         if terms.required_affinity:
-            column = self._column_of_all(terms.required_affinity)
-            for term in terms.required_affinity:
-                found.affinity.add_column(nodes, term.topology_key, column)
-        for term in terms.required_anti_affinity:
-            found.anti_affinity.add_column(nodes, term.topology_key, self._column_of_all((term,)))
+            found.wanted = self._all_of_these(terms.required_affinity)
+            for key, number in Counter(term.topology_key for term in terms.required_affinity).items():
+                found.affinity.add(key, number * nodes.counts_by_domain(found.wanted.column, key))
+        for key, same_key in _grouped((term.topology_key, term) for term in terms.required_anti_affinity).items():
+            found.unwanted[key] = self._each_of_these(same_key)
+            found.anti_affinity.add_column(nodes, key, found.unwanted[key].column)
         if found.existing_anti_affinity.is_empty and not (terms.required_affinity or terms.required_anti_affinity):
             return SKIP
         state.write(self.name, found)
@@ -277,12 +286,15 @@ class InterPodAffinity:
         matching = self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace))
         if not has_wishes and not matching:
             return SKIP
-        wishes = (*((w, 1) for w in own.preferred_affinity), *((w, -1) for w in own.preferred_anti_affinity))
+        wishes = (
+            *((w.weight, w.term) for w in own.preferred_affinity),
+            *((-w.weight, w.term) for w in own.preferred_anti_affinity),
+        )
         everywhere = NodeRows(nodes.table)
         weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
-        for wish, sign in wishes:
-            (term,) = self._resolved((wish.term,))
-            weighted.append((term.topology_key, self._column_of_all((term,)), sign * wish.weight))
+        alike = _grouped(((term.topology_key, weight), self._resolve(term)) for weight, term in wishes)
+        for (key, weight), terms in alike.items():
+            weighted.append((key, self._each_of_these(terms).column, weight))
         for indexed, column in matching:
             weight = self._existing_weight(indexed.kind, indexed.weight)
             if weight:
@@ -345,20 +357,35 @@ class InterPodAffinity:
             term.topology_key, term.selector, term.namespaces | named, NOTHING if self._replaces_selectors else selector
         )
 
-    def _column_of_all(self, terms: tuple[AffinityTerm, ...]) -> CountColumn:
+    def _all_of_these(self, terms: tuple[AffinityTerm, ...]) -> CountedTerms:
         """The column of pods that all of these (resolved) terms mean."""
-        first = terms[0]
+        if len(terms) == 1:
+            return self._each_of_these(terms)
+        found, first = TermSum(terms), terms[0]
         anywhere = any(term.namespace_selector.matches({}) for term in terms)
-
-        def means(cls: PodClass) -> bool:
-            return _matches_all(terms, cls.namespace, cls.labels)
-
-        return self._cluster.pod_index.column(
-            ("terms", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms)),
-            means,
+        column = self._cluster.pod_index.column(
+            ("all", terms),
+            found.holds,
             None if anywhere else first.namespaces,
             first.selector.exact,
+            of_all=found.hold_all,
+            size=len(terms),
         )
+        return CountedTerms(found, column)
+
+    def _each_of_these(self, terms: tuple[AffinityTerm, ...]) -> CountedTerms:
+        """The column of pods that any of these (resolved) terms means; a pod counts for each that means it."""
+        found = TermSum(terms)
+        anywhere = any(term.namespace_selector.matches({}) for term in terms)
+        column = self._cluster.pod_index.column(
+            ("each", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms)),
+            found.count,
+            None if anywhere else frozenset().union(*(term.namespaces for term in terms)),
+            terms[0].selector.exact if len(terms) == 1 else (),
+            of_all=found.count_all,
+            size=len(terms),
+        )
+        return CountedTerms(found, column)
 
     # ---- what would help ---------------------------------------------------------------------------------------
 
@@ -442,6 +469,14 @@ def _terms_of(other: PodInfo) -> AffinityTerms:
         return other.shape.terms(other.pod.metadata.namespace)
     except ParseError:
         return NO_TERMS
+
+
+def _grouped(pairs: Iterable[tuple[K, AffinityTerm]]) -> dict[K, tuple[AffinityTerm, ...]]:
+    """Terms by what they have in common, in the order in which they come."""
+    groups: dict[K, list[AffinityTerm]] = {}
+    for key, term in pairs:
+        groups.setdefault(key, []).append(term)
+    return {key: tuple(terms) for key, terms in groups.items()}
 
 
 def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import AffinityTerm, PodClass, PodInfo
 from mooring.core.state.sharing import Forkable
 
-Predicate = Callable[[PodClass], bool]
+Predicate = Callable[[PodClass], int]  # how often a pod of the class counts; once or not at all, mostly
 Bucket = tuple[str, ...]
 
 EVERYWHERE: Bucket = ()
-MAX_COLUMNS = 4096  # selectors kept; the least recently used goes first and is counted anew when it returns
+NONE: Mapping[CountColumn, int] = {}
+MAX_COLUMNS = 4096  # selectors kept in columns; the least recently used goes first and is counted anew when it returns
 
 
 class _Tally:
@@ -38,12 +39,13 @@ class _Tally:
 class CountColumn:
     """A number per node, kept by name and, once it has been read, also in the table's row order and by domain."""
 
-    __slots__ = ("_dense", "_generation", "_tallies", "counts", "table", "total")
+    __slots__ = ("_dense", "_generation", "_tallies", "counts", "is_kept", "table", "total")
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.counts: dict[str, int] = {}  # by name of the node
         self.total = 0
+        self.is_kept = True  # in step with the pods; not once the index has forgotten it
         self._dense: NDArray[np.int64] | None = None  # [node]
         self._generation = -1
         self._tallies: dict[LabelColumn, _Tally] = {}
@@ -73,12 +75,12 @@ class CountColumn:
                 if domain >= 0:
                     tally.by_domain[domain] += amount
 
-    def add_all(self, counts: Mapping[str, int]) -> None:
+    def add_all(self, counts: Mapping[str, int], times: int = 1) -> None:
         """Add to a column that has not been read yet."""
         known = self.counts
         for name, count in counts.items():
-            known[name] = known.get(name, 0) + count
-        self.total += sum(counts.values())
+            known[name] = known.get(name, 0) + count * times
+        self.total += sum(counts.values()) * times
 
     def dense(self) -> NDArray[np.int64]:
         """The column over the table's rows; do not write to it."""
@@ -116,6 +118,7 @@ class _Column(NamedTuple):
     counts: CountColumn
     predicate: Predicate
     buckets: tuple[Bucket, ...]
+    size: int  # how many selectors the predicate has to ask
 
 
 class PodIndex(Forkable):
@@ -133,7 +136,8 @@ class PodIndex(Forkable):
         self._classes: dict[Bucket, dict[int, PodClass]] = {}  # those with at least one pod on a node
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()  # least recently used first
         self._columns_in: dict[Bucket, dict[Hashable, _Column]] = {}
-        self._columns_of: dict[PodClass, list[CountColumn]] = {}  # those that count pods of the class
+        self._columns_size = 0  # of all of them together
+        self._columns_of: dict[PodClass, dict[CountColumn, int]] = {}  # those that count pods of the class, how often
         self._own_classes: set[PodClass] | None = None  # whose numbers are not shared with a fork; None: all of them
 
     def fork(self, table: NodeTable) -> PodIndex:
@@ -168,20 +172,21 @@ class PodIndex(Forkable):
             nodes[node.name] = count
         else:
             nodes.pop(node.name, None)
-        for column in self._columns_of.get(cls, ()):
-            column.add(node, amount)
+        for column, times in self._columns_of.get(cls, NONE).items():
+            column.add(node, amount * times)
         if not nodes:
             self._leave(cls)
 
     def _enter(self, cls: PodClass) -> None:
         if self._own_classes is not None:
             self._own_classes.add(cls)
-        columns = []
+        columns = {}
         for bucket in _buckets_of(cls):
             self._classes.setdefault(bucket, {})[cls.id] = cls
             for column in self._columns_in.get(bucket, {}).values():
-                if column.predicate(cls):
-                    columns.append(column.counts)
+                times = column.predicate(cls)
+                if times:
+                    columns[column.counts] = times
         if columns:
             self._columns_of[cls] = columns
 
@@ -202,26 +207,38 @@ class PodIndex(Forkable):
         predicate: Predicate,
         namespaces: Iterable[str] | None = None,
         exact: Iterable[tuple[str, str]] = (),
+        *,
+        of_all: Callable[[Sequence[PodClass]], Iterable[int]] | None = None,
+        size: int = 1,
     ) -> CountColumn:
         """The column of pods for which ``predicate(class)`` holds; ``key`` says when two askers mean the same.
 
-        ``namespaces`` (None: all) and ``exact`` say where to look: the predicate must imply them.
+        ``namespaces`` (None: all) and ``exact`` say where to look: the predicate must imply them. One that asks
+        ``size`` selectors has a quicker way to answer for many classes at once, ``of_all``.
         """
         known = self._columns.get(key)
         if known is not None:
             self._columns.move_to_end(key)
             return known.counts
-        column = _Column(CountColumn(self._table), predicate, self._narrowest(namespaces, tuple(exact)))
+        column = _Column(CountColumn(self._table), predicate, self._narrowest(namespaces, tuple(exact)), size)
         for bucket in column.buckets:
             self._columns_in.setdefault(bucket, {})[key] = column
-            for cls in self._classes.get(bucket, {}).values():
-                if predicate(cls):
-                    self._columns_of.setdefault(cls, []).append(column.counts)
-                    column.counts.add_all(self._nodes[cls])
+        classes = [cls for bucket in column.buckets for cls in self._classes.get(bucket, {}).values()]
+        for cls, times in zip(classes, of_all(classes) if of_all else map(predicate, classes), strict=True):
+            if times:
+                self._columns_of.setdefault(cls, {})[column.counts] = times
+                column.counts.add_all(self._nodes[cls], times)
         self._columns[key] = column
-        if len(self._columns) > MAX_COLUMNS:
+        self._columns_size += size
+        while self._columns_size > MAX_COLUMNS and len(self._columns) > 1:
             self._forget(*self._columns.popitem(last=False))
         return column.counts
+
+    def times(self, cls: PodClass, column: CountColumn) -> int | None:
+        """How often a pod of the class counts in a column; None where that is not known here."""
+        if not column.is_kept or cls not in self._nodes:
+            return None
+        return self._columns_of.get(cls, NONE).get(column, 0)
 
     def _narrowest(self, namespaces: Iterable[str] | None, exact: tuple[tuple[str, str], ...]) -> tuple[Bucket, ...]:
         """For each namespace the bucket with the fewest classes that still holds all that can match."""
@@ -234,14 +251,14 @@ class PodIndex(Forkable):
         return tuple(found)
 
     def _forget(self, key: Hashable, column: _Column) -> None:
+        column.counts.is_kept = False
+        self._columns_size -= column.size
         for bucket in column.buckets:
             del self._columns_in[bucket][key]
             if not self._columns_in[bucket]:
                 del self._columns_in[bucket]
             for cls in self._classes.get(bucket, {}).values():
-                columns = self._columns_of.get(cls, [])
-                if column.counts in columns:
-                    columns.remove(column.counts)
+                self._columns_of.get(cls, {}).pop(column.counts, None)
 
 
 def _buckets_of(cls: PodClass) -> Iterator[Bucket]:

@@ -1,0 +1,127 @@
+"""How many of a pod's terms mean a pod: counted for all kinds of pods at once, not term by term for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.selectors import Requirement
+from mooring.core.state.pod_info import AffinityTerm, PodClass
+
+Mask = NDArray[np.bool_]
+
+FEW = 1024  # so many comparisons one by one take no longer than preparing to make them at once
+
+
+class TermSum:
+    """Some of a pod's terms, resolved: no labels of namespaces are asked for."""
+
+    def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
+        self.terms = terms
+
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, str] | None, list[AffinityTerm]]:
+        """By a label that a pod must carry to be meant: few of thousands are compared with one pod."""
+        found: dict[tuple[str, str] | None, list[AffinityTerm]] = {}
+        for term in self.terms:
+            found.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append(term)
+        return found
+
+    def count(self, cls: PodClass) -> int:
+        """How many of the terms mean a pod of this class."""
+        return sum(1 for _ in self._matching(cls.namespace, cls.labels))
+
+    def count_all(self, classes: Sequence[PodClass]) -> list[int]:
+        """The same for each of these classes."""
+        if len(classes) * len(self.terms) <= FEW:
+            return [self.count(cls) for cls in classes]
+        total = np.zeros(len(classes), np.int64)
+        by_label = _ClassesByLabel(classes)
+        for term in self.terms:
+            meant = by_label.meant_by(term)
+            if meant is not None:
+                total += meant
+        found: list[int] = total.tolist()
+        return found
+
+    def holds(self, cls: PodClass) -> bool:
+        """Whether all of the terms mean a pod of this class."""
+        return all(term.matches(cls.namespace, cls.labels, {}) for term in self.terms)
+
+    def hold_all(self, classes: Sequence[PodClass]) -> list[bool]:
+        """The same for each of these classes."""
+        return [count == len(self.terms) for count in self.count_all(classes)]
+
+    def _matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
+        for label in (None, *labels.items()):
+            for term in self._by_label.get(label, ()):
+                if term.matches(namespace, labels, {}):
+                    yield term
+
+
+class _ClassesByLabel:
+    """Who carries which label, so that a requirement is a mask over all classes and not a question to each."""
+
+    def __init__(self, classes: Sequence[PodClass]) -> None:
+        self._namespaces = [cls.namespace for cls in classes]
+        self._carriers: dict[str, dict[str, list[int]]] = {}  # by key and value
+        for i, cls in enumerate(classes):
+            for key, value in cls.labels.items():
+                self._carriers.setdefault(key, {}).setdefault(value, []).append(i)
+        self._have: dict[str, Mask] = {}  # by key
+        self._inside: dict[frozenset[str], Mask] = {}
+
+    def meant_by(self, term: AffinityTerm) -> Mask | None:
+        """Which classes a term means; None where it means none."""
+        if term.selector.matches_nothing:
+            return None
+        masks = []
+        for requirement in term.selector.requirements:
+            mask = self._meet(requirement)
+            if mask is None:
+                return None
+            masks.append(mask)
+        if not term.namespace_selector.matches({}):
+            masks.append(self._are_inside(term.namespaces))
+        if not masks:
+            return np.ones(len(self._namespaces), np.bool_)
+        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+
+    def _meet(self, requirement: Requirement) -> Mask | None:
+        match requirement.operator:
+            case "In":
+                return self._carry(requirement)
+            case "NotIn":
+                found = self._carry(requirement)
+                return np.ones(len(self._namespaces), np.bool_) if found is None else ~found
+            case "Exists":
+                return self._having(requirement.key)
+            case _:  # DoesNotExist; a selector of pods has no other operators
+                return ~self._having(requirement.key)
+
+    def _carry(self, requirement: Requirement) -> Mask | None:
+        """Which classes have one of the values; None where none has."""
+        by_value = self._carriers.get(requirement.key, {})
+        found = [by_value[value] for value in requirement.values if value in by_value]
+        return self._mask(found) if found else None
+
+    def _having(self, key: str) -> Mask:
+        mask = self._have.get(key)
+        if mask is None:
+            mask = self._have[key] = self._mask(self._carriers.get(key, {}).values())
+        return mask
+
+    def _are_inside(self, namespaces: frozenset[str]) -> Mask:
+        mask = self._inside.get(namespaces)
+        if mask is None:
+            mask = self._inside[namespaces] = np.array([name in namespaces for name in self._namespaces], np.bool_)
+        return mask
+
+    def _mask(self, places: Iterable[list[int]]) -> Mask:
+        mask = np.zeros(len(self._namespaces), np.bool_)
+        for each in places:
+            mask[each] = True
+        return mask
