@@ -17,8 +17,6 @@ from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Object as ApiObject
 from mooring.controlplane.cluster.kubelet import COMPLETES_AFTER
 from mooring.controlplane.registry.catalog import KINDS, by_group_kind, by_resource
-from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving.listing import WatchStream
 from mooring.controlplane.serving.requests import ApiRequest, Reply
 from mooring.controlplane.storage.store import DELETED, Event, Store, StoredEntry
 from mooring.controlplane.types.kind import Kind, Object
@@ -29,7 +27,9 @@ from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient, with_query
 from mooring.net.watch_events import ResourceKind
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow to import: a story can be read without a server
+    from mooring.controlplane.server import ControlPlane
+    from mooring.controlplane.serving.listing import WatchStream
     from mooring.sim.autoscaler import NodeGroup
     from mooring.sim.workload import Arrival
 

@@ -187,7 +187,7 @@ def _private_key() -> str:
     return pem.decode()
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _WatchedMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -197,7 +197,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 class _Held(msgspec.Struct):
     """An object as it came, and the part of its metadata that a reflector looks at."""
 
-    metadata: _Meta
+    metadata: _WatchedMeta
     obj: Object
 
 
@@ -376,7 +376,7 @@ def _is_newer(version: str, known: str) -> bool:
 def _watched(kind: Kind) -> ResourceKind[_Held]:
     def decode(data: bytes | msgspec.Raw) -> _Held:
         obj: Object = msgspec.json.decode(data)
-        return _Held(msgspec.convert(obj["metadata"], _Meta), obj)
+        return _Held(msgspec.convert(obj["metadata"], _WatchedMeta), obj)
 
     return ResourceKind(kind.plural, kind.api_version, decode)
 

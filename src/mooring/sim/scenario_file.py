@@ -34,7 +34,6 @@ from mooring.api.well_known import ZONE
 from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.plugin_loading import load_module
 from mooring.record.files import file_and_time
-from mooring.sim.autoscaler import NodeGroup
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.expectations import Step, expectation
 from mooring.sim.imports.imported import Imported
@@ -103,7 +102,7 @@ def scenario_of(
     for number, step in enumerate(value["steps"], 1):
         where = f"{Path(source).name}: steps[{number - 1}]"
         try:
-            steps.append((where, _Steps(folder, values).read(step)))
+            steps.append((where, _StepReader(folder, values).read(step)))
         except MooringError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -196,7 +195,7 @@ def named_nodes(value: Any) -> list[dict[str, Any]]:
     ]
 
 
-class _Steps:
+class _StepReader:
     """Reads steps; each becomes a function of the cluster, checked before the first one runs."""
 
     def __init__(self, folder: Path, parameters: Mapping[str, Any]) -> None:
@@ -276,6 +275,8 @@ class _Steps:
         return function
 
     def read_nodeGroup(self, value: Any) -> Step:
+        from mooring.sim.autoscaler import NodeGroup  # slow to import, and few stories scale nodes
+
         group = NodeGroup.read(value)
 
         async def step(cluster: ScenarioCluster) -> None:

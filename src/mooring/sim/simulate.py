@@ -28,7 +28,6 @@ from mooring.core.framework.runtime import Profile
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.session import Configuration, PluginReference, configuration_of, registry_with
 from mooring.live.observer import SchedulerObserver
-from mooring.record.recorder import Recorder
 from mooring.sim.backend import IDENTITY, manifest_of
 from mooring.sim.library import find
 from mooring.sim.narration import QUIET
@@ -73,6 +72,8 @@ def simulate(
     until_s = None if until is None else seconds(until, "until")
     with contextlib.ExitStack() as stack:
         if record is not None:
+            from mooring.record.recorder import Recorder  # slow to import
+
             recorder = Recorder.to_file(record, source="simulation", inputs=scenario.records)
             stack.callback(recorder.close)
             observers = (*observers, recorder)

@@ -58,14 +58,13 @@ class SimulatedWorld(EmbeddedWorld):
         scenario: Scenario | None = None,
         *,
         keeps_placements: bool = False,
-        is_measured: bool = True,
         has_end: bool = False,
     ) -> None:
         super().__init__(settings, scenario, kubelets=NO_LEASES)
         self.has_end = has_end  # at a given time
         self.witness = Witness(self.clock, keeps_placements=keeps_placements)
         self.gpus = GpuAllocation()
-        self._measuring = MeasuringObserver() if is_measured else None
+        self._measuring = MeasuringObserver()
         self.streamed = StreamedPods(self.clock)
         self.node_watch = NodeWatch(self.streamed, self.clock)
         self.autoscaler: Autoscaler | None = None
@@ -88,7 +87,6 @@ class SimulatedWorld(EmbeddedWorld):
         self, config: KubeSchedulerConfiguration, client: RestClient, events: EventRecorder, options: SchedulerOptions
     ) -> Scheduler:
         retries = options.features["BindingIsRetried"]
-        measuring = () if self._measuring is None else (self._measuring,)
         return Scheduler(
             config,
             lambda pods: _SplitWriter(self.streamed, self.node_watch, client, events, pods, retries_binding=retries),
@@ -96,7 +94,7 @@ class SimulatedWorld(EmbeddedWorld):
             # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
             replace(
                 options,
-                observers=(self.witness, self.gpus, *measuring, *options.observers),
+                observers=(self.witness, self.gpus, self._measuring, *options.observers),
                 plugin_timeout_s=0,
                 attempt_timeout_s=0,
                 is_metered=False,
@@ -122,8 +120,7 @@ class SimulatedWorld(EmbeddedWorld):
         """What has become of everything so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
-        if self._measuring is not None:
-            found.measures = self._measuring.measures()
+        found.measures = self._measuring.measures()
         found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
         queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
         found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
