@@ -81,7 +81,7 @@ class GangScheduling:
                 holder.update((other.key, other) for other in members.unplaced(key))
             text = "waiting for minCount pods from a gang to be scheduled"
             return Status(Code.WAIT, (text,)), PERMIT_TIMEOUT_S
-        for uid in placed:
+        for uid in list(placed):
             waiting = self._handle.waiting_pods.get(uid)
             if waiting is not None:
                 waiting.allow(self.name)

@@ -25,6 +25,7 @@ from mooring.core.state.sharing import ChangeLog, Forkable
 
 # ---- which pods belong to which pod group: those that the API server knows, and those that have a node -------------
 
+M = TypeVar("M")
 _NOBODY: Mapping[str, PodInfo] = MappingProxyType({})
 _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
 
@@ -38,27 +39,32 @@ def group_of(pod: Pod) -> str:
 
 
 class GroupMembers:
-    """Members by group (``namespace/name``) and uid. The inner maps are never changed, so copies may share them."""
+    """Members by group (``namespace/name``) and uid. Copies share the inner maps until one of them changes a group."""
 
-    __slots__ = ("_known", "_placed")
+    __slots__ = ("_known", "_own_known", "_own_placed", "_placed")
 
     def __init__(self) -> None:
-        self._known: dict[str, Mapping[str, Pod]] = {}  # pods without a node, as the API server last told of them
-        self._placed: dict[str, Mapping[str, PodInfo]] = {}  # running and assumed
+        self._known: dict[str, dict[str, Pod]] = {}  # pods without a node, as the API server last told of them
+        self._placed: dict[str, dict[str, PodInfo]] = {}  # running and assumed
+        self._own_known: set[str] = set()  # groups whose map no copy shares
+        self._own_placed: set[str] = set()
 
     def copy(self) -> GroupMembers:
         copy = GroupMembers()
         copy._known, copy._placed = dict(self._known), dict(self._placed)
+        self._own_known.clear()
+        self._own_placed.clear()
         return copy
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
     def count(self, group: str) -> int:
         """How many pods of the group there are, with a node or without."""
-        return len(self._known.get(group, _NO_PODS).keys() | self._placed.get(group, _NOBODY).keys())
+        known, placed = self._known.get(group, _NO_PODS), self._placed.get(group, _NOBODY)
+        return len(known) + len(placed) - len(known.keys() & placed.keys())  # quick where few have a node, or most
 
     def placed(self, group: str) -> Mapping[str, PodInfo]:
-        """The pods of the group that have a node: running, or assumed."""
+        """The pods of the group that have a node: running, or assumed. They change as pods come and go."""
         return self._placed.get(group, _NOBODY)
 
     @property
@@ -82,30 +88,35 @@ class GroupMembers:
         if pod.spec.node_name:
             self.forget(pod)
         else:
-            group = group_of(pod)
-            self._known[group] = {**self._known.get(group, _NO_PODS), pod.uid: pod}
+            _writable(self._known, self._own_known, group_of(pod))[pod.uid] = pod
 
     def forget(self, pod: Pod) -> None:
         """The member is gone, or has a node."""
-        _drop(self._known, group_of(pod), pod.uid)
+        _drop(self._known, self._own_known, group_of(pod), pod.uid)
 
     def place(self, pod: PodInfo) -> None:
-        group = group_of(pod.pod)
-        self._placed[group] = {**self._placed.get(group, _NOBODY), pod.uid: pod}
+        _writable(self._placed, self._own_placed, group_of(pod.pod))[pod.uid] = pod
 
     def displace(self, pod: PodInfo) -> None:
-        _drop(self._placed, group_of(pod.pod), pod.uid)
+        _drop(self._placed, self._own_placed, group_of(pod.pod), pod.uid)
 
 
-def _drop(by_group: dict[str, Mapping[str, PodInfo]] | dict[str, Mapping[str, Pod]], group: str, uid: str) -> None:
-    members = by_group.get(group)
-    if members is None or uid not in members:
+def _writable(by_group: dict[str, dict[str, M]], own: set[str], group: str) -> dict[str, M]:
+    """The members of a group in a map that no copy shares."""
+    if group not in own:
+        by_group[group] = dict(by_group.get(group, ()))
+        own.add(group)
+    return by_group[group]
+
+
+def _drop(by_group: dict[str, dict[str, M]], own: set[str], group: str, uid: str) -> None:
+    if uid not in by_group.get(group, ()):
         return
-    left = {key: member for key, member in members.items() if key != uid}
-    if left:
-        by_group[group] = left  # type: ignore[assignment]
-    else:
+    members = _writable(by_group, own, group)
+    del members[uid]
+    if not members:
         del by_group[group]
+        own.discard(group)
 
 
 # ---- the objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims --------------------
