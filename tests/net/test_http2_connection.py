@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.net import http2, http2_connection
 from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
@@ -273,13 +275,55 @@ async def test_a_silent_server_is_given_up_one_that_is_slow_is_not(speaks):
         pytest.param(frame(http2.CONTINUATION, 0, 1, b"\x88"), id="goes on without a beginning"),
         pytest.param(frame(http2.SETTINGS, 0, 0, b"123"), id="half a setting"),
         pytest.param(frame(http2.GOAWAY, 0, 0, b"1"), id="half a farewell"),
+        pytest.param(
+            frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, 1, encode_field(":status", "503") + b"\xff"),
+            id="a refusal whose fields do not decode",
+        ),
+        pytest.param(
+            frame(http2.SETTINGS, 0, 0, http2.MAX_FRAME_SIZE.to_bytes(2, "big") + (1 << 24).to_bytes(4, "big")),
+            id="frames longer than a length can say",
+        ),
+        pytest.param(
+            frame(http2.SETTINGS, 0, 0, http2.MAX_FRAME_SIZE.to_bytes(2, "big") + (100).to_bytes(4, "big")),
+            id="frames shorter than everybody must take",
+        ),
     ],
 )
-async def test_nonsense_is_a_broken_connection(nonsense):
+async def test_nonsense_breaks_the_connection_and_fails_its_requests(nonsense):
     stage = Stage()
-    stage.send(b"1")
+    (answer,) = stage.send(b"1")
     stage.hear(nonsense)
     assert stage.server.is_aborted
+    assert not answer.done()
+    stage.connection.connection_lost(None)
+    assert "not an HTTP/2 answer" in str(answer.exception())
+
+
+FRAMES = st.builds(
+    frame,
+    st.integers(0, 10),
+    st.sampled_from([0, 1, 4, 5, 8, 9, 12, 13, 0xFF]),
+    st.integers(0, 5),
+    st.one_of(st.binary(max_size=40), st.just(encode_field(":status", "200")), st.just(encode_field(":status", "409"))),
+)
+
+
+@given(st.lists(st.one_of(FRAMES, st.binary(max_size=20)), max_size=8))
+def test_every_request_ends_whatever_a_server_says(said):
+    """A request is answered, or it fails with its connection: none is left that nobody will ever settle."""
+
+    async def play() -> None:
+        stage = Stage()
+        answers = stage.send(b"1", b"2", b"3")
+        for data in said:
+            if not stage.server.is_aborted:
+                stage.hear(data)
+        stage.connection.connection_lost(None)
+        assert all(answer.done() for answer in answers)
+        for answer in answers:
+            answer.exception()
+
+    asyncio.run(play())
 
 
 # ---- in the pool, over real TLS --------------------------------------------------------------------------------------

@@ -306,14 +306,16 @@ class Http2Connection(asyncio.Protocol):
             self._answered(number, request)
 
     def _answered(self, number: int, request: HttpRequest) -> None:
-        del self._streams[number]
-        if request.unsent:  # it was answered before it was sent whole
-            self._write(http2.reset(number, http2.CANCEL))
+        # A stream leaves the table only once its answer can be told. Whatever is wrong with the answer before that
+        # ends the connection, and what is still in the table then fails with it: no future is left without an owner.
         status = request.status
         if not status:
             raise BadFrame("an answer has no status")
+        fields = {} if 200 <= status < 300 else dict(http2.decode_fields(request.block))
+        del self._streams[number]
+        if request.unsent:  # it was answered before it was sent whole
+            self._write(http2.reset(number, http2.CANCEL))
         if not request.answer.done():
-            fields = {} if 200 <= status < 300 else dict(http2.decode_fields(request.block))
             got = request.got
             request.answer.set_result(HttpAnswer(status, fields, got if isinstance(got, bytes) else bytes(got)))
 
@@ -370,7 +372,9 @@ class Http2Connection(asyncio.Protocol):
             if what == http2.MAX_CONCURRENT_STREAMS:
                 self._most_streams = min(value, _MOST_STREAMS)
             elif what == http2.MAX_FRAME_SIZE:
-                self._frame_bytes = max(http2.FRAME_BYTES, min(value, 1 << 24))
+                if not http2.FRAME_BYTES <= value < 1 << 24:  # the length of a frame has 24 bits
+                    raise BadFrame("a server takes frames of a size that there is not")
+                self._frame_bytes = value
             elif what == http2.INITIAL_WINDOW_SIZE:
                 more, self._stream_window = value - self._stream_window, value
                 for number, request in list(self._streams.items()):
@@ -382,9 +386,9 @@ class Http2Connection(asyncio.Protocol):
         self._on_free(self)
 
     def _refused(self, number: int, payload: bytes) -> None:
+        why = _number(payload)  # first: what cannot be read must find the stream in the table, see ``_answered``
         request = self._streams.pop(number, None)
         if request is not None:
-            why = _number(payload)
             # A refused stream was not looked at; of any other the server may have carried out what it asks for.
             request.fail(
                 Broken(f"the server ended the request (HTTP/2 error {why})", written=why != http2.REFUSED_STREAM)
