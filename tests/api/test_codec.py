@@ -69,7 +69,7 @@ def test_numbers_of_a_persons_yaml_are_taken() -> None:
 @pytest.mark.parametrize(
     ("wire", "needles"),
     [
-        pytest.param({"metadata": {"name": "p", "namespace": "n"}, "spec": 5}, ("Pod n/p", "$.spec"), id="a number"),
+        pytest.param({"metadata": {"name": "p", "namespace": "n"}, "spec": 5}, ("Pod n/p: spec: ",), id="a number"),
         pytest.param({"metadata": {"name": "p"}, "spec": {"containers": {}}}, ("Pod p", "containers"), id="a map"),
         pytest.param({"spec": {"priority": "high"}}, ("Pod without a name", "priority"), id="a word for a number"),
         pytest.param({"metadata": "p"}, ("Pod without a name", "metadata"), id="metadata that is a word"),
