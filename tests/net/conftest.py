@@ -237,6 +237,8 @@ class FakeApi:
             answer = await self.faults.pop(0)(request)
             if answer is not None:
                 return answer
+        if not (query.get("resourceVersion") or "0").isdecimal():
+            return self.status(400, "BadRequest", "resourceVersion: Invalid value")
         if query.get("watch"):
             return await self._watch(request, query)
         return self._list(query)

@@ -414,6 +414,22 @@ async def test_a_restarted_server_is_found_soon(watching, serve, fake_api, event
     assert sum("cannot connect" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming lists", "pages"])
+async def test_a_version_that_the_server_cannot_read_is_dropped(watching, fake_api, eventually, streaming):
+    """A bookmark brought it. Asked for it again and again, the server would answer 400 for ever."""
+    fake_api.streaming = streaming
+    fake_api.put("a")
+    it = await watching()
+    await it.informer.wait_synced()
+    await eventually(lambda: fake_api.watchers)
+    fake_api.send({"type": "BOOKMARK", "object": {"kind": "Thing", "metadata": {"resourceVersion": "zzz"}}})
+    await eventually(lambda: it.informer.reflector.last_version == "zzz")
+    fake_api.cut()
+    fake_api.put("b")
+    await eventually(it.is_current)
+    assert it.informer.reflector.last_version.isdecimal()
+
+
 async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, eventually):
     fake_api.put("a")
     it = await watching()

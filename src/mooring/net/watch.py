@@ -1,7 +1,7 @@
 """The reflector: everything of one kind, kept up to date through one long request after another.
 
 ```
-            ┌────────── 410, or an answer that makes no sense: all anew ◀─────────────────────┐
+            ┌───── 410, 400, or an answer that makes no sense: all anew ◀─────────────────────┐
             ▼                                                                                 │
  streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
             │ refused (400, 422, …), or failed (5xx)                             ▲
@@ -174,6 +174,10 @@ class Reflector(Generic[T]):
             return 0.0
         except NotFound:
             return await self._not_served()
+        except (BadRequest, Invalid) as error:
+            # It would be refused for ever if the version cannot be read: the next list asks without one.
+            self._complain(f"listing anew: {error}")
+            self._is_version_lost = True
         except Unreachable as error:
             self._complain(f"cannot list or watch: {error}")
             return self._backoff.soon()
@@ -243,6 +247,8 @@ class Reflector(Generic[T]):
                         lines = lines[ended:]
                     await self._take(lines)
         except (BadRequest, Invalid, MethodNotAllowed, NotAcceptable) as error:
+            if "resourceVersion" in query and isinstance(error, BadRequest | Invalid):
+                raise  # perhaps it is the version; without one the server says whether it streams lists
             raise _StreamingRefused(str(error)) from None
         except (Gone, ServerError) as error:
             if initial is not None:
