@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import re
 import threading
@@ -286,6 +288,27 @@ def test_a_scrape_in_another_thread_never_breaks():
         thread.join()
     assert scrapes and scrapes == sorted(scrapes)
     assert metrics.exposition().count(b"scheduler_schedule_attempts_total{") == 3000
+
+
+def test_a_series_that_appears_in_the_middle_of_a_scrape_does_not_break_it():
+    """A garbage collection can let another thread run anywhere; here it adds the series itself."""
+    metrics, numbers = SchedulerMetrics(), itertools.count()
+    for number in range(200):
+        metrics.schedule_attempts.labels("scheduled", f"profile-{number}").inc()
+
+    def appear(phase: str, info: dict[str, int]) -> None:
+        metrics.schedule_attempts.labels("scheduled", f"late-{next(numbers)}")
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(appear)
+    gc.set_threshold(1)
+    try:
+        shown = metrics.exposition()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(appear)
+    assert shown.count(b'profile="profile-') == 200
+    assert next(numbers)
 
 
 def test_what_is_noted_counts_as_what_is_observed():

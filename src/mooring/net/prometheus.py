@@ -136,7 +136,9 @@ class Family(Generic[Child]):
             self._children[()] = self._make()
 
     def render(self, out: list[str]) -> None:
-        children = [(self._pairs(values), child) for values, child in list(self._children.items())]
+        # Another thread may add a child meanwhile. ``copy`` is one step for the interpreter; ``list(items())`` is not:
+        # each of its tuples can set off a garbage collection, and with it a change of threads.
+        children = [(self._pairs(values), child) for values, child in self._children.copy().items()]
         if not children:
             return
         out.append(f"# HELP {self.name} {_escape_help(self.help_text)}\n# TYPE {self.name} {self.kind}\n")
@@ -197,7 +199,7 @@ class Histogram(Family[HistogramChild]):
         self._children[()].observe(value)
 
     def fold(self) -> None:
-        for child in list(self._children.values()):
+        for child in self._children.copy().values():
             child.fold()
 
     def _render_child(self, out: list[str], pairs: str, child: HistogramChild) -> None:
