@@ -48,5 +48,13 @@ def test_types_hold(built_page: Path):
     assert done.returncode == 0, done.stdout
 
 
+def test_sources_are_formatted_and_clean(built_page: Path):
+    checker = built_page / "node_modules" / ".bin" / "biome"
+    if not checker.exists():
+        pytest.skip("biome has no build for this machine")
+    done = subprocess.run([str(checker), "check", "."], cwd=built_page, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_lock_file_names_no_registry(built_page: Path):
     assert "http" not in re.sub(r'"(url|funding)": "[^"]*"', "", (built_page / "package-lock.json").read_text())

@@ -1,25 +1,46 @@
 // Compare: two records side by side with one cursor. Which pods went elsewhere, and which decision was the first to differ.
 import { computed, signal } from "@preact/signals";
-import { Columns, Kind } from "./columns";
+import { type Columns, Kind } from "./columns";
 import { Counts, MapCanvas } from "./MapView";
 import { explain } from "./net";
-import { afterAttempt, attempt, cursor, findPod, goTo, growth, lastAttempt, pod, records, shown, timeAt, Why, why } from "./view";
+import {
+  afterAttempt,
+  attempt,
+  cursor,
+  findPod,
+  goTo,
+  growth,
+  lastAttempt,
+  pod,
+  records,
+  shown,
+  timeAt,
+  type Why,
+  why,
+} from "./view";
 import { Told } from "./WhyPanel";
 import { count, say } from "./words";
 
 export const second = computed(() => records.value[1]);
 export const secondWhy = signal<Why | null>(null);
-interface Difference { name: string; first: string; second: string; event: number }
+interface Difference {
+  name: string;
+  first: string;
+  second: string;
+  event: number;
+}
 
 /** The first node of each pod, by name, and the event of the attempt. */
 function firstNodes(columns: Columns): Map<string, [string, number]> {
-  const found = new Map<string, [string, number]>(), { kind, pod: pods, node, aux } = columns.events;
+  const found = new Map<string, [string, number]>(),
+    { kind, pod: pods, node, aux } = columns.events;
   for (let event = 0; event < columns.length; event++) {
     if (kind.data[event] !== Kind.ATTEMPT) continue;
-    const name = columns.podName(pods.data[event]), isPlaced = (aux.data[event] & 7) === 0;
+    const name = columns.podName(pods.data[event]),
+      isPlaced = (aux.data[event] & 7) === 0;
     if (isPlaced || !found.has(name)) {
       const known = found.get(name);
-      if (!known || !known[0]) found.set(name, [isPlaced ? columns.nodes[node.data[event]] : "", event]);
+      if (!known?.[0]) found.set(name, [isPlaced ? columns.nodes[node.data[event]] : "", event]);
     }
   }
   return found;
@@ -28,7 +49,8 @@ function firstNodes(columns: Columns): Map<string, [string, number]> {
 /** The pods that went elsewhere, and how many are in both records. */
 export const differences = computed<{ found: Difference[]; both: number }>(() => {
   growth.value;
-  const [one, other] = records.value, found: Difference[] = [];
+  const [one, other] = records.value,
+    found: Difference[] = [];
   if (!other) return { found, both: 0 };
   const theirs = firstNodes(other.columns);
   let both = 0;
@@ -43,7 +65,8 @@ export const differences = computed<{ found: Difference[]; both: number }>(() =>
 
 /** So many events of the second record have happened at the cursor's time. */
 export function secondCursor(): number {
-  const other = second.value, now = shown.value;
+  const other = second.value,
+    now = shown.value;
   void cursor.value;
   if (!other || !now) return 0;
   const time = timeAt() - now.columns.begin + other.columns.begin;
@@ -52,16 +75,20 @@ export function secondCursor(): number {
   const which = name ? findPod(other.columns, name) : -1;
   const last = which >= 0 ? lastAttempt(other.columns, other.columns.length, which) : -1;
   const first = last >= 0 && last < after ? last : -1;
-  return cursor.value >= now.columns.length ? other.columns.length : Math.max(after, first >= 0 ? afterAttempt(other.columns, first) : 0);
+  return cursor.value >= now.columns.length
+    ? other.columns.length
+    : Math.max(after, first >= 0 ? afterAttempt(other.columns, first) : 0);
 }
 
 /** Ask why the same pod went where it went in the second record. */
 export async function askSecond(): Promise<void> {
-  const other = second.value, now = shown.value, event = attempt.value;
-  if (!other || !now || event < 0) return void (secondWhy.value = null);
+  const other = second.value,
+    now = shown.value,
+    event = attempt.value;
+  secondWhy.value = null;
+  if (!other || !now || event < 0) return;
   const which = findPod(other.columns, now.columns.podName(now.columns.events.pod.data[event]));
   const there = which < 0 ? -1 : lastAttempt(other.columns, other.columns.length, which);
-  secondWhy.value = null;
   if (there < 0) return;
   await new Promise((resolve) => setTimeout(resolve, 90));
   if (attempt.value !== event) return;
@@ -73,14 +100,19 @@ export function SecondMap() {
   const other = second.value!;
   return (
     <section class="panel mapPanel" aria-label={other.meta.title}>
-      <header><h2>B</h2><strong>{other.meta.title}</strong><Counts record={other} at={secondCursor} /></header>
+      <header>
+        <h2>B</h2>
+        <strong>{other.meta.title}</strong>
+        <Counts record={other} at={secondCursor} />
+      </header>
       <MapCanvas record={other} at={secondCursor} told={() => secondWhy.value} label={other.meta.title} />
     </section>
   );
 }
 
 export function ComparePanel() {
-  const { found, both } = differences.value, [one, other] = records.value;
+  const { found, both } = differences.value,
+    [one, other] = records.value;
   if (!other) return null;
   const select = (each: Difference) => {
     pod.value = findPod(one.columns, each.name);
@@ -89,15 +121,54 @@ export function ComparePanel() {
   const told = secondWhy.value;
   return (
     <section class="panel comparePanel" aria-label={say("Compare")}>
-      <header><h2>{say("Compare")}</h2><span>{found.length ? say("{n} pods went elsewhere", { n: count(found.length) }) : say(both ? "every pod went to the same node" : "no pod was decided in both")}</span>
-        {found.length > 0 && <button type="button" class="push" onClick={() => select(found[0])}>{say("the first difference")}</button>}</header>
+      <header>
+        <h2>{say("Compare")}</h2>
+        <span>
+          {found.length
+            ? say("{n} pods went elsewhere", { n: count(found.length) })
+            : say(both ? "every pod went to the same node" : "no pod was decided in both")}
+        </span>
+        {found.length > 0 && (
+          <button type="button" class="push" onClick={() => select(found[0])}>
+            {say("the first difference")}
+          </button>
+        )}
+      </header>
       <div class="scroll" tabIndex={0}>
-        <table class="plain"><thead><tr><th>Pod</th><th>A · {one.meta.title}</th><th>B · {other.meta.title}</th></tr></thead>
-          <tbody>{found.slice(0, 200).map((each) => (
-            <tr key={each.name}><td><button type="button" class="name" aria-pressed={pod.value >= 0 && one.columns.podName(pod.value) === each.name} onClick={() => select(each)}>{each.name}</button></td><td>{each.first || "—"}</td><td>{each.second || "—"}</td></tr>
-          ))}</tbody></table>
+        <table class="plain">
+          <thead>
+            <tr>
+              <th>Pod</th>
+              <th>A · {one.meta.title}</th>
+              <th>B · {other.meta.title}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.slice(0, 200).map((each) => (
+              <tr key={each.name}>
+                <td>
+                  <button
+                    type="button"
+                    class="name"
+                    aria-pressed={pod.value >= 0 && one.columns.podName(pod.value) === each.name}
+                    onClick={() => select(each)}
+                  >
+                    {each.name}
+                  </button>
+                </td>
+                <td>{each.first || "—"}</td>
+                <td>{each.second || "—"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
         {found.length > 200 && <p class="soft">{say("{n} more", { n: count(found.length - 200) })}</p>}
-        {told && !told.problem && why.value && <><h3>B · {other.meta.title}</h3><Told why={told} names={other.columns.nodes} /></>}
+        {told && !told.problem && why.value && (
+          <>
+            <h3>B · {other.meta.title}</h3>
+            <Told why={told} names={other.columns.nodes} />
+          </>
+        )}
       </div>
     </section>
   );

@@ -1,6 +1,6 @@
 // A chapter of the course beside the map: where the steps of a decision lead.
 import { signal } from "@preact/signals";
-import { ComponentChildren } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { chapters, playStory } from "./net";
 import { chapter, hasStories, records, shown } from "./view";
@@ -18,11 +18,16 @@ export function ChapterLink({ number, children }: { number: number; children?: C
   useEffect(() => void read(), [language.value]);
   const record = shown.value?.number && records.value.length === 1 ? `&record=${shown.value.number}` : "";
   return (
-    <a href={`#course=${number}&lang=${language.value}${record}`} onClick={(event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      chapter.value = number;
-    }}>{children ?? title(number)}</a>
+    <a
+      href={`#course=${number}&lang=${language.value}${record}`}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        chapter.value = number;
+      }}
+    >
+      {children ?? title(number)}
+    </a>
   );
 }
 
@@ -39,15 +44,40 @@ async function read(): Promise<void> {
 
 export function CoursePanel() {
   const number = chapter.value;
-  useEffect(() => { if (number) void read(); }, [number, language.value]);
+  useEffect(() => {
+    if (number) void read();
+  }, [number, language.value]);
   if (!number) return null;
   const text = course.value[number];
   return (
     <section class="panel coursePanel" aria-label={say("course")}>
-      <header><h2>{say("course")}</h2><strong>{title(number)}</strong>
-        {hasStories.value && number <= LESSONS && <button type="button" onClick={() => void playStory(`lesson-${number}`)}>{say("play")}</button>}
-        <button type="button" class="push quiet" onClick={() => (chapter.value = 0)} aria-label={say("close")} title={say("close")}>✕</button></header>
-      <div class="scroll" tabIndex={0} key={number}>{problem.value ? <p class="warning">{problem.value}</p> : text ? blocks(text) : <p class="soft">{say("loading…")}</p>}</div>
+      <header>
+        <h2>{say("course")}</h2>
+        <strong>{title(number)}</strong>
+        {hasStories.value && number <= LESSONS && (
+          <button type="button" onClick={() => void playStory(`lesson-${number}`)}>
+            {say("play")}
+          </button>
+        )}
+        <button
+          type="button"
+          class="push quiet"
+          onClick={() => (chapter.value = 0)}
+          aria-label={say("close")}
+          title={say("close")}
+        >
+          ✕
+        </button>
+      </header>
+      <div class="scroll" tabIndex={0} key={number}>
+        {problem.value ? (
+          <p class="warning">{problem.value}</p>
+        ) : text ? (
+          blocks(text)
+        ) : (
+          <p class="soft">{say("loading…")}</p>
+        )}
+      </div>
     </section>
   );
 }
@@ -55,7 +85,12 @@ export function CoursePanel() {
 // ---- the little of Markdown that the course uses ---------------------------------------------------------------------
 
 /** Lines that belong together; between two signs of Chinese or Japanese there is no space. */
-const joined = (lines: string[]) => lines.map((line) => line.trim()).join("\n").replace(/([\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff\uff00-\uffef])/g, "$1").replace(/\n/g, " ");
+const joined = (lines: string[]) =>
+  lines
+    .map((line) => line.trim())
+    .join("\n")
+    .replace(/([\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff\uff00-\uffef])/g, "$1")
+    .replace(/\n/g, " ");
 
 function inline(text: string): ComponentChildren[] {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\*[^*\s][^*]*\*|\[[^\]]+\]\([^)]+\))/).map((part, i) => {
@@ -63,35 +98,87 @@ function inline(text: string): ComponentChildren[] {
     if (part[0] === "`") return <code>{part.slice(1, -1)}</code>;
     if (part.startsWith("**")) return <strong>{inline(part.slice(2, -2))}</strong>;
     if (part[0] === "*") return <em>{inline(part.slice(1, -1))}</em>;
-    const [, name, to] = part.match(/^\[(.*)\]\((.*)\)$/)!, other = Number.parseInt(to);
+    const [, name, to] = part.match(/^\[(.*)\]\((.*)\)$/)!,
+      other = Number.parseInt(to, 10);
     if (course.value[other]) return <ChapterLink number={other}>{name}</ChapterLink>;
-    return to.startsWith("https:") ? <a href={to} target="_blank" rel="noreferrer">{name}</a> : name;
+    return to.startsWith("https:") ? (
+      <a href={to} target="_blank" rel="noreferrer">
+        {name}
+      </a>
+    ) : (
+      name
+    );
   });
 }
 
 /** What a line begins, and which lines after it belong to it. */
 const ITEM = /^(?:[-*]|\d+\.) /;
 function blocks(text: string): ComponentChildren[] {
-  const lines = text.split("\n").slice(1), found: ComponentChildren[] = []; // the first line is the title
-  for (let at = 0; at < lines.length;) {
-    const begin = at, line = lines[at++], rest = (goesOn: (line: string) => boolean) => {
-      while (at < lines.length && goesOn(lines[at])) at++;
-      return lines.slice(begin, at);
-    };
+  const lines = text.split("\n").slice(1),
+    found: ComponentChildren[] = []; // the first line is the title
+  for (let at = 0; at < lines.length; ) {
+    const begin = at,
+      line = lines[at++],
+      rest = (goesOn: (line: string) => boolean) => {
+        while (at < lines.length && goesOn(lines[at])) at++;
+        return lines.slice(begin, at);
+      };
     if (!line.trim() || line.startsWith("![")) continue;
     if (line.startsWith("```")) {
-      found.push(<pre tabIndex={0}>{rest((each) => !each.startsWith("```")).slice(1).join("\n")}</pre>);
+      found.push(
+        <pre tabIndex={0}>
+          {rest((each) => !each.startsWith("```"))
+            .slice(1)
+            .join("\n")}
+        </pre>,
+      );
       at++;
     } else if (line.startsWith("#")) found.push(<h3>{inline(line.replace(/^#+ /, ""))}</h3>);
     else if (line.startsWith("|")) {
-      const [head, , ...rows] = rest((each) => each.startsWith("|")).map((row) => row.slice(1, -1).split("|").map((cell) => inline(cell.trim())));
-      found.push(<table class="plain"><thead><tr>{head.map((cell) => <th>{cell}</th>)}</tr></thead><tbody>{rows.map((row) => <tr>{row.map((cell) => <td>{cell}</td>)}</tr>)}</tbody></table>);
+      const [head, , ...rows] = rest((each) => each.startsWith("|")).map((row) =>
+        row
+          .slice(1, -1)
+          .split("|")
+          .map((cell) => inline(cell.trim())),
+      );
+      found.push(
+        <table class="plain">
+          <thead>
+            <tr>
+              {head.map((cell) => (
+                <th>{cell}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr>
+                {row.map((cell) => (
+                  <td>{cell}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>,
+      );
     } else if (ITEM.test(line)) {
       const items: string[][] = [];
-      for (const each of rest((next) => ITEM.test(next) || /^ +\S/.test(next))) ITEM.test(each) ? items.push([each.replace(ITEM, "")]) : items[items.length - 1].push(each);
+      for (const each of rest((next) => ITEM.test(next) || /^ +\S/.test(next)))
+        ITEM.test(each) ? items.push([each.replace(ITEM, "")]) : items[items.length - 1].push(each);
       const List = /^\d/.test(line) ? "ol" : "ul";
-      found.push(<List>{items.map((item) => <li>{inline(joined(item))}</li>)}</List>);
-    } else found.push(<p>{inline(joined(rest((each) => each.trim() !== "" && !/^(```|#|\||!\[)/.test(each) && !ITEM.test(each))))}</p>);
+      found.push(
+        <List>
+          {items.map((item) => (
+            <li>{inline(joined(item))}</li>
+          ))}
+        </List>,
+      );
+    } else
+      found.push(
+        <p>
+          {inline(joined(rest((each) => each.trim() !== "" && !/^(```|#|\||!\[)/.test(each) && !ITEM.test(each))))}
+        </p>,
+      );
   }
   return found;
 }

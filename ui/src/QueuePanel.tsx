@@ -1,10 +1,11 @@
 // The queue: lanes of waiting pods with their attempts, their timers and what would wake them. Rows are virtual.
+
+import { signal } from "@preact/signals";
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { signal } from "@preact/signals";
 import { PLACES } from "./columns";
 import { NOWHERE } from "./state";
-import { cursor, growth, pod, Shown, shown, timeAt } from "./view";
+import { cursor, growth, pod, type Shown, shown, timeAt } from "./view";
 import { count, say, seconds } from "./words";
 
 const LANES = [0, 1, 2, 3, 4]; // active, backoff, unschedulable, gated, waiting on permit
@@ -23,7 +24,13 @@ export function QueuePanel() {
         <h2>{say("Queue")}</h2>
         <div class="lanes" role="group">
           {LANES.filter((place) => place < 4 || pending[place] > 0).map((place) => (
-            <button type="button" key={place} aria-pressed={lane.value === place} onClick={() => (lane.value = lane.value === place ? -1 : place)} class={`lane l${place}`}>
+            <button
+              type="button"
+              key={place}
+              aria-pressed={lane.value === place}
+              onClick={() => (lane.value = lane.value === place ? -1 : place)}
+              class={`lane l${place}`}
+            >
               {say(PLACES[place])} <b>{count(pending[place])}</b>
             </button>
           ))}
@@ -41,16 +48,28 @@ export function waiting({ state, columns }: Shown): Int32Array {
     const place = state.place[each];
     if (place !== NOWHERE && place < 5 && (lane.value < 0 || place === lane.value)) found.push(each);
   }
-  return Int32Array.from(found).sort((a, b) => state.place[a] - state.place[b] || state.since[a] - state.since[b] || a - b);
+  return Int32Array.from(found).sort(
+    (a, b) => state.place[a] - state.place[b] || state.since[a] - state.since[b] || a - b,
+  );
 }
 
 function Rows({ record, pods }: { record: Shown; pods: Int32Array }) {
   const box = useRef<HTMLDivElement>(null);
   const [, again] = useState(0);
-  const virtual = useMemo(() => new Virtualizer<HTMLDivElement, HTMLDivElement>({
-    count: 0, estimateSize: () => ROW, getScrollElement: () => box.current, scrollToFn: elementScroll, observeElementRect, observeElementOffset,
-    overscan: 4, onChange: () => again((value) => value + 1),
-  }), []);
+  const virtual = useMemo(
+    () =>
+      new Virtualizer<HTMLDivElement, HTMLDivElement>({
+        count: 0,
+        estimateSize: () => ROW,
+        getScrollElement: () => box.current,
+        scrollToFn: elementScroll,
+        observeElementRect,
+        observeElementOffset,
+        overscan: 4,
+        onChange: () => again((value) => value + 1),
+      }),
+    [],
+  );
   virtual.setOptions({ ...virtual.options, count: pods.length });
   useEffect(() => virtual._didMount(), []);
   useEffect(() => virtual._willUpdate());
@@ -61,24 +80,40 @@ function Rows({ record, pods }: { record: Shown; pods: Int32Array }) {
   return (
     <div class="scroll rows" ref={box} tabIndex={0} role="list" aria-label={say("waiting")}>
       <div style={{ height: `${virtual.getTotalSize()}px` }} role="presentation">
-        {virtual.getVirtualItems().map((item) => <Row key={pods[item.index]} record={record} which={pods[item.index]} top={item.start} />)}
+        {virtual.getVirtualItems().map((item) => (
+          <Row key={pods[item.index]} record={record} which={pods[item.index]} top={item.start} />
+        ))}
       </div>
     </div>
   );
 }
 
 function Row({ record, which, top }: { record: Shown; which: number; top: number }) {
-  const { state, columns } = record, place = state.place[which], last = state.attempt[which];
+  const { state, columns } = record,
+    place = state.place[which],
+    last = state.attempt[which];
   const by = last >= 0 ? columns.by(last) : "";
   const wakes = place === 2 || place === 3 ? wakesOf(record, by) : "";
-  const time = timeAt(), waited = time - state.since[which];
+  const time = timeAt(),
+    waited = time - state.since[which];
   return (
     <div class="row" style={{ transform: `translateY(${top}px)` }} role="listitem">
-      <button type="button" aria-pressed={pod.value === which} onClick={() => (pod.value = pod.value === which ? -1 : which)}>
-        <span class="line"><span class={`lane l${place}`}>{say(PLACES[place])}</span> <strong>{columns.podName(which)}</strong>
+      <button
+        type="button"
+        aria-pressed={pod.value === which}
+        onClick={() => (pod.value = pod.value === which ? -1 : which)}
+      >
+        <span class="line">
+          <span class={`lane l${place}`}>{say(PLACES[place])}</span> <strong>{columns.podName(which)}</strong>
           {state.tries[which] > 0 && <span class="soft">{say("attempt {n}", { n: state.tries[which] })}</span>}
-          <span class="soft push">{place === 1 ? due(record, which, waited) : say("since {s}", { s: seconds(Math.max(0, waited)) })}</span></span>
-        <small class="soft">{by || (last >= 0 ? columns.text(last) : "")}{wakes && ` · ${say("wakes on")}: ${wakes}`}</small>
+          <span class="soft push">
+            {place === 1 ? due(record, which, waited) : say("since {s}", { s: seconds(Math.max(0, waited)) })}
+          </span>
+        </span>
+        <small class="soft">
+          {by || (last >= 0 ? columns.text(last) : "")}
+          {wakes && ` · ${say("wakes on")}: ${wakes}`}
+        </small>
       </button>
     </div>
   );
@@ -92,6 +127,7 @@ function due({ meta, state }: Shown, which: number, waited: number): string {
 
 function wakesOf({ meta }: Shown, plugins: string): string {
   const found = new Set<string>();
-  for (const profile of meta.profiles) for (const name of plugins.split(", ")) for (const event of profile.wakes[name] ?? []) found.add(event);
+  for (const profile of meta.profiles)
+    for (const name of plugins.split(", ")) for (const event of profile.wakes[name] ?? []) found.add(event);
   return [...found].slice(0, 6).join(", ") + (found.size > 6 ? " …" : "");
 }

@@ -8,7 +8,12 @@ import { say } from "./words";
 const problem = signal("");
 
 function keep(name: string, content: Blob): void {
-  const link = document.createElement("a"), stem = shown.value!.meta.title.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "mooring";
+  const link = document.createElement("a"),
+    stem =
+      shown
+        .value!.meta.title.replace(/[^A-Za-z0-9]+/g, "-")
+        .replace(/^-|-$/g, "")
+        .slice(0, 60) || "mooring";
   link.href = URL.createObjectURL(content);
   link.download = `${stem}-${name}`;
   link.click();
@@ -19,7 +24,8 @@ const svg = (text: string) => new Blob([text], { type: "image/svg+xml" });
 
 /** A picture made of points, from one made of lines. */
 async function png(text: string): Promise<Blob> {
-  const image = new Image(), ratio = 2;
+  const image = new Image(),
+    ratio = 2;
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = document.createElement("canvas");
@@ -31,7 +37,9 @@ async function png(text: string): Promise<Blob> {
 
 function attempt(act: () => void | Promise<void>): void {
   problem.value = "";
-  Promise.resolve().then(act).catch((error: Error) => (problem.value = error.message));
+  Promise.resolve()
+    .then(act)
+    .catch((error: Error) => (problem.value = error.message));
 }
 
 export function SavePanel() {
@@ -39,22 +47,62 @@ export function SavePanel() {
   const { number } = shown.value!;
   return (
     <section class="panel savePanel" aria-label={say("save")}>
-      <header><h2>{say("save")}</h2><button type="button" class="push quiet" onClick={() => (isSaving.value = false)} aria-label={say("close")}>✕</button></header>
+      <header>
+        <h2>{say("save")}</h2>
+        <button type="button" class="push quiet" onClick={() => (isSaving.value = false)} aria-label={say("close")}>
+          ✕
+        </button>
+      </header>
       <dl>
         <dt>{say("Map")}</dt>
-        <dd><button type="button" onClick={() => attempt(async () => keep("map.png", await png(drawMap())))}>PNG</button> <button type="button" onClick={() => attempt(() => keep("map.svg", svg(drawMap())))}>SVG</button></dd>
+        <dd>
+          <button type="button" onClick={() => attempt(async () => keep("map.png", await png(drawMap())))}>
+            PNG
+          </button>{" "}
+          <button type="button" onClick={() => attempt(() => keep("map.svg", svg(drawMap())))}>
+            SVG
+          </button>
+        </dd>
         <dt>{say("Time")}</dt>
-        <dd><button type="button" onClick={() => attempt(async () => keep("time.png", await png(stripsSvg())))}>PNG</button> <button type="button" onClick={() => attempt(() => keep("time.svg", svg(stripsSvg())))}>SVG</button></dd>
-        {!isFile.value && <>
-          <dt>{say("decisions")}</dt>
-          <dd><a class="button" download href={`api/decisions.csv?record=${number}`}>CSV</a> <a class="button" download href={`api/decisions.parquet?record=${number}`}>Parquet</a></dd>
-          <dt>{say("a trace for Perfetto")}</dt>
-          <dd><a class="button" download href={`api/trace.json?record=${number}`}>JSON</a></dd>
-          <dt>{say("this page, without a server")}</dt>
-          <dd><a class="button" download href="api/page.html">HTML</a></dd>
-        </>}
+        <dd>
+          <button type="button" onClick={() => attempt(async () => keep("time.png", await png(stripsSvg())))}>
+            PNG
+          </button>{" "}
+          <button type="button" onClick={() => attempt(() => keep("time.svg", svg(stripsSvg())))}>
+            SVG
+          </button>
+        </dd>
+        {!isFile.value && (
+          <>
+            <dt>{say("decisions")}</dt>
+            <dd>
+              <a class="button" download href={`api/decisions.csv?record=${number}`}>
+                CSV
+              </a>{" "}
+              <a class="button" download href={`api/decisions.parquet?record=${number}`}>
+                Parquet
+              </a>
+            </dd>
+            <dt>{say("a trace for Perfetto")}</dt>
+            <dd>
+              <a class="button" download href={`api/trace.json?record=${number}`}>
+                JSON
+              </a>
+            </dd>
+            <dt>{say("this page, without a server")}</dt>
+            <dd>
+              <a class="button" download href="api/page.html">
+                HTML
+              </a>
+            </dd>
+          </>
+        )}
       </dl>
-      {problem.value && <p role="status" class="warning">{problem.value}</p>}
+      {problem.value && (
+        <p role="status" class="warning">
+          {problem.value}
+        </p>
+      )}
     </section>
   );
 }

@@ -1,11 +1,31 @@
 // The top bar: which record, the time, the transport, the search, theme and language.
 import { useRef, useState } from "preact/hooks";
-import { clock } from "./TimePanel";
 import { isEditing } from "./EditPanel";
 import { pointOn } from "./Guide";
 import { find } from "./MapView";
-import { cursor, follows, goTo, goToEnd, growth, hasStories, isGuided, isOurs, isPlaying, isSaving, node, onceWhole, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
-import { language, LANGUAGES, say } from "./words";
+import { clock } from "./TimePanel";
+import {
+  cursor,
+  follows,
+  goTo,
+  goToEnd,
+  growth,
+  hasStories,
+  isGuided,
+  isOurs,
+  isPlaying,
+  isSaving,
+  node,
+  onceWhole,
+  pod,
+  problem,
+  shown,
+  speed,
+  stepDecision,
+  theme,
+  timeAt,
+} from "./view";
+import { LANGUAGES, language, say } from "./words";
 
 export const SPEEDS = [1, 10, 100, 1000];
 
@@ -15,9 +35,15 @@ export function TopBar() {
   void cursor.value;
   return (
     <header class="top">
-      <span class="brand"><Logo /> mooring</span>
-      <span class="title" title={now.meta.title}>{now.meta.title}</span>
-      <span class="soft version">Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}</span>
+      <span class="brand">
+        <Logo /> mooring
+      </span>
+      <span class="title" title={now.meta.title}>
+        {now.meta.title}
+      </span>
+      <span class="soft version">
+        Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}
+      </span>
       <output class="clock">{clock(timeAt())}</output>
       <div class="transport" role="group" aria-label={say("time")}>
         <Press label="begin" sign="begin" act={() => goTo(0)} />
@@ -27,22 +53,66 @@ export function TopBar() {
         <Press label="next extension point" sign="point" act={() => pointOn(1)} />
         <Press label="next decision" sign="on" act={() => stepDecision(1)} />
         <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={goToEnd} />
-        <select aria-label={say("speed")} value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
-          {SPEEDS.map((each) => <option value={each} key={each}>{each}×</option>)}
+        <select
+          aria-label={say("speed")}
+          value={speed.value}
+          onChange={(event) => (speed.value = Number(event.currentTarget.value))}
+        >
+          {SPEEDS.map((each) => (
+            <option value={each} key={each}>
+              {each}×
+            </option>
+          ))}
         </select>
       </div>
       {now.columns.isLive && <span class={follows.value ? "live on" : "live"}>● {say("live")}</span>}
-      <button type="button" class="guide" aria-pressed={isGuided.value} onClick={() => (isGuided.value = !isGuided.value)}>{say("step by step")}</button>
-      {(isOurs.value || hasStories.value) && <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>{say(isOurs.value ? "change" : "stories")}</button>}
-      <button type="button" aria-pressed={isSaving.value} onClick={() => (isSaving.value = !isSaving.value)}>{say("save")}</button>
+      <button
+        type="button"
+        class="guide"
+        aria-pressed={isGuided.value}
+        onClick={() => (isGuided.value = !isGuided.value)}
+      >
+        {say("step by step")}
+      </button>
+      {(isOurs.value || hasStories.value) && (
+        <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>
+          {say(isOurs.value ? "change" : "stories")}
+        </button>
+      )}
+      <button type="button" aria-pressed={isSaving.value} onClick={() => (isSaving.value = !isSaving.value)}>
+        {say("save")}
+      </button>
       <Search />
-      <select class="theme" aria-label={say("theme")} value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as "dark")}>
-        <option value="">◐</option><option value="dark">☾</option><option value="light">☀</option>
+      <select
+        class="theme"
+        aria-label={say("theme")}
+        value={theme.value}
+        onChange={(event) => (theme.value = event.currentTarget.value as "dark")}
+      >
+        <option value="">◐</option>
+        <option value="dark">☾</option>
+        <option value="light">☀</option>
       </select>
-      <select class="language" aria-label={say("language")} value={language.value} onChange={(event) => { language.value = event.currentTarget.value as "en"; document.documentElement.lang = language.value; }}>
-        {Object.entries(LANGUAGES).map(([code, name]) => <option value={code} key={code}>{name}</option>)}
+      <select
+        class="language"
+        aria-label={say("language")}
+        value={language.value}
+        onChange={(event) => {
+          language.value = event.currentTarget.value as "en";
+          document.documentElement.lang = language.value;
+        }}
+      >
+        {Object.entries(LANGUAGES).map(([code, name]) => (
+          <option value={code} key={code}>
+            {name}
+          </option>
+        ))}
       </select>
-      {problem.value && <p class="lost" role="alert">{problem.value === "lost" ? say("the server does not answer; trying again") : problem.value}</p>}
+      {problem.value && (
+        <p class="lost" role="alert">
+          {problem.value === "lost" ? say("the server does not answer; trying again") : problem.value}
+        </p>
+      )}
     </header>
   );
 }
@@ -57,7 +127,16 @@ export function togglePlay(): void {
 
 function Logo() {
   return (
-    <svg viewBox="0 0 64 64" width="22" height="22" aria-hidden="true" fill="none" stroke-width="6" stroke-linecap="round" stroke-linejoin="round">
+    <svg
+      viewBox="0 0 64 64"
+      width="22"
+      height="22"
+      aria-hidden="true"
+      fill="none"
+      stroke-width="6"
+      stroke-linecap="round"
+      stroke-linejoin="round"
+    >
       <path d="M14 57h36M18 20a14 9 0 0 1 28 0zM27 22v32h10V22z" fill="var(--accent)" stroke="var(--accent)" />
       <path d="M43 31H25c-9 0-9 8-1 9 12 5 26 3 36-7" stroke="#ff9800" />
     </svg>
@@ -66,15 +145,22 @@ function Logo() {
 
 /** Drawn rather than written: few fonts have these signs. */
 const SIGNS = {
-  begin: "M3 3h2v10H3zM13 3v10L6 8z", back: "M8 3v10L2 8zM14 3v10L8 8z", play: "M4 2.5v11L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", on: "M2 3v10l6-5zM8 3v10l6-5z",
-  pointBack: "M9 3v10L4 8zM11 3h1.5v10H11z", point: "M7 3v10l5-5zM3.5 3H5v10H3.5z",
+  begin: "M3 3h2v10H3zM13 3v10L6 8z",
+  back: "M8 3v10L2 8zM14 3v10L8 8z",
+  play: "M4 2.5v11L13 8z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
+  on: "M2 3v10l6-5zM8 3v10l6-5z",
+  pointBack: "M9 3v10L4 8zM11 3h1.5v10H11z",
+  point: "M7 3v10l5-5zM3.5 3H5v10H3.5z",
   end: "M11 3h2v10h-2zM3 3v10l7-5z",
 };
 
 export function Press({ label, sign, act }: { label: string; sign: keyof typeof SIGNS; act: () => void }) {
   return (
     <button type="button" onClick={act} aria-label={say(label)} title={say(label)}>
-      <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true"><path d={SIGNS[sign]} fill="currentColor" /></svg>
+      <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+        <path d={SIGNS[sign]} fill="currentColor" />
+      </svg>
     </button>
   );
 }
@@ -82,16 +168,33 @@ export function Press({ label, sign, act }: { label: string; sign: keyof typeof 
 function Search() {
   const input = useRef<HTMLInputElement>(null);
   const [missed, setMissed] = useState(false);
-  const go = () => onceWhole(() => {
-    const found = find(input.current!.value.trim());
-    setMissed(input.current!.value.trim() !== "" && found.pod === undefined && found.node === undefined);
-    if (found.pod !== undefined) pod.value = found.pod;
-    if (found.node !== undefined) node.value = found.node;
-    input.current!.blur();
-  });
+  const go = () =>
+    onceWhole(() => {
+      const found = find(input.current!.value.trim());
+      setMissed(input.current!.value.trim() !== "" && found.pod === undefined && found.node === undefined);
+      if (found.pod !== undefined) pod.value = found.pod;
+      if (found.node !== undefined) node.value = found.node;
+      input.current!.blur();
+    });
   return (
-    <form class="search" role="search" onSubmit={(event) => { event.preventDefault(); go(); }}>
-      <input ref={input} id="search" type="search" placeholder={`${say("search pod or node")}  /`} aria-label={say("search pod or node")} aria-invalid={missed} autocomplete="off" spellcheck={false} />
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go();
+      }}
+    >
+      <input
+        ref={input}
+        id="search"
+        type="search"
+        placeholder={`${say("search pod or node")}  /`}
+        aria-label={say("search pod or node")}
+        aria-invalid={missed}
+        autocomplete="off"
+        spellcheck={false}
+      />
     </form>
   );
 }

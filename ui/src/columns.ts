@@ -50,10 +50,24 @@ class Starts {
   }
 }
 
-export const Kind = { NODE: 0, NODE_GONE: 1, POD: 2, PLACE: 3, ATTEMPT: 4, ON: 5, OFF: 6, EVICTED: 7, POD_GONE: 8, BOUND: 9, SAID: 10 } as const;
+export const Kind = {
+  NODE: 0,
+  NODE_GONE: 1,
+  POD: 2,
+  PLACE: 3,
+  ATTEMPT: 4,
+  ON: 5,
+  OFF: 6,
+  EVICTED: 7,
+  POD_GONE: 8,
+  BOUND: 9,
+  SAID: 10,
+} as const;
 export const PLACES = ["active", "backoff", "unschedulable", "gated", "permit", "in flight"] as const;
 export const OUTCOMES = ["scheduled", "unschedulable", "gated", "error"] as const;
-export const CPU = 0, MEMORY = 1, PODS = 2;
+export const CPU = 0,
+  MEMORY = 1,
+  PODS = 2;
 
 export interface Profile {
   schedulerName: string;
@@ -121,8 +135,14 @@ export class Columns {
     const size = new DataView(message).getUint32(0, true);
     const header = JSON.parse(new TextDecoder().decode(new Uint8Array(message, 4, size)));
     if (this.length && (header.generation ?? 0) !== this.generation) throw new Forgotten();
-    let at = 4 + size, isNew = false;
-    for (const part of header.tables as { table: string; rows: number; texts?: string[]; columns?: [string, TypeName][] }[]) {
+    let at = 4 + size,
+      isNew = false;
+    for (const part of header.tables as {
+      table: string;
+      rows: number;
+      texts?: string[];
+      columns?: [string, TypeName][];
+    }[]) {
       isNew ||= part.rows > 0;
       const table = (this as never)[part.table] as string[] & Record<string, Column<Numbers>>;
       if (part.texts) for (const text of part.texts) table.push(text);
@@ -168,7 +188,8 @@ export class Columns {
   /** The first event after this moment. */
   eventAfter(time: number): number {
     const times = this.events.time.data;
-    let low = 0, high = this.length;
+    let low = 0,
+      high = this.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (times[middle] <= time) low = middle + 1;

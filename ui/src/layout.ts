@@ -1,18 +1,50 @@
 // Where each node's cell lies: groups side by side, cells of one size, the fullest first.
-import { State } from "./state";
+import type { State } from "./state";
 
-export const HEAD = 20, PAD = 8, GAP = 10;
-const MAX_GROUPS = 24, MAX_CELL = 176, MIN_CELL = 2;
+export const HEAD = 20,
+  PAD = 8,
+  GAP = 10;
+const MAX_GROUPS = 24,
+  MAX_CELL = 176,
+  MIN_CELL = 2;
 
-export interface Group { name: string; x: number; y: number; width: number; height: number; perRow: number; nodes: Int32Array; added?: number }
-export interface Layout { groups: Group[]; cell: number; width: number; height: number; place: Map<number, [number, number]> }
+export interface Group {
+  name: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  perRow: number;
+  nodes: Int32Array;
+  added?: number;
+}
+export interface Layout {
+  groups: Group[];
+  cell: number;
+  width: number;
+  height: number;
+  place: Map<number, [number, number]>;
+}
 
 /** ``added`` are cells for nodes that are not there. */
-interface Content { name: string; nodes: Int32Array; added?: number }
+interface Content {
+  name: string;
+  nodes: Int32Array;
+  added?: number;
+}
 
 /** The nodes that are there, by the value of a label, each group sorted by use. */
-export function grouped(state: State, key: string, resource: number, none: string, others: string, share = (node: number) => state.share(node, resource)): { name: string; nodes: Int32Array }[] {
-  const { columns } = state, keyNumber = columns.texts.indexOf(key), by = new Map<number, number[]>();
+export function grouped(
+  state: State,
+  key: string,
+  resource: number,
+  none: string,
+  others: string,
+  share = (node: number) => state.share(node, resource),
+): { name: string; nodes: Int32Array }[] {
+  const { columns } = state,
+    keyNumber = columns.texts.indexOf(key),
+    by = new Map<number, number[]>();
   for (let node = 0; node < state.version.length; node++) {
     if (state.version[node] < 0) continue;
     const value = keyNumber < 0 ? -1 : columns.label(state.version[node], keyNumber);
@@ -37,14 +69,16 @@ export function grouped(state: State, key: string, resource: number, none: strin
 export function laidOut(groups: Content[], width: number, height: number, most = MAX_CELL): Layout {
   let best: Layout | null = null;
   for (let across = 1; across <= Math.min(groups.length, 8); across++) {
-    let low = MIN_CELL, high = most;
+    let low = MIN_CELL,
+      high = most;
     if (arranged(groups, across, most, width).height <= height) low = most;
     while (high - low > 0.25) {
       const middle = (low + high) / 2;
       if (arranged(groups, across, middle, width).height <= height) low = middle;
       else high = middle;
     }
-    const whole = Math.ceil(low), fits = whole <= most && arranged(groups, across, whole, width).height <= height;
+    const whole = Math.ceil(low),
+      fits = whole <= most && arranged(groups, across, whole, width).height <= height;
     const cell = fits ? whole : low > 6 ? Math.floor(low) : low; // whole pixels, where they are many
     const found = arranged(groups, across, cell, width);
     if (!best || cell > best.cell || (cell === best.cell && found.height < best.height)) best = found;
@@ -53,9 +87,11 @@ export function laidOut(groups: Content[], width: number, height: number, most =
 }
 
 function arranged(groups: Content[], across: number, cell: number, width: number): Layout {
-  const boxWidth = (width - GAP * (across - 1)) / across, perRow = Math.max(1, Math.floor((boxWidth - 2 * PAD) / cell));
+  const boxWidth = (width - GAP * (across - 1)) / across,
+    perRow = Math.max(1, Math.floor((boxWidth - 2 * PAD) / cell));
   const found: Group[] = [];
-  let y = 0, tallest = 0;
+  let y = 0,
+    tallest = 0;
   groups.forEach((group, i) => {
     if (i && i % across === 0) {
       y += tallest + GAP;
@@ -72,14 +108,20 @@ export function positions(layout: Layout): void {
   layout.place.clear();
   for (const group of layout.groups)
     group.nodes.forEach((node, i) =>
-      layout.place.set(node, [group.x + PAD + (i % group.perRow) * layout.cell, group.y + HEAD + Math.floor(i / group.perRow) * layout.cell]));
+      layout.place.set(node, [
+        group.x + PAD + (i % group.perRow) * layout.cell,
+        group.y + HEAD + Math.floor(i / group.perRow) * layout.cell,
+      ]),
+    );
 }
 
 /** The node whose cell is at this place, or -1. */
 export function nodeAt(layout: Layout, x: number, y: number): number {
   for (const group of layout.groups) {
-    const column = Math.floor((x - group.x - PAD) / layout.cell), row = Math.floor((y - group.y - HEAD) / layout.cell);
-    if (column < 0 || row < 0 || column >= group.perRow || y > group.y + group.height || x > group.x + group.width) continue;
+    const column = Math.floor((x - group.x - PAD) / layout.cell),
+      row = Math.floor((y - group.y - HEAD) / layout.cell);
+    if (column < 0 || row < 0 || column >= group.perRow || y > group.y + group.height || x > group.x + group.width)
+      continue;
     const i = row * group.perRow + column;
     if (i < group.nodes.length) return group.nodes[i];
   }

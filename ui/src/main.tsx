@@ -1,34 +1,62 @@
 // The page: five views of one record at one instant.
-import { render } from "preact";
+
 import { effect } from "@preact/signals";
+import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./app.css";
-import { askWhy, begin } from "./net";
-import { MapPanel } from "./MapView";
-import { NodePanel } from "./NodePanel";
-import { QueuePanel, waiting } from "./QueuePanel";
-import { TimePanel } from "./TimePanel";
-import { togglePlay, TopBar } from "./TopBar";
 import { askSecond, ComparePanel, SecondMap } from "./ComparePanel";
 import { CoursePanel } from "./CoursePanel";
 import { EditPanel } from "./EditPanel";
 import { Guide, guideOn, pointOn } from "./Guide";
+import { MapPanel } from "./MapView";
+import { NodePanel } from "./NodePanel";
+import { askWhy, begin } from "./net";
+import { keepPlaying } from "./playing";
+import { QueuePanel, waiting } from "./QueuePanel";
 import { SavePanel } from "./SavePanel";
+import { TimePanel } from "./TimePanel";
+import { TopBar, togglePlay } from "./TopBar";
+import {
+  attempt,
+  goTo,
+  goToEnd,
+  isGuided,
+  keepAddress,
+  narrowView,
+  node,
+  onceWhole,
+  pod,
+  problem,
+  readAddress,
+  records,
+  shown,
+  stepDecision,
+} from "./view";
 import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
-import { keepPlaying } from "./playing";
-import { attempt, goTo, goToEnd, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, onceWhole, shown, stepDecision } from "./view";
 import { language, say } from "./words";
 
 function Page() {
-  if (!shown.value) return <main class="begin"><p role="status">{problem.value || say("loading…")}</p></main>;
+  if (!shown.value)
+    return (
+      <main class="begin">
+        <p role="status">{problem.value || say("loading…")}</p>
+      </main>
+    );
   const views = ["map", "why", "queue", "time"] as const;
   return (
     <>
       <TopBar />
       <nav class="tabs" aria-label="views">
         {views.map((view) => (
-          <button type="button" key={view} aria-pressed={narrowView.value === view} onClick={() => (narrowView.value = view)}>{say(view[0].toUpperCase() + view.slice(1))}</button>
+          <button
+            type="button"
+            key={view}
+            aria-pressed={narrowView.value === view}
+            onClick={() => (narrowView.value = view)}
+          >
+            {say(view[0].toUpperCase() + view.slice(1))}
+          </button>
         ))}
       </nav>
       <main class="views" data-view={narrowView.value} data-node={node.value >= 0 ? "" : undefined}>
@@ -85,12 +113,13 @@ function onKey(event: KeyboardEvent): void {
 }
 
 /** Select the next or the previous waiting pod; where none waits, walk through the decisions. */
-const walk = (direction: 1 | -1) => onceWhole(() => {
-  const pods = waiting(shown.value!);
-  if (!pods.length) return stepDecision(direction, -1);
-  const at = pods.indexOf(pod.value);
-  pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
-});
+const walk = (direction: 1 | -1) =>
+  onceWhole(() => {
+    const pods = waiting(shown.value!);
+    if (!pods.length) return stepDecision(direction, -1);
+    const at = pods.indexOf(pod.value);
+    pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
+  });
 
 keepPlaying();
 addEventListener("keydown", onKey);
@@ -98,11 +127,14 @@ addEventListener("hashchange", readAddress);
 readAddress();
 document.documentElement.lang = language.value;
 render(<Page />, document.getElementById("app")!);
-begin().then(() => {
-  keepAddress();
-  effect(() => {
-    void [attempt.value, records.value];
-    void askWhy();
-    void askSecond();
-  });
-}, (error: Error) => (problem.value = error.message));
+begin().then(
+  () => {
+    keepAddress();
+    effect(() => {
+      void [attempt.value, records.value];
+      void askWhy();
+      void askSecond();
+    });
+  },
+  (error: Error) => (problem.value = error.message),
+);

@@ -1,9 +1,33 @@
 // Talking to the server: columns as they grow, explanations, and changes.
 import { batch } from "@preact/signals";
-import { Columns, Forgotten, Meta } from "./columns";
+import { Columns, Forgotten, type Meta } from "./columns";
+import {
+  attempt,
+  cursor,
+  doWhatWaited,
+  findPod,
+  follows,
+  goTo,
+  goToTime,
+  growth,
+  hasStories,
+  isAsking,
+  isFile,
+  isGuided,
+  isOurs,
+  node,
+  pod,
+  problem,
+  readAddress,
+  records,
+  Shown,
+  shown,
+  timeAt,
+  type Why,
+  why,
+} from "./view";
 import type { Answer } from "./WhatIf";
 import { language, say } from "./words";
-import { attempt, cursor, doWhatWaited, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, hasStories, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
 
 const RETRY_MS = 1500;
 const STEP = 40_000; // events that are taken at once
@@ -20,11 +44,15 @@ export function setTransport(to: typeof transport): void {
 async function get(path: string): Promise<Response> {
   if (carried) {
     const found = carried[path];
-    if (found === undefined) throw new Refused(say("this page carries no answer to that; ask the record itself: mooring ui"));
+    if (found === undefined)
+      throw new Refused(say("this page carries no answer to that; ask the record itself: mooring ui"));
     return new Response(Uint8Array.from(atob(found), (each) => each.charCodeAt(0)));
   }
   const answer = await (transport ?? fetch)(path);
-  if (!answer.ok) throw new Refused(((await answer.json().catch(() => null)) as { message?: string } | null)?.message ?? answer.statusText);
+  if (!answer.ok)
+    throw new Refused(
+      ((await answer.json().catch(() => null)) as { message?: string } | null)?.message ?? answer.statusText,
+    );
   return answer;
 }
 
@@ -36,9 +64,13 @@ export async function begin(): Promise<void> {
   hasStories.value = meta.hasStories ?? false;
   isFile.value = carried !== null;
   const asked = transport ? -1 : Number(new URLSearchParams(location.hash.slice(1)).get("record") ?? -1);
-  const numbers = meta.records[asked] ? [asked] : meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
-  const make = () => numbers.map((number) => new Shown(number, meta.records[number], new Columns(meta.records[number])));
-  if (heads && numbers.length === 1 && numbers[0] === 0 && !meta.records[0].guide) { // the first view, while the rest is on its way
+  const numbers = meta.records[asked]
+    ? [asked]
+    : meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
+  const make = () =>
+    numbers.map((number) => new Shown(number, meta.records[number], new Columns(meta.records[number])));
+  if (heads && numbers.length === 1 && numbers[0] === 0 && !meta.records[0].guide) {
+    // the first view, while the rest is on its way
     const first = make();
     first[0].columns.take(heads);
     batch(() => {
@@ -52,18 +84,26 @@ export async function begin(): Promise<void> {
   await Promise.all(found.map(readAll));
   batch(() => {
     show(found);
-    if (found[0].meta.guide) { // a lesson begins at its beginning
+    if (found[0].meta.guide) {
+      // a lesson begins at its beginning
       isGuided.value = true;
       goTo(0);
     }
     if (!transport) readAddress();
   });
   doWhatWaited();
-  setTimeout(() => { for (const each of found) each.measure(); }); // after the first view
+  setTimeout(() => {
+    for (const each of found) each.measure();
+  }); // after the first view
   for (const each of found) void keepReading(each);
 }
 
-interface AllMeta { records: Meta[]; shown?: number; isOurs: boolean; hasStories?: boolean }
+interface AllMeta {
+  records: Meta[];
+  shown?: number;
+  isOurs: boolean;
+  hasStories?: boolean;
+}
 const getMeta = async () => (await (await get("api/meta")).json()) as AllMeta;
 
 /** What is known of the records has changed: the scheduler was configured anew. */
@@ -76,7 +116,10 @@ export async function readMeta(): Promise<void> {
 /** The last instant, which is small; null where the view is of another one. */
 async function readHead(): Promise<ArrayBuffer | null> {
   if (carried || transport || /[#&](event|guide|record)/.test(location.hash)) return null;
-  return get("api/head?record=0").then((answer) => answer.arrayBuffer(), () => null);
+  return get("api/head?record=0").then(
+    (answer) => answer.arrayBuffer(),
+    () => null,
+  );
 }
 
 const drawn = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
@@ -95,7 +138,8 @@ async function readAll(record: Shown): Promise<void> {
 
 /** Show these records; what was selected stays selected, by name. */
 function show(found: Shown[]): void {
-  const before = shown.value, name = before && pod.value >= 0 ? before.columns.podName(pod.value) : "";
+  const before = shown.value,
+    name = before && pod.value >= 0 ? before.columns.podName(pod.value) : "";
   const time = before && !follows.value && !before.columns.isHead ? timeAt() : null;
   const place = before && node.value >= 0 ? before.columns.nodes[node.value] : "";
   records.value = found;
@@ -107,7 +151,11 @@ function show(found: Shown[]): void {
 
 async function fetchMore(record: Shown): Promise<boolean> {
   const { columns, number } = record;
-  const answer = await get(carried ? `api/columns?record=${number}` : `api/columns?record=${number}&have=${columns.have().join(",")}&generation=${columns.generation}`);
+  const answer = await get(
+    carried
+      ? `api/columns?record=${number}`
+      : `api/columns?record=${number}&have=${columns.have().join(",")}&generation=${columns.generation}`,
+  );
   return columns.take(await answer.arrayBuffer());
 }
 
@@ -164,7 +212,8 @@ export async function explain(record: Shown, event: number): Promise<Why> {
 }
 
 export async function askWhy(): Promise<void> {
-  const event = attempt.value, record = shown.value;
+  const event = attempt.value,
+    record = shown.value;
   const key = `${event}`;
   wanted = key;
   if (event < 0 || !record || record.columns.isHead) {
@@ -199,7 +248,9 @@ async function change(path: string, body = ""): Promise<Record<string, unknown>>
 }
 
 export async function whatIf(record: Shown, event: number, question: string): Promise<Answer> {
-  return (await (await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)).json()) as Answer;
+  return (await (
+    await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)
+  ).json()) as Answer;
 }
 
 /** The chapters of the course that steps lead to, as Markdown, by number. */
@@ -208,7 +259,11 @@ export async function chapters(of: string): Promise<Record<string, string>> {
 }
 
 export const configure = (text: string, isCheck: boolean) =>
-  change(isCheck ? "api/configure?check" : "api/configure", text) as unknown as Promise<{ problems: string[]; warnings: string[]; applied: boolean }>;
+  change(isCheck ? "api/configure?check" : "api/configure", text) as unknown as Promise<{
+    problems: string[];
+    warnings: string[];
+    applied: boolean;
+  }>;
 export async function configurationNow(): Promise<string> {
   return ((await (await get("api/configuration")).json()) as { configuration: string }).configuration;
 }

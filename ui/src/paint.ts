@@ -1,41 +1,83 @@
 // Drawing the map on a canvas: cells, how full they are, what the selected pod was told by each, and pods as blocks.
-import { Layout } from "./layout";
-import { State } from "./state";
-import { Why } from "./view";
+import type { Layout } from "./layout";
+import type { State } from "./state";
+import type { Why } from "./view";
 
-export interface Camera { scale: number; x: number; y: number }
+export interface Camera {
+  scale: number;
+  x: number;
+  y: number;
+}
 export interface Colours {
-  back: string; cell: string; line: string; text: string; soft: string; accent: string; chosen: string; pod: string; podLine: string;
+  back: string;
+  cell: string;
+  line: string;
+  text: string;
+  soft: string;
+  accent: string;
+  chosen: string;
+  pod: string;
+  podLine: string;
 }
 const BLOCKS_FROM = 26; // pixels of a cell, from which on pods are drawn
-const LABELS_FROM = 13, NAMES_FROM = 64;
+const LABELS_FROM = 13,
+  NAMES_FROM = 64;
 
 /** Far from the greens of scores for every kind of colour vision (after Okabe and Ito); numbers say the same. */
 export const REFUSALS = ["#d55e00", "#7f5fc4", "#c8588f", "#b8860b", "#3b7dd8", "#8a5a2b", "#9c3d54", "#5d6b80"];
 
 /** Dark to light in one hue: lightness alone tells it, whatever somebody's colour vision. */
 export function heat(share: number): string {
-  const stops = [[32, 74, 82], [28, 106, 105], [34, 142, 124], [84, 182, 142], [158, 219, 164]];
-  const at = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1), i = Math.floor(at), rest = at - i;
+  const stops = [
+    [32, 74, 82],
+    [28, 106, 105],
+    [34, 142, 124],
+    [84, 182, 142],
+    [158, 219, 164],
+  ];
+  const at = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1),
+    i = Math.floor(at),
+    rest = at - i;
   const [a, b] = [stops[i], stops[i + 1]];
   return `rgb(${a.map((value, channel) => Math.round(value + (b[channel] - value) * rest)).join(",")})`;
 }
 
 /** What an answer changes: lost nodes (or drained: they stay), nodes that get pods or that pods leave, and nodes that are added beside one. */
-export interface Differs { lost: Set<number>; gets: Set<number>; leaves: Set<number>; added: number; like: number; onAdded: number; stays: boolean }
+export interface Differs {
+  lost: Set<number>;
+  gets: Set<number>;
+  leaves: Set<number>;
+  added: number;
+  like: number;
+  onAdded: number;
+  stays: boolean;
+}
 /** What each node was told, by node: an index into the palette (-1: nothing), and which step of the funnel refused it. */
-export interface Verdicts { code: Int16Array; mark: Uint8Array; palette: string[]; chosen: number }
+export interface Verdicts {
+  code: Int16Array;
+  mark: Uint8Array;
+  palette: string[];
+  chosen: number;
+}
 
 const LEVELS = 24; // of scores and of use
 export const HEATS = Array.from({ length: LEVELS }, (_, i) => hex(heat(i / (LEVELS - 1))));
 
 function hex(colour: string): string {
-  return `#${colour.match(/\d+/g)!.map((each) => Number(each).toString(16).padStart(2, "0")).join("")}`;
+  return `#${colour
+    .match(/\d+/g)!
+    .map((each) => Number(each).toString(16).padStart(2, "0"))
+    .join("")}`;
 }
 
 /** What each node was told, up to a step of the funnel. */
 export function verdicts(why: Why | null, step: number, nodes: number): Verdicts {
-  const found: Verdicts = { code: new Int16Array(nodes).fill(-1), mark: new Uint8Array(nodes), palette: [...HEATS, ...REFUSALS], chosen: -1 };
+  const found: Verdicts = {
+    code: new Int16Array(nodes).fill(-1),
+    mark: new Uint8Array(nodes),
+    palette: [...HEATS, ...REFUSALS],
+    chosen: -1,
+  };
   if (!why || why.problem || step === -2) return found;
   why.funnel.forEach((each, i) => {
     if (step >= 0 && i > step) return;
@@ -46,13 +88,22 @@ export function verdicts(why: Why | null, step: number, nodes: number): Verdicts
   });
   if (step >= 0 && step < why.funnel.length) return found;
   const [rows, totals] = why.totals;
-  let highest = -Infinity, lowest = Infinity;
+  let highest = -Infinity,
+    lowest = Infinity;
   for (const total of totals) {
     highest = Math.max(highest, total);
     lowest = Math.min(lowest, total);
   }
   const isTie = step === why.funnel.length + 1; // only those among which one is drawn
-  rows.forEach((row, i) => (found.code[row] = isTie && totals[i] < highest ? -1 : highest > lowest ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest)) : LEVELS - 1));
+  rows.forEach(
+    (row, i) =>
+      (found.code[row] =
+        isTie && totals[i] < highest
+          ? -1
+          : highest > lowest
+            ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest))
+            : LEVELS - 1),
+  );
   if (why.node !== null && (step < 0 || step > why.funnel.length + 1)) found.chosen = why.node;
   return found;
 }
@@ -66,7 +117,8 @@ class Seen {
   add(node: number, x: number, y: number): void {
     if (this.count === this.node.length) {
       for (const name of ["node", "x", "y"] as const) {
-        const Type = this[name].constructor as new (n: number) => Int32Array, larger = new Type(2 * this.count);
+        const Type = this[name].constructor as new (n: number) => Int32Array,
+          larger = new Type(2 * this.count);
         larger.set(this[name]);
         (this[name] as unknown) = larger;
       }
@@ -79,10 +131,26 @@ class Seen {
 const seen = new Seen();
 
 export function paint(
-  context: CanvasRenderingContext2D, state: State, layout: Layout, camera: Camera, size: { width: number; height: number; ratio: number },
-  look: { resource: number; told: Verdicts | null; selectedNode: number; selectedPod: number; hovered: number; fonts: string; differs?: Differs }, colours: Colours,
+  context: CanvasRenderingContext2D,
+  state: State,
+  layout: Layout,
+  camera: Camera,
+  size: { width: number; height: number; ratio: number },
+  look: {
+    resource: number;
+    told: Verdicts | null;
+    selectedNode: number;
+    selectedPod: number;
+    hovered: number;
+    fonts: string;
+    differs?: Differs;
+  },
+  colours: Colours,
 ): void {
-  const { scale, x: dx, y: dy } = camera, cell = layout.cell * scale, gap = cell > 40 ? 4 : cell > 14 ? 2 : cell > 5 ? 1 : 0.4, side = cell - gap;
+  const { scale, x: dx, y: dy } = camera,
+    cell = layout.cell * scale,
+    gap = cell > 40 ? 4 : cell > 14 ? 2 : cell > 5 ? 1 : 0.4,
+    side = cell - gap;
   const { told } = look;
   context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
   context.fillStyle = colours.back;
@@ -91,20 +159,29 @@ export function paint(
   context.font = `600 12px ${look.fonts}`;
   seen.count = 0;
   for (const group of layout.groups) {
-    const left = group.x * scale + dx, top = group.y * scale + dy, width = group.width * scale, height = group.height * scale;
+    const left = group.x * scale + dx,
+      top = group.y * scale + dy,
+      width = group.width * scale,
+      height = group.height * scale;
     if (left > size.width || top > size.height || left + width < 0 || top + height < 0) continue;
     context.strokeStyle = colours.line;
     context.lineWidth = 1;
     context.strokeRect(Math.round(left) + 0.5, Math.round(top) + 0.5, Math.round(width) - 1, Math.round(height) - 1);
     context.fillStyle = colours.soft;
     const title = `${group.name} · ${group.nodes.length.toLocaleString()}`;
-    context.fillText(clip(title, Math.floor(width / 7)), Math.max(left, 0) + 8, top + 11 * Math.max(1, Math.min(scale, 1)));
-    const firstRow = Math.max(0, Math.floor((-top - 20 * scale) / cell)), rows = Math.ceil(group.nodes.length / group.perRow);
+    context.fillText(
+      clip(title, Math.floor(width / 7)),
+      Math.max(left, 0) + 8,
+      top + 11 * Math.max(1, Math.min(scale, 1)),
+    );
+    const firstRow = Math.max(0, Math.floor((-top - 20 * scale) / cell)),
+      rows = Math.ceil(group.nodes.length / group.perRow);
     for (let row = firstRow; row < rows; row++) {
       const y = top + 20 * scale + row * cell;
       if (y > size.height) break;
       for (let column = 0; column < group.perRow; column++) {
-        const i = row * group.perRow + column, x = left + 8 * scale + column * cell;
+        const i = row * group.perRow + column,
+          x = left + 8 * scale + column * cell;
         if (i >= group.nodes.length) break;
         if (x + cell < 0) continue;
         if (x > size.width) break;
@@ -112,7 +189,8 @@ export function paint(
       }
     }
   }
-  const palette = told?.palette ?? HEATS, buckets: number[][] = Array.from({ length: palette.length + 1 }, () => []);
+  const palette = told?.palette ?? HEATS,
+    buckets: number[][] = Array.from({ length: palette.length + 1 }, () => []);
   for (let i = 0; i < seen.count; i++) buckets[1 + colourOf(state, seen.node[i], look.resource, told)].push(i);
   context.fillStyle = colours.cell;
   for (let i = 0; i < seen.count; i++) context.fillRect(seen.x[i], seen.y[i], side, side);
@@ -137,11 +215,21 @@ export function paint(
 }
 
 /** Nodes that are not there, after the last one of the group. */
-function paintAdded(context: CanvasRenderingContext2D, layout: Layout, { scale, x: dx, y: dy }: Camera, side: number, differs: Differs, fonts: string, colours: Colours): void {
-  const group = layout.groups.find((each) => each.added), cell = layout.cell * scale;
+function paintAdded(
+  context: CanvasRenderingContext2D,
+  layout: Layout,
+  { scale, x: dx, y: dy }: Camera,
+  side: number,
+  differs: Differs,
+  fonts: string,
+  colours: Colours,
+): void {
+  const group = layout.groups.find((each) => each.added),
+    cell = layout.cell * scale;
   if (!group) return;
   for (let i = group.nodes.length; i < group.nodes.length + differs.added; i++) {
-    const x = group.x * scale + dx + 8 * scale + (i % group.perRow) * cell, y = group.y * scale + dy + 20 * scale + Math.floor(i / group.perRow) * cell;
+    const x = group.x * scale + dx + 8 * scale + (i % group.perRow) * cell,
+      y = group.y * scale + dy + 20 * scale + Math.floor(i / group.perRow) * cell;
     context.fillStyle = colours.back;
     context.fillRect(x, y, side, side);
     ring(context, x + 2, y + 2, side - 4, colours.accent, 2, true);
@@ -160,15 +248,28 @@ function colourOf(state: State, node: number, resource: number, told: Verdicts |
 }
 
 function paintPods(
-  context: CanvasRenderingContext2D, state: State, side: number,
-  look: { resource: number; selectedPod: number; fonts: string }, told: Verdicts | null, colours: Colours,
+  context: CanvasRenderingContext2D,
+  state: State,
+  side: number,
+  look: { resource: number; selectedPod: number; fonts: string },
+  told: Verdicts | null,
+  colours: Colours,
 ): void {
-  const { columns } = state, inset = side > 60 ? 3 : 1, palette = told?.palette ?? HEATS;
+  const { columns } = state,
+    inset = side > 60 ? 3 : 1,
+    palette = told?.palette ?? HEATS;
   for (let i = 0; i < seen.count; i++) {
-    const node = seen.node[i], x = seen.x[i], y = seen.y[i], code = colourOf(state, node, look.resource, told), colour = code < 0 ? colours.pod : palette[code];
-    const capacity = state.capacity[look.resource][node], pods = state.podsOf(node);
+    const node = seen.node[i],
+      x = seen.x[i],
+      y = seen.y[i],
+      code = colourOf(state, node, look.resource, told),
+      colour = code < 0 ? colours.pod : palette[code];
+    const capacity = state.capacity[look.resource][node],
+      pods = state.podsOf(node);
     if (!capacity) continue;
-    const foot = side >= NAMES_FROM ? 14 : 0, width = side - 2 * inset, tall = side - 2 * inset - foot;
+    const foot = side >= NAMES_FROM ? 14 : 0,
+      width = side - 2 * inset,
+      tall = side - 2 * inset - foot;
     let top = y + inset + tall;
     context.fillStyle = colour;
     for (const pod of pods) {
@@ -184,7 +285,11 @@ function paintPods(
         context.fillStyle = inkOn(String(context.fillStyle));
         context.font = `10px ${look.fonts}`;
         const name = columns.podName(pod);
-        context.fillText(clip(name.slice(name.indexOf("/") + 1), Math.floor(width / 5.6)), x + inset + 3, top + height / 2);
+        context.fillText(
+          clip(name.slice(name.indexOf("/") + 1), Math.floor(width / 5.6)),
+          x + inset + 3,
+          top + height / 2,
+        );
         context.fillStyle = colour;
       }
     }
@@ -192,12 +297,18 @@ function paintPods(
 }
 
 function paintMarks(
-  context: CanvasRenderingContext2D, state: State, side: number,
-  look: { selectedNode: number; hovered: number; fonts: string; differs?: Differs }, told: Verdicts | null, colours: Colours,
+  context: CanvasRenderingContext2D,
+  state: State,
+  side: number,
+  look: { selectedNode: number; hovered: number; fonts: string; differs?: Differs },
+  told: Verdicts | null,
+  colours: Colours,
 ): void {
   const { columns } = state;
   for (let i = 0; i < seen.count; i++) {
-    const node = seen.node[i], x = seen.x[i], y = seen.y[i];
+    const node = seen.node[i],
+      x = seen.x[i],
+      y = seen.y[i];
     const isCordoned = columns.versions.is_cordoned.data[state.version[node]];
     if (isCordoned && side > 5) {
       context.strokeStyle = colours.soft;
@@ -213,7 +324,8 @@ function paintMarks(
       context.fillText(clip(columns.nodes[node], Math.floor((side - 6) / 6.2)), x + 4, y + side - 8);
     }
     if (told && side >= LABELS_FROM && told.mark[node]) {
-      const radius = Math.min(9, side / 2 - 1), at = side > 40 ? [x + side - radius - 3, y + radius + 3] : [x + side / 2, y + side / 2];
+      const radius = Math.min(9, side / 2 - 1),
+        at = side > 40 ? [x + side - radius - 3, y + radius + 3] : [x + side / 2, y + side / 2];
       context.fillStyle = told.palette[told.code[node]];
       context.beginPath();
       context.arc(at[0], at[1], radius, 0, 7);
@@ -229,14 +341,30 @@ function paintMarks(
     if (look.differs?.lost.has(node)) cross(context, x, y, side, colours);
     if (told?.chosen === node) {
       ring(context, x, y, side, colours.chosen, side > 14 ? 3 : 2, false);
-      if (side >= LABELS_FROM) star(context, x + side / 2, y + (side > 40 ? 12 : side / 2), Math.min(9, side / 2.4), colours.chosen, colours.back);
+      if (side >= LABELS_FROM)
+        star(
+          context,
+          x + side / 2,
+          y + (side > 40 ? 12 : side / 2),
+          Math.min(9, side / 2.4),
+          colours.chosen,
+          colours.back,
+        );
     }
     if (node === look.selectedNode) ring(context, x, y, side, colours.text, 2, false);
     else if (node === look.hovered) ring(context, x, y, side, colours.soft, 1.5, false);
   }
 }
 
-function ring(context: CanvasRenderingContext2D, x: number, y: number, side: number, colour: string, width: number, isDashed: boolean): void {
+function ring(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  side: number,
+  colour: string,
+  width: number,
+  isDashed: boolean,
+): void {
   context.strokeStyle = colour;
   context.lineWidth = width;
   context.setLineDash(isDashed ? [3, 2] : []);
@@ -259,10 +387,18 @@ function cross(context: CanvasRenderingContext2D, x: number, y: number, side: nu
   context.stroke();
 }
 
-function star(context: CanvasRenderingContext2D, x: number, y: number, radius: number, fill: string, line: string): void {
+function star(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  radius: number,
+  fill: string,
+  line: string,
+): void {
   context.beginPath();
   for (let i = 0; i < 10; i++) {
-    const angle = -Math.PI / 2 + (i * Math.PI) / 5, far = i % 2 ? radius * 0.45 : radius;
+    const angle = -Math.PI / 2 + (i * Math.PI) / 5,
+      far = i % 2 ? radius * 0.45 : radius;
     context.lineTo(x + far * Math.cos(angle), y + far * Math.sin(angle));
   }
   context.closePath();

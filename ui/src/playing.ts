@@ -2,7 +2,8 @@
 import { effect } from "@preact/signals";
 import { cursor, goTo, isPlaying, shown, speed, timeAt } from "./view";
 
-let last = 0, playedTo = 0;
+let last = 0,
+  playedTo = 0;
 
 function play(now: number): void {
   if (!isPlaying.value) return;

@@ -1,5 +1,5 @@
 // The cluster at one event of a record. It goes forward event by event, and back by way of keyframes.
-import { Columns, CPU, Kind, MEMORY, PODS } from "./columns";
+import { type Columns, CPU, Kind, MEMORY, PODS } from "./columns";
 
 export const NOWHERE = 255;
 const EVERY = 16_384; // events between two keyframes
@@ -28,16 +28,25 @@ export class State {
   tries = new Uint16Array(0); // by pod
   attempt = new Int32Array(0); // by pod: its last attempt's event, or -1
   pending = [0, 0, 0, 0, 0, 0]; // by place
-  decided = 0; refused = 0; evicted = 0; nodes = 0; running = 0; nodeEvents = 0;
+  decided = 0;
+  refused = 0;
+  evicted = 0;
+  nodes = 0;
+  running = 0;
+  nodeEvents = 0;
   private ofNode: { at: number; starts: Int32Array; pods: Int32Array } | null = null;
 
   /** States of the same columns may share their keyframes. */
-  constructor(readonly columns: Columns, private keyframes: Keyframe[] = []) {}
+  constructor(
+    readonly columns: Columns,
+    private keyframes: Keyframe[] = [],
+  ) {}
 
   /** Make room for what came since. */
   private fit(): void {
     const { columns } = this;
-    const nodes = columns.nodes.length, pods = columns.pods.name.length;
+    const nodes = columns.nodes.length,
+      pods = columns.pods.name.length;
     if (nodes > this.version.length) {
       const room = Math.max(nodes, this.version.length * 2);
       this.version = grown(this.version, new Int32Array(room).fill(-1));
@@ -80,28 +89,47 @@ export class State {
 
   private keep(): void {
     this.keyframes.push({
-      at: this.at, version: this.version.slice(), used: this.used.map((column) => column.slice()), podNode: this.podNode.slice(),
-      place: this.place.slice(), since: this.since.slice(), tries: this.tries.slice(), attempt: this.attempt.slice(),
-      pending: [...this.pending], counts: [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents],
+      at: this.at,
+      version: this.version.slice(),
+      used: this.used.map((column) => column.slice()),
+      podNode: this.podNode.slice(),
+      place: this.place.slice(),
+      since: this.since.slice(),
+      tries: this.tries.slice(),
+      attempt: this.attempt.slice(),
+      pending: [...this.pending],
+      counts: [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents],
     });
     this.keyframes.sort((a, b) => a.at - b.at);
   }
 
   private restore(frame: Keyframe | null): void {
-    this.version.fill(-1); this.podNode.fill(-1); this.place.fill(NOWHERE); this.since.fill(0); this.tries.fill(0); this.attempt.fill(-1);
+    this.version.fill(-1);
+    this.podNode.fill(-1);
+    this.place.fill(NOWHERE);
+    this.since.fill(0);
+    this.tries.fill(0);
+    this.attempt.fill(-1);
     for (const column of [...this.used, ...this.capacity]) column.fill(0);
     this.at = frame?.at ?? 0;
     this.pending = frame ? [...frame.pending] : [0, 0, 0, 0, 0, 0];
-    [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents] = frame?.counts ?? [0, 0, 0, 0, 0, 0];
+    [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents] = frame?.counts ?? [
+      0, 0, 0, 0, 0, 0,
+    ];
     if (!frame) return;
-    this.version.set(frame.version); this.podNode.set(frame.podNode); this.place.set(frame.place); this.since.set(frame.since);
-    this.tries.set(frame.tries); this.attempt.set(frame.attempt);
+    this.version.set(frame.version);
+    this.podNode.set(frame.podNode);
+    this.place.set(frame.place);
+    this.since.set(frame.since);
+    this.tries.set(frame.tries);
+    this.attempt.set(frame.attempt);
     frame.used.forEach((column, resource) => this.used[resource].set(column));
     for (let node = 0; node < frame.version.length; node++) if (frame.version[node] >= 0) this.allocate(node);
   }
 
   private allocate(node: number): void {
-    const { allocatable, allocatableOf } = this.columns, version = this.version[node];
+    const { allocatable, allocatableOf } = this.columns,
+      version = this.version[node];
     for (const column of this.capacity) column[node] = 0;
     if (version < 0) return;
     for (let i = allocatableOf.begin(version), end = allocatableOf.end(version); i < end; i++)
@@ -126,7 +154,9 @@ export class State {
 
   private apply(event: number): void {
     const { kind, pod: pods, node: nodes, aux, time } = this.columns.events;
-    const pod = pods.data[event], node = nodes.data[event], at = time.data[event];
+    const pod = pods.data[event],
+      node = nodes.data[event],
+      at = time.data[event];
     switch (kind.data[event]) {
       case Kind.NODE:
         this.nodeEvents++;
@@ -142,7 +172,8 @@ export class State {
         break;
       case Kind.PLACE:
         this.put(pod, aux.data[event] & 7, at);
-        if (aux.data[event] >> 3) { // it was found there, after so many attempts
+        if (aux.data[event] >> 3) {
+          // it was found there, after so many attempts
           this.tries[pod] = aux.data[event] >> 3;
           this.attempt[pod] = event;
         }
@@ -180,7 +211,8 @@ export class State {
   /** The pods on a node, the largest first. */
   podsOf(node: number): Int32Array {
     if (this.ofNode?.at !== this.at) {
-      const total = this.columns.pods.name.length, starts = new Int32Array(this.version.length + 2);
+      const total = this.columns.pods.name.length,
+        starts = new Int32Array(this.version.length + 2);
       for (let pod = 0; pod < total; pod++) if (this.podNode[pod] >= 0) starts[this.podNode[pod] + 2]++;
       for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
       const pods = new Int32Array(starts[starts.length - 1]);
@@ -191,7 +223,8 @@ export class State {
   }
 
   totals(resource: number): [number, number] {
-    let used = 0, all = 0;
+    let used = 0,
+      all = 0;
     for (let node = 0; node < this.version.length; node++) {
       if (this.version[node] < 0) continue;
       used += this.used[resource][node];
@@ -208,9 +241,12 @@ function grown<T extends Float64Array | Int32Array | Uint8Array | Uint16Array>(o
 
 export interface Strips {
   time: Float64Array;
-  cpu: Float64Array; memory: Float64Array;
+  cpu: Float64Array;
+  memory: Float64Array;
   waiting: Float64Array[]; // active, backoff, unschedulable, gated
-  placed: Float64Array; refused: Float64Array; evicted: Float64Array;
+  placed: Float64Array;
+  refused: Float64Array;
+  evicted: Float64Array;
   fragmented: Float64Array;
 }
 
@@ -218,20 +254,41 @@ const BINS = 400;
 
 /** What the time strips show: one pass through the record, on a state of its own. */
 export function strips(columns: Columns, state: State): Strips {
-  const bins = Math.max(2, BINS), first = columns.begin, last = columns.end, span = last - first || 1;
+  const bins = Math.max(2, BINS),
+    first = columns.begin,
+    last = columns.end,
+    span = last - first || 1;
   const make = () => new Float64Array(bins);
-  const found: Strips = { time: make(), cpu: make(), memory: make(), waiting: [make(), make(), make(), make()], placed: make(), refused: make(), evicted: make(), fragmented: make() };
+  const found: Strips = {
+    time: make(),
+    cpu: make(),
+    memory: make(),
+    waiting: [make(), make(), make(), make()],
+    placed: make(),
+    refused: make(),
+    evicted: make(),
+    fragmented: make(),
+  };
   const typical = typicalPod(columns);
   let before = [0, 0, 0];
   for (let bin = 0; bin < bins; bin++) {
     const time = first + (span * (bin + 1)) / bins;
     state.goTo(bin === bins - 1 ? columns.length : columns.eventAfter(time));
     found.time[bin] = time;
-    let usedCpu = 0, allCpu = 0, usedMemory = 0, allMemory = 0, freeCpu = 0, lostCpu = 0;
+    let usedCpu = 0,
+      allCpu = 0,
+      usedMemory = 0,
+      allMemory = 0,
+      freeCpu = 0,
+      lostCpu = 0;
     for (let node = 0; node < state.version.length; node++) {
       if (state.version[node] < 0) continue;
-      const cpu = state.capacity[CPU][node], memory = state.capacity[MEMORY][node];
-      usedCpu += state.used[CPU][node]; allCpu += cpu; usedMemory += state.used[MEMORY][node]; allMemory += memory;
+      const cpu = state.capacity[CPU][node],
+        memory = state.capacity[MEMORY][node];
+      usedCpu += state.used[CPU][node];
+      allCpu += cpu;
+      usedMemory += state.used[MEMORY][node];
+      allMemory += memory;
       const free = Math.max(0, cpu - state.used[CPU][node]);
       freeCpu += free;
       if (free < typical.cpu || memory - state.used[MEMORY][node] < typical.memory) lostCpu += free;
@@ -240,7 +297,9 @@ export function strips(columns: Columns, state: State): Strips {
     found.memory[bin] = allMemory ? (100 * usedMemory) / allMemory : 0;
     found.fragmented[bin] = freeCpu ? (100 * lostCpu) / freeCpu : 0;
     for (let place = 0; place < 4; place++) found.waiting[place][bin] = state.pending[place];
-    found.placed[bin] = state.decided - before[0]; found.refused[bin] = state.refused - before[1]; found.evicted[bin] = state.evicted - before[2];
+    found.placed[bin] = state.decided - before[0];
+    found.refused[bin] = state.refused - before[1];
+    found.evicted[bin] = state.evicted - before[2];
     before = [state.decided, state.refused, state.evicted];
   }
   return found;
@@ -248,8 +307,10 @@ export function strips(columns: Columns, state: State): Strips {
 
 /** The middle of what pods ask for: free room on a node that cannot take even this pod is of little use. */
 function typicalPod(columns: Columns): { cpu: number; memory: number } {
-  const total = columns.pods.name.length, step = Math.max(1, Math.floor(total / 2000));
-  const cpu: number[] = [], memory: number[] = [];
+  const total = columns.pods.name.length,
+    step = Math.max(1, Math.floor(total / 2000));
+  const cpu: number[] = [],
+    memory: number[] = [];
   for (let pod = 0; pod < total; pod += step) {
     cpu.push(columns.request(pod, CPU));
     memory.push(columns.request(pod, MEMORY));

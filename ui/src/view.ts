@@ -1,17 +1,39 @@
 // What is being looked at: signals that all views share, and the address bar, which holds the whole view.
 import { batch, computed, effect, signal } from "@preact/signals";
-import { Columns, Kind, Meta } from "./columns";
-import { Keyframe, State, strips, Strips } from "./state";
+import { type Columns, Kind, type Meta } from "./columns";
+import { type Keyframe, State, type Strips, strips } from "./state";
 import { language } from "./words";
 
-export interface Funnel { plugin: string; code: string; reasons: string[]; rows: number[] }
-export interface Best { node: number; total: number; shares: number[] }
+export interface Funnel {
+  plugin: string;
+  code: string;
+  reasons: string[];
+  rows: number[];
+}
+export interface Best {
+  node: number;
+  total: number;
+  shares: number[];
+}
 export interface Why {
-  pod: string; schedulerName: string; outcome: string; node: number | null; reason: string; message: string;
+  pod: string;
+  schedulerName: string;
+  outcome: string;
+  node: number | null;
+  reason: string;
+  message: string;
   nodes: { all: number; evaluated: number; feasible: number };
-  ties: number; funnel: Funnel[]; plugins: string[]; best: Best[];
-  totals: [number[], number[]]; nominated: string | null; victims: { pod: string; priority: number; breaks: string[] }[];
-  suggestions: { text: string; nodes: number[] }[]; notes: string[]; again: string; problem?: string;
+  ties: number;
+  funnel: Funnel[];
+  plugins: string[];
+  best: Best[];
+  totals: [number[], number[]];
+  nominated: string | null;
+  victims: { pod: string; priority: number; breaks: string[] }[];
+  suggestions: { text: string; nodes: number[] }[];
+  notes: string[];
+  again: string;
+  problem?: string;
 }
 
 /** One record with its state at the cursor. */
@@ -19,7 +41,11 @@ export class Shown {
   state: State;
   strips = signal<Strips | null>(null);
   private scout: State; // goes through the whole record for the strips
-  constructor(readonly number: number, public meta: Meta, readonly columns: Columns) {
+  constructor(
+    readonly number: number,
+    public meta: Meta,
+    readonly columns: Columns,
+  ) {
     const keyframes: Keyframe[] = [];
     this.state = new State(columns, keyframes);
     this.scout = new State(columns, keyframes);
@@ -111,7 +137,13 @@ export function nextAttempt(columns: Columns, from: number, of: number): number 
 export function afterAttempt(columns: Columns, event: number): number {
   const { kind, pod: pods, time } = columns.events;
   let at = event + 1;
-  while (at < columns.length && time.data[at] === time.data[event] && kind.data[at] !== Kind.ATTEMPT && (pods.data[at] === pods.data[event] || kind.data[at] === Kind.EVICTED)) at++;
+  while (
+    at < columns.length &&
+    time.data[at] === time.data[event] &&
+    kind.data[at] !== Kind.ATTEMPT &&
+    (pods.data[at] === pods.data[event] || kind.data[at] === Kind.EVICTED)
+  )
+    at++;
   return at;
 }
 
@@ -171,7 +203,8 @@ let address = ""; // as it was when it was last read or written
 
 export function readAddress(): void {
   address = location.hash;
-  const values = new URLSearchParams(location.hash.slice(1)), now = shown.value;
+  const values = new URLSearchParams(location.hash.slice(1)),
+    now = shown.value;
   batch(() => {
     grouping.value = values.get("by") ?? grouping.value;
     theme.value = (values.get("theme") as "dark" | "light") ?? theme.value;
@@ -219,7 +252,19 @@ export function writeAddress(): void {
 let writing = 0;
 export function keepAddress(): void {
   effect(() => {
-    void [cursor.value, follows.value, pod.value, node.value, grouping.value, resource.value, colouring.value, theme.value, language.value, isGuided.value, chapter.value];
+    void [
+      cursor.value,
+      follows.value,
+      pod.value,
+      node.value,
+      grouping.value,
+      resource.value,
+      colouring.value,
+      theme.value,
+      language.value,
+      isGuided.value,
+      chapter.value,
+    ];
     clearTimeout(writing);
     writing = window.setTimeout(writeAddress, 250);
   });

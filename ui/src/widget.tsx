@@ -1,15 +1,16 @@
 // The map and the why-pane in a notebook (anywidget): the kernel answers what a server would.
-import { render as draw } from "preact";
+
 import { effect } from "@preact/signals";
+import { render as draw } from "preact";
 import { MapPanel } from "./MapView";
-import { askWhy, begin, setTransport } from "./net";
 import { NodePanel } from "./NodePanel";
+import { askWhy, begin, setTransport } from "./net";
+import { keepPlaying } from "./playing";
 import { Scrubber } from "./TimePanel";
 import { Press, togglePlay } from "./TopBar";
+import { attempt, isPlaying, problem, records, shown, stepDecision } from "./view";
 import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
-import { keepPlaying } from "./playing";
-import { attempt, isPlaying, problem, records, shown, stepDecision } from "./view";
 import { say } from "./words";
 
 interface Model {
@@ -22,8 +23,14 @@ function Widget() {
   if (!shown.value) return <p role="status">{problem.value || say("loading…")}</p>;
   return (
     <main class="views widget">
-      <div class="maps"><MapPanel /></div>
-      <div class="side"><WhatIfPanel /><WhyPanel /><NodePanel /></div>
+      <div class="maps">
+        <MapPanel />
+      </div>
+      <div class="side">
+        <WhatIfPanel />
+        <WhyPanel />
+        <NodePanel />
+      </div>
       <section class="panel timePanel steps" aria-label={say("time")}>
         <Press label="previous decision" sign="back" act={() => stepDecision(-1)} />
         <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
@@ -35,27 +42,38 @@ function Widget() {
 }
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const root = el.attachShadow({ mode: "open" }), style = document.createElement("style"), app = document.createElement("div");
+  const root = el.attachShadow({ mode: "open" }),
+    style = document.createElement("style"),
+    app = document.createElement("div");
   style.textContent = model.get("style_text") as string;
   app.style.height = `${model.get("height")}px`;
   root.append(style, app);
   let last = 0;
   const waiting = new Map<number, (answer: Response) => void>();
   model.on("msg:custom", ({ id, status, type }, buffers) => {
-    const body = buffers[0] ? buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength) : new ArrayBuffer(0);
+    const body = buffers[0]
+      ? buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength)
+      : new ArrayBuffer(0);
     waiting.get(id)?.(new Response(body as ArrayBuffer, { status, headers: { "Content-Type": type } }));
     waiting.delete(id);
   });
-  setTransport((path) => new Promise((resolve) => {
-    waiting.set(++last, resolve);
-    model.send({ id: last, path });
-  }));
+  setTransport(
+    (path) =>
+      new Promise((resolve) => {
+        waiting.set(++last, resolve);
+        model.send({ id: last, path });
+      }),
+  );
   draw(<Widget />, app);
   keepPlaying();
-  begin().then(() => effect(() => {
-    void [attempt.value, records.value];
-    void askWhy();
-  }), (error: Error) => (problem.value = error.message));
+  begin().then(
+    () =>
+      effect(() => {
+        void [attempt.value, records.value];
+        void askWhy();
+      }),
+    (error: Error) => (problem.value = error.message),
+  );
   return () => draw(null, app);
 }
 
