@@ -13,7 +13,7 @@ SOURCES = Path(__file__).parents[2] / "ui" / "src"
 SAID = re.compile(r'\bsay\("([^"]+)"')
 TITLES = re.compile(r'title: "([A-Z]\w+)", learn')
 NAMED = re.compile(r'\bname: "([a-z ]+)", (?:unit|colour)')
-TABLE = re.compile(r'(?:"((?:[^"\\]|\\.)+)"|\b(\w+)): "')
+TABLE = re.compile(r'(?:"((?:[^"\\]|\\.)+)"|\b(\w+)):\s+"')
 UNTRANSLATED = {"cpu", "memory"}  # names of the API
 
 
