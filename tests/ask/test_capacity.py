@@ -186,6 +186,104 @@ def test_one_more_node_of_each_kind() -> None:
     ]
 
 
+TYPE = "node.kubernetes.io/instance-type"
+
+
+def alike(name: str, *, labels: dict[str, str], **more: Any) -> Object:
+    return make_node(name, cpu="2", zone="north", labels={TYPE: "c", **labels}, **more)
+
+
+def one_required(key: str) -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["ssd"]}]}]
+    needs = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": needs}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "more", "kinds"),
+    [
+        pytest.param(
+            web(spec={"nodeSelector": {"disk": "ssd"}}),
+            {},
+            {"c in north, disk=hdd": 0, "c in north, disk=ssd": 2},
+            id="selector",
+        ),
+        pytest.param(
+            web(spec=one_required("disk")), {}, {"c in north, disk=hdd": 0, "c in north, disk=ssd": 2}, id="affinity"
+        ),
+        pytest.param(
+            web(spec=spread("disk")),
+            {"node": "b"},
+            {"c in north, disk=hdd": 2, "c in north, disk=ssd": 0},
+            id="a topology key",
+        ),
+        pytest.param(web(), {}, {"c in north": 2}, id="a label that nothing reads"),
+    ],
+)
+def test_nodes_that_differ_in_a_label_that_the_pod_reads_are_of_two_kinds(
+    pod: Pod, more: dict[str, Any], kinds: dict[str, int]
+) -> None:
+    there = [make_pod("other", cpu="2", **({"labels": {"app": "web"}} | more))] if more else []
+    hdd, ssd = alike("a", labels={"disk": "hdd"}), alike("b", labels={"disk": "ssd"})
+    full = [make_pod("full", cpu="2", node="a")]
+    found = asked(pod, hdd, ssd, *full, *there)
+    assert {each.kind: each.fits for each in found.one_more_node} == kinds
+    assert [each["kind"] for each in found.to_dict()["oneMoreNode"]] == [each.kind for each in found.one_more_node]
+
+
+def test_nodes_that_differ_in_a_taints_value_or_a_devices_number_are_of_two_kinds() -> None:
+    tolerant = web(spec={"tolerations": [{"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]})
+    nodes = [alike(name, labels={}, taints=[f"team={name}:NoSchedule"]) for name in "ab"]
+    assert {each.kind: each.fits for each in asked(tolerant, *nodes).one_more_node} == {
+        "c in north, tainted team=a:NoSchedule": 2,
+        "c in north, tainted team=b:NoSchedule": 0,
+    }
+    wants = web(requests={"example.com/gpu": 1})
+    nodes = [alike("a", labels={}), alike("b", labels={}, allocatable={"example.com/gpu": 1})]
+    assert {each.kind: each.fits for each in asked(wants, *nodes).one_more_node} == {
+        "c in north, example.com/gpu 0": 0,
+        "c in north, example.com/gpu 1": 1,
+    }
+
+
+def test_the_configuration_may_name_a_label() -> None:
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]
+    needs = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": needs}}]}],
+    }
+    nodes = [alike("a", labels={"disk": "hdd"}), alike("b", labels={"disk": "ssd"})]
+    assert {each.kind: each.fits for each in asked(web(), *nodes, config=config).one_more_node} == {
+        "c in north, disk=hdd": 0,
+        "c in north, disk=ssd": 2,
+    }
+
+
+def test_an_own_filter_may_read_any_label_but_one_that_names_the_node() -> None:
+    class Quick(sdk.NodeFilter):
+        name = "Quick"
+
+        def filter(self, state: sdk.CycleState, pod: Pod, node: sdk.NodeView) -> sdk.Status:
+            return sdk.SUCCESS if node.labels.get("disk") == "ssd" else sdk.unschedulable("too slow")
+
+    disks = ["hdd"] * 8 + ["ssd"] * 6
+    nodes = [alike(f"n{i}", labels={"disk": disk, "serial": str(i)}) for i, disk in enumerate(disks)]
+    found = asked(web("2"), *nodes, plugins=[Quick])
+    assert [(each.kind, each.nodes, each.fits) for each in found.one_more_node] == [
+        ("c in north, disk=hdd", 8, 0),
+        ("c in north, disk=ssd", 6, 1),
+    ]
+
+
+def test_kinds_that_were_not_tried_are_counted() -> None:
+    nodes = [make_node(f"n{i}", cpu="1", zone=f"zone-{i}") for i in range(14)]
+    found = asked(web("2"), *nodes)
+    assert len(found.one_more_node) == 12
+    assert found.notes == ["one more node was tried of the 12 kinds with most nodes; there are 14"]
+
+
 def test_cordoned_nodes_are_no_kind_to_add() -> None:
     found = asked(web(), A, make_node("b", cpu="2", unschedulable=True))
     assert [each.like for each in found.one_more_node] == ["a"]

@@ -180,6 +180,15 @@ def test_without_types_the_clusters_own_kinds_are_offered() -> None:
     assert "costs 1" in found.notes[-1]
 
 
+def test_without_types_kinds_differ_in_what_the_pods_read() -> None:
+    nodes = [
+        make_node(name, cpu="2", zone="north", labels={"disk": disk}) for name, disk in (("a", "hdd"), ("b", "ssd"))
+    ]
+    waiting = make_pod("quick", cpu="2", spec={"nodeSelector": {"disk": "ssd"}})
+    found = plan(Cluster(*nodes, make_pod("old", cpu="2", node="b"), waiting))
+    assert (bought(found), found.is_complete) == ({"2 CPU, 8Gi in north, disk=ssd north": 1}, True)
+
+
 def test_without_a_solver_the_bound_is_rough_and_the_plan_is_still_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 

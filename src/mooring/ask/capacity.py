@@ -16,13 +16,12 @@ from mooring.api.errors import InputError, warn
 from mooring.api.tables import print_more, print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of, first_of
 from mooring.ask.asked_pod import Askable, find_pod
-from mooring.ask.copies import Copies, add_node_like, node_kinds
+from mooring.ask.copies import Copies, NodeKind, add_node_like, are_ours, node_kinds
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.explain.decision import DecisionTable
 from mooring.core.framework.cycle_state import CycleError, CycleState
-from mooring.core.framework.runtime import Profile
 from mooring.core.session import Configuration, PluginReference, Session
 from mooring.core.state.pod_info import PodInfo
 
@@ -102,7 +101,7 @@ def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
     """
     profile = session.profile_for(pod.pod)
     engine = session.engine
-    if engine.extenders is not None or engine.nominator.nominated_nodes() or not _are_ours(profile):
+    if engine.extenders is not None or engine.nominator.nominated_nodes() or not are_ours(profile):
         return None
     if pod.shape.volumes or pod.pod.spec.resource_claims or pod.pod.spec.scheduling_gates:
         return None
@@ -117,11 +116,6 @@ def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
         return None
     infos = nodes.infos
     return [infos[row].name for row in feasible.nonzero()[0].tolist()]
-
-
-def _are_ours(profile: Profile) -> bool:
-    plugins = (*profile.pre_enqueue, *profile.judges, *profile.reserve)
-    return all(type(each.plugin).__module__.startswith("mooring.core.plugins.") for each in plugins)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -246,7 +240,10 @@ def capacity_of(
         found.stopped_pod = next(each.pod.key for each, _ in sets if each.pod.uid == original)
     if refusal.statuses is not None:
         found.reasons = dict(refusal.statuses.histogram().most_common())
-    found.one_more_node = list(_one_more_node(session, sets))
+    kinds = node_kinds(session, [session.info(each.pod) for each, _ in sets])
+    found.one_more_node = [_one_more_node(session, sets, kind) for kind in kinds[:MAX_KINDS]]
+    if len(kinds) > MAX_KINDS:
+        found.notes.append(f"one more node was tried of the {MAX_KINDS} kinds with most nodes; there are {len(kinds)}")
     return found
 
 
@@ -283,12 +280,11 @@ def _sets(
     return [(Copies(found.pod, session.state), share) for found, share in asked], notes
 
 
-def _one_more_node(full: Session, sets: list[tuple[Copies, int]]) -> Iterable[MoreRoom]:
-    for kind in node_kinds(full.state)[:MAX_KINDS]:
-        with_it = full.fork()
-        add_node_like(with_it.state, kind.like, f"{kind.like.name}-more")
-        more = fill(with_it, [(each.on(with_it.state), share) for each, share in sets])
-        yield MoreRoom(kind.name, kind.like.name, kind.count, more.sets)
+def _one_more_node(full: Session, sets: list[tuple[Copies, int]], kind: NodeKind) -> MoreRoom:
+    with_it = full.fork()
+    add_node_like(with_it.state, kind.like, f"{kind.like.name}-more")
+    more = fill(with_it, [(each.on(with_it.state), share) for each, share in sets])
+    return MoreRoom(kind.name, kind.like.name, kind.count, more.sets)
 
 
 def _waiting(cluster: Cluster) -> Iterable[str]:

@@ -10,16 +10,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
 
+import msgspec
+
 from mooring.api.core import Node, PersistentVolumeClaimVolume, Pod, PodResourceClaimStatus
 from mooring.api.meta import ObjectMeta, OwnerReference
-from mooring.api.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
-from mooring.api.storage import CSINode, PersistentVolumeClaim
+from mooring.api.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate, ResourceSlice
+from mooring.api.storage import CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.api.text import taint_text
 from mooring.api.well_known import CONDITION_PREFIX, HOSTNAME, INSTANCE_TYPE, MIRROR, ZONE
+from mooring.core.framework.runtime import Profile
+from mooring.core.plugins.gpus.requests import MODEL, NVIDIA_MODEL
 from mooring.core.plugins.volumes.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, claim_of
+from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import written
@@ -129,41 +135,97 @@ def _owner(pod: Pod) -> OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes that a cloud would make from one template."""
+    """Nodes of which the filters of the asked pods cannot tell new copies apart."""
 
     name: str
     like: Node  # one of them
     count: int
 
 
-def node_kinds(cluster: ClusterState) -> list[NodeKind]:
+def node_kinds(session: Session, pods: Iterable[PodInfo]) -> list[NodeKind]:
     """The kinds of nodes that take new pods, those with most nodes first.
 
-    Nodes are of one kind if they have the same instance type (without that label: the same size), zone and taints.
+    Nodes are of one kind if they have the same instance type (without that label: the same size), zone and taints, and
+    the same in everything else that may decide about these pods. A kind's name says in what it differs from another
+    kind that has the same type, zone and taints.
     """
-    found: dict[tuple[object, ...], list[Node]] = {}
-    rows = cluster.nodes()
-    cpu, memory = rows.allocatable("cpu"), rows.allocatable("memory")
+    pods = list(pods)
+    rows, drivers = session.state.nodes(), any(pod.shape.volumes for pod in pods)
+    keys = _labels_read(session, pods)
+    asked = sorted({"cpu", "memory"}.union(*(pod.shape.requests for pod in pods)))
+    amounts = {name: rows.allocatable(name).tolist() for name in asked}
+    found: dict[str, dict[tuple[str, ...], list[Node]]] = {}
     for i, info in enumerate(rows.infos):
         node = info.node
         if node is None or node.spec.unschedulable or any(t.key.startswith(CONDITION_PREFIX) for t in node.spec.taints):
             continue
-        size = f"{written('cpu', int(cpu[i]))} CPU, {_about(int(memory[i]))}"
-        taints = tuple(sorted((t.key, t.value, t.effect) for t in node.spec.taints))
-        found.setdefault((node.labels.get(INSTANCE_TYPE, size), node.labels.get(ZONE, ""), taints), []).append(node)
-    kinds = [NodeKind(_name(*key), nodes[0], len(nodes)) for key, nodes in found.items()]
+        sizes = [_about(name, column[i]) for name, column in amounts.items()]
+        details = [
+            *(f"{key}={node.labels[key]}" if key in node.labels else f"no {key}" for key in keys),
+            *(f"{name} {size}" for name, size in zip(asked, sizes, strict=True)),
+            f"{rows.allowed_pods[i]} pods",
+            f"features {', '.join(sorted(node.status.declared_features)) or 'none'}",
+            *([_drivers(session.state.objects.get(CSINode, node.name))] if drivers else []),
+        ]
+        size = f"{sizes[asked.index('cpu')]} CPU, {sizes[asked.index('memory')]}"
+        found.setdefault(_name(node, size), {}).setdefault(tuple(details), []).append(node)
+    kinds = []
+    for name, alike in found.items():
+        differing = [i for i, texts in enumerate(zip(*alike, strict=True)) if len(set(texts)) > 1]
+        for known, nodes in alike.items():
+            kinds.append(NodeKind(", ".join([name, *(known[i] for i in differing)]), nodes[0], len(nodes)))
     return sorted(kinds, key=lambda kind: (-kind.count, kind.name))
 
 
-def _about(memory: int) -> str:
-    """Whole GiB: what a kubelet leaves of equal machines differs by some bytes."""
-    return f"{memory >> 30}Gi" if memory >> 30 else written("memory", memory)
+def _labels_read(session: Session, pods: Sequence[PodInfo]) -> list[str]:
+    """The labels of nodes that filters may read for these pods; too many make kinds smaller than they could be.
+
+    A filter that comes with mooring reads a label if something names its key: the pods, the configuration, the affinity
+    of pods that run, volumes or devices. A filter of the user's own may read any, but for those that name a node.
+    """
+    state = session.state
+    values: dict[str, list[str]] = {}
+    for info in state.nodes().infos:
+        for key, value in info.labels.items():
+            values.setdefault(key, []).append(value)
+    keys = sorted(values.keys() - {HOSTNAME, INSTANCE_TYPE, ZONE})
+    if not all(are_ours(session.profile_for(pod.pod)) for pod in pods):
+        return [key for key in keys if len(values[key]) <= A_FEW or len(set(values[key])) < len(values[key])]
+    affinities = {info.shape.id: info.shape.spec.affinity for info in state.pods() if info.shape.has_pod_affinity}
+    specs = {pod.shape.id: pod.shape.spec for pod in pods}
+    naming: list[object] = [list(specs.values()), session.config.profiles, list(affinities.values())]
+    if any(pod.shape.volumes or pod.shape.spec.resource_claims or pod.shape.scalar_requests for pod in pods):
+        naming += [obj for kind in _NAMING_LABELS for obj in state.objects.all(kind)]
+    text = msgspec.json.encode(naming).decode()
+    return [key for key in keys if f'"{key}"' in text or key in (MODEL, NVIDIA_MODEL)]
 
 
-def _name(size: object, zone: object, taints: object) -> str:
-    name = f"{size} in {zone}" if zone else str(size)
-    assert isinstance(taints, tuple)
-    return name + (f", tainted {', '.join(key for key, _, _ in taints)}" if taints else "")
+A_FEW = 12  # nodes; a label that each of more nodes has with a value of its own is a name
+_NAMING_LABELS = (PersistentVolume, StorageClass, CSIStorageCapacity, ResourceSlice)
+
+
+def are_ours(profile: Profile) -> bool:
+    """Report whether all plugins that can refuse a pod come with mooring."""
+    plugins = (*profile.pre_enqueue, *profile.judges, *profile.reserve)
+    return all(type(each.plugin).__module__.startswith("mooring.core.plugins.") for each in plugins)
+
+
+def _about(name: str, amount: int) -> str:
+    """Bytes as whole GiB: what a kubelet leaves of equal machines differs by some bytes."""
+    is_large = name in ("memory", "ephemeral-storage") and amount >> 30
+    return f"{amount >> 30}Gi" if is_large else written(name, amount)
+
+
+def _name(node: Node, size: str) -> str:
+    zone, taints = node.labels.get(ZONE), sorted(map(taint_text, node.spec.taints))
+    name = node.labels.get(INSTANCE_TYPE, size) + (f" in {zone}" if zone else "")
+    return name + (f", tainted {', '.join(taints)}" if taints else "")
+
+
+def _drivers(node: CSINode | None) -> str:
+    limits = {} if node is None else {each.name: each.allocatable for each in node.spec.drivers or ()}
+    texts = (f"{name}{'' if limit is None else f' ({limit.count})'}" for name, limit in sorted(limits.items()))
+    return f"CSI drivers {', '.join(texts) or 'none'}"
 
 
 def add_node_like(cluster: ClusterState, like: Node, name: str) -> None:

@@ -348,9 +348,9 @@ def plan(
 def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int | None] | Iterable[str] = ()) -> Plan:
     """The same, asked of a scheduler and its cluster."""
     session = scheduler.session.fork()
-    variants = types_of_cluster(session.state) if types is None else read_types(types, session.state)
     asked = pods if isinstance(pods, Mapping) else dict.fromkeys(pods)
     wanted = pods_of(asked, scheduler, session) if asked else Wanted(waiting_pods(scheduler.cluster, session))
+    variants = read_types(types, session.state) if types is not None else types_of_cluster(session, wanted.pods)
     daemons = Daemons(session.state, wanted.daemons)
     for pod in [pod for node in scheduler.cluster.nodes for pod in Daemons(Cluster().state, wanted.daemons).on(node)]:
         session.state.set_pod(pod)  # they come to the old nodes, too

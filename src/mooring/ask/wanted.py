@@ -171,11 +171,13 @@ def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) ->
     return variants
 
 
-def types_of_cluster(cluster: ClusterState) -> list[Variant]:
-    """The kinds of nodes that the cluster has, each at a price of 1."""
-    found = []
-    for kind in node_kinds(cluster):
+def types_of_cluster(session: Session, pods: Iterable[PodInfo]) -> list[Variant]:
+    """The kinds of nodes that the cluster has, as these pods tell them apart, each at a price of 1."""
+    found: list[Variant] = []
+    for kind in node_kinds(session, pods):
         name = "-".join("".join(c if c.isalnum() else " " for c in kind.name.lower()).split())
+        if any(each.name == name for each in found):
+            name = f"{name}-kind{len(found)}"
         zone = kind.like.labels.get(ZONE, "")
         found.append(Variant(name, kind.name, zone, 1.0, None, _as_template(kind.like)))
     if not found:

@@ -69,6 +69,7 @@ class Session:
     engine: Engine
     profiles: dict[str, Profile]  # by scheduler name
     handle: Handle
+    config: KubeSchedulerConfiguration
     features: Features
     clock: Clock
     takes_all: bool  # whether the first profile answers for a scheduler that has none
@@ -302,7 +303,7 @@ def open_session(
             batches=features["OpportunisticBatching"],
             rescores=features["BatchingRescoresTheLastNode"],
         )
-        session = Session(state, nominator, engine, {}, handle, features, clock, takes_all, open_on)
+        session = Session(state, nominator, engine, {}, handle, config, features, clock, takes_all, open_on)
         for profile in config.profiles:
             name = profile.scheduler_name
             session.profiles[name] = _build_profile(session, profile, expanded[name], registry)
