@@ -278,21 +278,11 @@ def plain_text(docstring: str) -> str:
 
 
 def decisions() -> str:
-    """Every decision with what later ones supersede of it."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "decisions").glob("*.md"))}
-    later: dict[str, list[str]] = {}
-    for name, text in pages.items():
-        for paragraph in re.findall(r"^Supersedes .*?(?=\n\n)", text, re.MULTILINE | re.DOTALL):
-            for old in re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", paragraph):
-                later.setdefault(old, []).append(name)
-    rows = [
-        (name[:4], f"[{decision_title(text)}]({name})", ", ".join(f"[{new[:4]}]({new})" for new in later.get(name, ())))
-        for name, text in pages.items()
-    ]
+    rows = [(name[:4], f"[{decision_title(text)}]({name})") for name, text in pages.items()]
     return (
-        "# Decisions\n\nWhy things are as they are, one page each: context, decision, alternatives, consequences. "
-        "Pages are superseded, not edited, so an old page may name files that have moved. The numbers 0008 and 0009 "
-        "were never used.\n\n" + table(("number", "decision", "parts superseded by"), rows)
+        "# Decisions\n\nWhy things are as they are, one page each: context, decision, consequences, and what would "
+        "change our mind.\n\n" + table(("number", "decision"), rows)
     )
 
 

@@ -2,7 +2,7 @@
 
 Writes travel as the bytes of HTTP that the client's connection pool makes and reads. Reads and watches travel as
 requests, answers and pieces of a body. A request that arrives, arrives within
-``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0048).
+``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0014).
 """
 
 from __future__ import annotations
