@@ -69,7 +69,8 @@ def serve() -> Serve:
             await server.stop()
             answers = server._answers
             assert isinstance(answers, PageAnswers)
-            for threads in (answers._asking, answers._reading):  # the next server may show the same story
+            # The next server may show the same story.
+            for threads in (answers._asking, answers._supposing, answers._reading):
                 await asyncio.to_thread(threads.shutdown)
 
     return served

@@ -128,7 +128,7 @@ async def test_a_live_cluster_is_read_while_it_grows_and_edited_with_the_servers
         pytest.param("cordon=node1", 200, b'"why":{"pod":"default/', id="a node that is cordoned"),
         pytest.param("add=2&like=node1", 200, b'"added":["node1-1","node1-2"]', id="two nodes more"),
         pytest.param("add=many&like=node1", 400, b"expected a number from 1 to 100", id="a number that is none"),
-        pytest.param("wish=1", 400, b"expected lose, drain, cordon, add or weight", id="a question that is none"),
+        pytest.param("wish=1", 400, b"expected lose, drain, cordon, add, weight or try", id="a question that is none"),
         pytest.param("drain=node1", 200, b'"stays":true', id="a node that is drained"),
         pytest.param("drain=nothing", 400, b"drain: no node is 'nothing'", id="a drained node that is not there"),
         pytest.param("weight=NodeResourcesFit:5", 200, b'"asked":"all"', id="another weight"),

@@ -97,7 +97,7 @@ export class Columns {
   versions = { node: i32(), is_cordoned: u8(), taints: i32() };
   labels = { version: i32(), key: i32(), value: i32() };
   allocatable = { version: i32(), resource: i32(), amount: f64() };
-  pods = { name: i32(), priority: i32() };
+  pods = { name: i32(), priority: i32(), owner: i32() };
   requests = { pod: i32(), resource: i32(), amount: f64() };
   events = { time: f64(), kind: u8(), pod: i32(), node: i32(), aux: i32(), text: i32(), by: i32() };
   labelsOf = new Starts();

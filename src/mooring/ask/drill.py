@@ -90,7 +90,11 @@ class Loss:
         }
 
 
-def lose(base: Session, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
+Progress = Callable[[int, int], None]
+"""Told how many are done, and of how many; may raise to stop."""
+
+
+def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Progress = lambda done, of: None) -> Loss:
     """Lose these nodes on a fork, and place again what comes back."""
     loss = Loss(tuple(lost), tuple(nodes))
     session = base.fork()
@@ -112,13 +116,13 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
             loss.node_pods.append(pod.pod.key)
         else:
             coming.append(_coming_back(session, pod.pod, loss))
-    _place(session, coming, loss)
+    _place(session, coming, loss, progress)
     loss.broken_budgets = sorted(session.broken_budgets)
     loss.use = _use(session.state)
     return loss
 
 
-def _place(session: Session, pods: Iterable[PodInfo], loss: Loss) -> None:
+def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Progress) -> None:
     """Place pods in the queue's order. Those that give way come back later."""
     queue: list[tuple[Any, int, PodInfo]] = []
     count = 0
@@ -144,6 +148,7 @@ def _place(session: Session, pods: Iterable[PodInfo], loss: Loss) -> None:
             loss.preempted[name] = key
             loss.replaced.pop(name, None)
             put(_coming_back(session, victim.pod, loss), count)
+        progress(count - len(queue), count)
 
 
 def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
@@ -291,7 +296,6 @@ def _labels(nodes: list[Node]) -> list[str]:
 
 
 PARALLEL_FROM = 5_000_000  # nodes of the cluster times losses: less is done before other processes have started
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from mooring.core.engine.batching import Batching
 from mooring.core.engine.decision import CycleAttempt as EngineAttempt
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.in_tree import in_tree_registry
-from mooring.core.explain.why import Explanation, explain
+from mooring.core.explain.why import Explanation, explain, explain_with
 from mooring.core.framework.cluster_event import ClusterEvent
 from mooring.core.framework.handle import Handle, Nominations
 from mooring.core.framework.pod_groups import PodGroupInfo
@@ -325,6 +325,14 @@ class Moment:
         """What ``mooring explain`` would have said in that moment."""
         decided, session, profile = self._decided()
         return explain(session, decided, profile)
+
+    def explain_with(self, suggestion: str) -> Explanation:
+        """What would have been decided in that moment if one of the suggestions, given by its text, were followed."""
+        decided, session, profile = self._decided()
+        for each in explain(session, decided, profile).suggestions:
+            if each.text == suggestion and each.remedy:
+                return explain_with(session, decided, profile, each)
+        raise InputError(f"no suggestion {suggestion!r} that can be tried")
 
     def _decided(self) -> tuple[ScheduleResult, Session, Profile]:
         session, pod = self._session()

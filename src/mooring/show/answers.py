@@ -7,6 +7,7 @@ change something exist only where :class:`ClusterEditing` is given.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ from mooring.core.session import check_configuration
 from mooring.live.logs import get_logger
 from mooring.net.http_io import Request, Response
 from mooring.show.exports import EXPORTS, File, one_file, page_files
-from mooring.show.shown import Shown
+from mooring.show.shown import WHAT_IF, Shown
 from mooring.show.timeline import encode
 from mooring.sim.backend import Ref
 from mooring.sim.scenario import ScenarioCluster
@@ -150,6 +151,23 @@ class Stories(Protocol):
         """Play one, in any thread. InputError where there is none of that name."""
 
 
+class Stopped(MooringError):
+    """Nobody waits for this answer any more."""
+
+
+class _WhatIf:
+    """A what-if under way: how many pods are placed, and of how many."""
+
+    done = of = 0
+    is_stopped = False
+
+    def tell(self, done: int, of: int) -> None:
+        """Called in the thread that answers, after each pod."""
+        if self.is_stopped:
+            raise Stopped("the question was withdrawn")
+        self.done, self.of = done, of
+
+
 class PageAnswers:
     """Answers for one page. ``start`` in the loop in which ``answer`` is called."""
 
@@ -167,12 +185,15 @@ class PageAnswers:
         self._stories = stories
         self._played = 0  # stories beyond those that fit
         self._files = page_files() if files is None else files
-        # Two threads beside the loop, each of which does one thing at a time, so neither needs a lock. ``_asking`` owns
-        # what explanations keep open (``Shown.moment``, ``why``, ``what_if``). ``_reading`` reads files and encodes
-        # columns. Of a record that belongs to the loop, the loop itself extends the columns while ``_reading`` encodes
-        # them: columns only grow, and ``encode`` takes their lengths before it reads (see timeline.py).
+        # Three threads beside the loop, each of which does one thing at a time, so none needs a lock. ``_asking`` and
+        # ``_supposing`` own what explanations and what-ifs keep open (``Shown.moment``): a what-if may take minutes,
+        # and explanations do not wait for it. ``_reading`` reads files and encodes columns. Of a record that belongs
+        # to the loop, the loop itself extends the columns while ``_reading`` encodes them: columns only grow, and
+        # ``encode`` takes their lengths before it reads (see timeline.py).
         self._asking = ThreadPoolExecutor(1, "mooring-ui")
+        self._supposing = ThreadPoolExecutor(1, "mooring-ui-what-if")
         self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
+        self._supposed: dict[str, _WhatIf] = {}  # what-ifs under way, by the name that the page gave them
         self._refreshing: dict[Shown, asyncio.Future[None]] = {}  # readers that wait for the same work share it
         self._taking_in: asyncio.Task[None] | None = None
 
@@ -186,6 +207,8 @@ class PageAnswers:
             ("GET", "/api/columns"): self._columns,
             ("GET", "/api/why"): self._why,
             ("GET", "/api/what-if"): self._what_if,
+            ("GET", "/api/progress"): self._progress,
+            ("GET", "/api/measures"): self._measures,
             ("GET", "/api/page.html"): self._page,
         }
         found |= {("GET", f"/api/{name}{suffix}"): self._export for suffix, name in EXPORTED.items()}
@@ -218,11 +241,15 @@ class PageAnswers:
 
     def close(self) -> None:
         """Let go of files and threads."""
+        for asked in self._supposed.values():
+            asked.is_stopped = True
         for record in self._records:
             self._asking.submit(record.close)  # after the question that is being answered
+            self._supposing.submit(record.close, WHAT_IF)
             if not record.source.belongs_to_loop:
                 self._reading.submit(record.source.close)
         self._asking.shutdown(wait=False)
+        self._supposing.shutdown(wait=False)
         self._reading.shutdown(wait=False)
 
     async def _take_in(self) -> None:
@@ -322,9 +349,32 @@ class PageAnswers:
         return _json(await self._ask(lambda: record.why(moment())))
 
     async def _what_if(self, request: Request) -> Response:
+        """Answer a what-if. It stops when whoever asked has gone, or says ``progress?stop``."""
         record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
-        moment = record.moment(_event(request, record))
-        return _json(await self._ask(lambda: record.what_if(moment(), question)))
+        moment = record.moment(_event(request, record), WHAT_IF)
+        name = question.get("ask") or secrets.token_hex(8)
+        asked = self._supposed[name] = _WhatIf()
+
+        def answer() -> dict[str, Any]:
+            asked.tell(0, 0)  # it may have been stopped while it waited for another one
+            return record.what_if(moment(), question, asked.tell)
+
+        try:
+            return _json(await asyncio.get_running_loop().run_in_executor(self._supposing, answer))
+        finally:
+            asked.is_stopped = True
+            self._supposed.pop(name, None)
+
+    async def _progress(self, request: Request) -> Response:
+        """How far a what-if is; with ``stop`` it ends."""
+        asked = self._supposed.get(request.asked("ask", ""))
+        if asked is None:
+            return _json({})
+        asked.is_stopped |= "stop" in request.query
+        return _json({"done": asked.done, "of": asked.of})
+
+    async def _measures(self, request: Request) -> Response:
+        return _json(await asyncio.to_thread(self._record(request).measures()))
 
     # ---- what can be taken away ------------------------------------------------------------------------------------
 

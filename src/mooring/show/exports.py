@@ -204,6 +204,7 @@ def one_file(records: Sequence[Shown], files: dict[str, File] | None = None) -> 
     carried |= {name: _packed(file.body) for name, file in files.items() if name.startswith("course-")}
     for number, shown in enumerate(records):
         carried[f"api/columns?record={number}"] = _packed(_columns(shown))
+        carried[f"api/measures?record={number}"] = _packed(_json(shown.measures()()))
         for event in _explained(shown):
             carried[f"api/why?record={number}&event={event}"] = _packed(_json(shown.why(shown.moment(event)())))
     sources = f"script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:"

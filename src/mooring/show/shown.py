@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.ask.drill import Progress
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.framework.registry import ResolvedPlugin
@@ -19,6 +20,7 @@ from mooring.core.queue.pending import wake_labels
 from mooring.core.queue.profile import EVERYTHING
 from mooring.core.session import PluginReference, registry_with
 from mooring.record.entries import Configured
+from mooring.record.meter import measure_record
 from mooring.record.moment import Moment
 from mooring.show.source import LiveSource, Moments, NewPart, RecordFile, Source
 from mooring.show.timeline import NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline
@@ -111,7 +113,7 @@ def _put_used(found: PageTimeline, timeline: PageTimeline, on_node: NDArray[np.i
     used = used.reshape(nodes, resources)
     pods = np.bincount(on_node[on_node != NOBODY], minlength=nodes)
     for node in np.flatnonzero(pods).tolist():
-        row = found.pods.add(found.pod_names.number(""), 0)
+        row = found.pods.add(found.pod_names.number(""), 0, 0)
         for each, value in enumerate(used[node].tolist()):
             if value or each == PODS:
                 found.requests.add(row, each, value if each != PODS else int(pods[node]) - 1)  # it counts by itself
@@ -140,7 +142,9 @@ def _put_waiting(found: PageTimeline, timeline: PageTimeline, events: dict[str, 
 
 def _row(found: PageTimeline, timeline: PageTimeline, pod: int) -> int:
     name = timeline.pod_names.values[timeline.pods.columns["name"][pod]]
-    return found.pods.add(found.pod_names.number(name), timeline.pods.columns["priority"][pod])
+    owner = timeline.texts.values[timeline.pods.columns["owner"][pod]]
+    priority = timeline.pods.columns["priority"][pod]
+    return found.pods.add(found.pod_names.number(name), priority, found.texts.number(owner))
 
 
 def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray[Any]], event: int, row: int) -> None:
@@ -151,6 +155,7 @@ def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray
     found.happen(EventKind(kind), pod=row, node=node, aux=aux, text=texts[text], by=texts[by])
 
 
+WHY, WHAT_IF = "why", "what-if"  # who asks
 OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
 
 
@@ -162,10 +167,11 @@ class Shown:
         self.source = source
         self.generation = 0  # another number when what was long ago has been forgotten
         self.guide = guide  # which story of the course is told beside it
-        self._near: Moments | None = None
+        self._near: dict[str, Moments] = {}  # what is kept open, by who asks
         self._following: PageTimeline | None = None  # the timeline from the newest part on
         self._configured: dict[str, Any] | None = None  # since it was last configured anew
         self._head: tuple[PageTimeline, int, Head] | None = None
+        self._measured: tuple[tuple[int, int], dict[str, Any]] | None = None  # and how much had happened by then
 
     @cached_property
     def timeline(self) -> PageTimeline:
@@ -200,24 +206,44 @@ class Shown:
             self._head = timeline, len(timeline.events), head_of(timeline)
         return self._head[2]
 
-    def close(self) -> None:
-        """Let go of what questions have kept open; called where questions are answered."""
-        if self._near is not None:
-            self._near.close()
-            self._near = None
+    def close(self, who: str = WHY) -> None:
+        """Let go of what the questions of somebody have kept open; called where they are answered."""
+        near = self._near.pop(who, None)
+        if near is not None:
+            near.close()
 
-    def moment(self, event: int) -> Callable[[], Moment]:
-        """Gives the moment of the attempt at an event, in the thread in which questions are answered."""
+    def moment(self, event: int, who: str = WHY) -> Callable[[], Moment]:
+        """Gives the moment of the attempt at an event, in the thread in which questions of this kind are answered.
+
+        Threads that answer beside each other have moments of their own: forks of one moment share what they intern.
+        """
         number = self.timeline.attempt_number(event)
         opener = self.source.opener(number)
 
         def moment() -> Moment:
-            if self._near is None or not self._near.has(number):
-                self.close()
-                self._near = Moments(opener)
-            return self._near.at(number)
+            near = self._near.get(who)
+            if near is None or not near.has(number):
+                self.close(who)
+                near = self._near[who] = Moments(opener)
+            return near.at(number)
 
         return moment
+
+    def measures(self) -> Callable[[], dict[str, Any]]:
+        """Measures what is free but unusable, as ``mooring report`` does, in any thread; times are as in events."""
+        opener, length = self.source.opener(), len(self.timeline.events)
+
+        def measure() -> dict[str, Any]:
+            if self._measured is None or self._measured[0] != (self.generation, length):
+                with opener() as record:
+                    found = measure_record(record)
+                begin = found.started_at - self._begin.header.started
+                columns = {name: found.columns.get(f"fragmentation.{name}", []) for name in ("cpu", "memory")}
+                times = [begin + at for at in found.columns["seconds"]]
+                self._measured = (self.generation, length), {"time": times, **columns}
+            return self._measured[1]
+
+        return measure
 
     def why(self, moment: Moment) -> dict[str, Any]:
         """Explain the attempt of a moment."""
@@ -226,11 +252,13 @@ class Shown:
             return {"problem": f"{moment.attempt.profile} decided this, a scheduler of its own: see what it says"}
         return why(moment, self.filters(moment.attempt.profile), self.timeline.nodes.number)
 
-    def what_if(self, moment: Moment, question: Mapping[str, str]) -> dict[str, Any]:
+    def what_if(
+        self, moment: Moment, question: Mapping[str, str], progress: Progress = lambda done, of: None
+    ) -> dict[str, Any]:
         """Answer a question about a moment; the record stays as it is."""
         assert moment.attempt is not None
         filters = self.filters(moment.attempt.profile)
-        return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number)
+        return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number, progress)
 
     def filters(self, scheduler_name: str) -> list[str]:
         profile = self.scheduler.session.profiles.get(scheduler_name)

@@ -158,7 +158,7 @@ class PageTimeline:
         self.versions = ColumnTable(node="i", is_cordoned="B", taints="i")
         self.labels = ColumnTable(version="i", key="i", value="i")
         self.allocatable = ColumnTable(version="i", resource="i", amount="d")
-        self.pods = ColumnTable(name="i", priority="i")
+        self.pods = ColumnTable(name="i", priority="i", owner="i")
         self.requests = ColumnTable(pod="i", resource="i", amount="d")
         self.events = ColumnTable(time="d", kind="B", pod="i", node="i", aux="i", text="i", by="i")
         self.tables: Tables = {
@@ -255,7 +255,9 @@ class PageTimeline:
             self.happen(EventKind.BOUND, pod=known.row, node=known.node)
 
     def _new_row(self, pod: Pod) -> int:
-        row = self.pods.add(self.pod_names.number(pod.key), pod.spec.priority or 0)
+        owner = pod.metadata.controller()
+        named = self.texts.number(f"{owner.kind}/{owner.name}" if owner is not None else "")
+        row = self.pods.add(self.pod_names.number(pod.key), pod.spec.priority or 0, named)
         try:
             requests = rounded_requests(pod_requests(pod))
         except ParseError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.api.errors import InputError
 from mooring.ask.diff import Which, diff
-from mooring.ask.drill import lose
+from mooring.ask.drill import Progress, lose
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.config.load import config_from_dict
@@ -31,7 +31,12 @@ def why(moment: Moment, filters: Sequence[str], row: Row) -> dict[str, Any]:
     assert attempt is not None
     found = moment.explain()
     is_same = (found.outcome.value, found.node or "") == (attempt.outcome, attempt.node)
-    return told(found, filters, row, attempt.node) | {"again": "" if is_same else found.headline}
+    before = next((node for node, uids in moment.nominated.items() if attempt.uid in uids), None)
+    return told(found, filters, row, attempt.node) | {
+        "again": "" if is_same else found.headline,
+        "happened": True,  # what is evicted here was evicted, rather than would be
+        "nominatedBefore": before,  # where an earlier attempt made room for the pod
+    }
 
 
 def told(found: Explanation, filters: Sequence[str], row: Row, node: str = "") -> dict[str, Any]:
@@ -58,7 +63,10 @@ def told(found: Explanation, filters: Sequence[str], row: Row, node: str = "") -
         "victims": [
             {"pod": victim.pod, "priority": victim.priority, "breaks": list(victim.breaks)} for victim in found.victims
         ],
-        "suggestions": [{"text": each.text, "nodes": [row(name) for name in each.nodes]} for each in found.suggestions],
+        "suggestions": [
+            {"text": each.text, "nodes": [row(name) for name in each.nodes], "canTry": bool(each.remedy)}
+            for each in found.suggestions
+        ],
         "notes": found.notes,
     }
 
@@ -85,39 +93,48 @@ MAX_WEIGHT = 100
 
 
 def what_if(
-    moment: Moment, question: Mapping[str, str], plugins: Sequence[PluginReference], filters: Sequence[str], row: Row
+    moment: Moment,
+    question: Mapping[str, str],
+    plugins: Sequence[PluginReference],
+    filters: Sequence[str],
+    row: Row,
+    progress: Progress = lambda done, of: None,
 ) -> dict[str, Any]:
-    """Answer one of ``lose=…``, ``drain=NODE``, ``cordon=NODE``, ``add=N&like=NODE`` and ``weight=PLUGIN:N``.
+    """Answer one of ``lose=…``, ``drain=NODE``, ``cordon=NODE``, ``add=N&like=NODE``, ``weight=PLUGIN:N``, ``try=…``.
 
-    What is lost or drained is a node, or all nodes with ``LABEL=VALUE``.
+    What is lost or drained is a node, or all nodes with ``LABEL=VALUE``. What is tried is a suggestion. ``progress`` is
+    told how many pods are placed, where there may be many of them; what it raises stops the answer.
     """
+    if "try" in question:
+        found = moment.explain_with(question["try"])
+        return {"lost": [], "why": told(found, filters, row) | {"again": ""}}
     cluster = moment.cluster
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         version = str(moment.features.version)
         scheduler = Scheduler(cluster, moment.config, plugins, kubernetes_version=version)
     if "lose" in question:
-        return _lose(scheduler, question["lose"], row)
+        return _lose(scheduler, question["lose"], row, progress)
     if "drain" in question:
-        return _lose(scheduler, question["drain"], row, stays=True)
+        return _lose(scheduler, question["drain"], row, progress, stays=True)
     if "weight" in question:
         return _weigh(moment, scheduler, question["weight"], plugins, filters, row)
     if "cordon" in question:
         assert moment.attempt is not None
         return _cordon(scheduler, question["cordon"], moment.attempt.key, filters, row)
     if "add" in question:
-        return _add(scheduler, question["add"], question.get("like", ""), row)
-    raise InputError("what if: expected lose, drain, cordon, add or weight")
+        return _add(scheduler, question["add"], question.get("like", ""), row, progress)
+    raise InputError("what if: expected lose, drain, cordon, add, weight or try")
 
 
-def _lose(scheduler: Scheduler, what: str, row: Row, *, stays: bool = False) -> dict[str, Any]:
+def _lose(scheduler: Scheduler, what: str, row: Row, progress: Progress, *, stays: bool = False) -> dict[str, Any]:
     """Lose nodes. A drained node stays, with the pods of its DaemonSets; all others have to find another node."""
     name, _, value = what.partition("=")
     cluster = scheduler.cluster
     nodes = [node.name for node in cluster.nodes if (node.labels.get(name) == value if value else node.name == name)]
     if not nodes:
         raise InputError(f"{'drain' if stays else 'lose'}: no node is {what!r}")
-    loss = lose(scheduler.session.fork(), (what,), nodes)
+    loss = lose(scheduler.session.fork(), (what,), nodes, progress)
     return {
         "lost": [row(node) for node in nodes],
         "placed": {pod: row(node) for pod, node in loss.replaced.items()},
@@ -190,7 +207,7 @@ def _cordon(scheduler: Scheduler, name: str, pod: str, filters: Sequence[str], r
     return {"lost": [row(name)], "why": told(found, filters, row) | {"again": ""}}
 
 
-def _add(scheduler: Scheduler, count: str, like: str, row: Row) -> dict[str, Any]:
+def _add(scheduler: Scheduler, count: str, like: str, row: Row, progress: Progress) -> dict[str, Any]:
     if not count.isdecimal() or not 1 <= int(count) <= MAX_ADDED:
         raise InputError(f"add: found {count!r}; expected a number from 1 to {MAX_ADDED}")
     fork: Cluster = scheduler.cluster.fork()
@@ -199,7 +216,8 @@ def _add(scheduler: Scheduler, count: str, like: str, row: Row) -> dict[str, Any
     waiting = sorted(fork.pending, key=lambda pod: (-pod.priority, pod.metadata.creation_timestamp or "", pod.key))
     placed: dict[str, str] = {}
     unplaced: dict[str, str] = {}
-    for pod in waiting[:MAX_PLACED]:
+    for number, pod in enumerate(waiting[:MAX_PLACED]):
+        progress(number, min(len(waiting), MAX_PLACED))
         decision = session.place(session.info(pod))
         if decision.node is None:
             unplaced[pod.key] = decision.message

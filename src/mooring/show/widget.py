@@ -59,6 +59,8 @@ class MapWidget(anywidget.AnyWidget):
                 more = {"isLive": False, "generation": 0}
                 have = have if len(have) == len(tables) else [0] * len(tables)
                 return "application/octet-stream", encode(tables, have, last="events", more=more)
+            case "api/measures":
+                return "application/json", msgspec.json.encode(shown.measures()())
             case "api/why" | "api/what-if" if query.get("event", "").isdecimal():
                 moment = shown.moment(int(query["event"]))()
                 found = shown.why(moment) if parts.path == "api/why" else shown.what_if(moment, query)

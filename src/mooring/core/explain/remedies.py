@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -48,6 +48,7 @@ class Suggestion:
     about_node: bool = False  # the change is made on a node, which is then the one that fits
     also: tuple[str, ...] = ()  # other nodes on which the same change helps
     pattern: tuple[str, ...] = ()  # the changes with the node's name left open; empty if none is made on a node
+    remedy: Remedy = field(default=(), compare=False, repr=False)  # the changes themselves; empty: none is known
 
     @staticmethod
     def of(remedy: Remedy, nodes: tuple[str, ...]) -> Suggestion:
@@ -59,6 +60,7 @@ class Suggestion:
             cost=cost_of(remedy),
             about_node=any(change.node or change.removes for change in remedy),
             pattern=pattern_of(remedy) if any(change.node for change in remedy) else (),
+            remedy=remedy,
         )
 
     @property
@@ -198,6 +200,7 @@ def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:
 MANY_NODES = 2000  # from here on a preemption is not tried for every priority
 MAX_VICTIMS_NAMED = 3
 COST = 5.0
+PRIORITY = "priority"  # the kind of a change with which the pod evicts others
 
 
 def lowest_priority(what_if: WhatIf) -> Suggestion | None:
@@ -238,7 +241,7 @@ def _priority(level: int, is_never: bool) -> Change:
         pod.spec.preemption_policy = None
 
     text = f"priority {level}" + (" and preemptionPolicy PreemptLowerPriority" if is_never else "")
-    return Change(text, "priority", COST, edit=edit)
+    return Change(text, PRIORITY, COST, edit=edit)
 
 
 def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
@@ -247,7 +250,7 @@ def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
     shown = ", ".join(victims[:MAX_VICTIMS_NAMED]) + (f" and {more} more" if more > 0 else "")
     node = decision.nominated_node or ""
     text = f"{change}: evicts {shown or 'nobody who is not going already'} from {node}"
-    return Suggestion((text,), (change.kind,), (node,), change.cost + len(victims), about_node=True)
+    return Suggestion((text,), (change.kind,), (node,), change.cost + len(victims), about_node=True, remedy=(change,))
 
 
 # ---- which plugins refused a pod -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.explain.decision import Decision, NodeShare, RefusalRow
-from mooring.core.explain.remedies import RemedySearch, Suggestion, WhatIf, facts, volume_notes
+from mooring.core.explain.remedies import PRIORITY, RemedySearch, Suggestion, WhatIf, facts, volume_notes
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.session import Session
@@ -81,6 +81,13 @@ def explain(session: Session, decided: EngineDecision, profile: Profile, *, sugg
         found.suggestions = search.run()
         found.notes += search.notes
     return found
+
+
+def explain_with(session: Session, decided: EngineDecision, profile: Profile, suggestion: Suggestion) -> Explanation:
+    """What would be decided if a suggestion were followed; the cluster stays as it is."""
+    what_if = WhatIf(session, profile.scheduler_name, decided.pod.pod)
+    asked = what_if.ask(suggestion.remedy, preempt=PRIORITY in suggestion.kinds)
+    return Explanation(asked.decision, profile.scheduler_name, asked.cluster)
 
 
 # ---- why a pod group is scheduled, or not: how many of its pods fit, what the others lack, and what would help -----
