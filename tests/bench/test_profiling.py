@@ -46,13 +46,15 @@ def test_our_own_sampler_sees_who_uses_the_processor() -> None:
     [
         pytest.param("Engine.decide (mooring/core/engine/cycle.py:10);_amax (numpy/_core/_methods.py)", "decide",
                      id="what the engine calls is a decision"),
-        pytest.param("SchedulingLoop._place (mooring/live/schedule_one.py);assume (mooring/core/state/cluster.py:9)",
+        pytest.param("PodAttempts.place (mooring/live/schedule_one.py);assume (mooring/core/state/cluster.py:9)",
                      "cache: assume, confirm", id="assuming"),
+        pytest.param("PodAttempts.bind_pod (mooring/live/schedule_one.py);post_bind (mooring/live/schedule_one.py)",
+                     "binding cycle", id="binding"),
         pytest.param("Engine.decide (mooring/core/engine/cycle.py);snapshot (mooring/core/state/cluster.py)", "decide",
                      id="a snapshot belongs to the decision"),
         pytest.param("Informer.apply (mooring/net/informer.py);put (mooring/live/event_handlers.py);"
                      "pop (mooring/core/queue/sub_queues.py)", "queue", id="the innermost that says so"),
-        pytest.param("BindingCycle.run (mooring/live/binding.py);ApiWriter.bind (mooring/live/writer.py);"
+        pytest.param("PodAttempts.bind_pod (mooring/live/schedule_one.py);ApiWriter.bind (mooring/live/writer.py);"
                      "request (mooring/sim/backend.py);bind (mooring/controlplane/registry/subresources.py)",
                      "API server: bindings and patches", id="the server, for a binding"),
         pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/registry/verbs.py)",

@@ -16,12 +16,12 @@ from mooring.core.plugins.gang_scheduling import GangScheduling
 from mooring.core.plugins.volume_binding import VolumeBinding
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState, group_of
-from mooring.live import binding, writer
+from mooring.live import schedule_one, writer
 from mooring.live import writer as unconfirmed
-from mooring.live.binding import BindingCycle
 from mooring.live.leader_election import LeaderElectionRecord, LeaderElectionSettings, LeaderElector
 from mooring.live.observer import DecisionLog
 from mooring.live.process import SchedulerProcess
+from mooring.live.schedule_one import PodAttempts
 from mooring.live.writer import ApiWriter
 from mooring.net import informer as informers
 from mooring.net.connect import HttpAnswer
@@ -101,7 +101,7 @@ def a_lost_binding_is_not_missed(patch):
 def nothing_is_undone(patch):
     """And nobody asks later, which would find it out."""
     a_lost_binding_is_not_missed(patch)
-    patch.setattr(BindingCycle, "undo", lambda self, placement: None)
+    patch.setattr(PodAttempts, "undo", lambda self, placement: None)
 
 
 def no_list_after_a_410(patch):
@@ -224,7 +224,7 @@ def a_conflict_is_a_success(patch):
 
 def an_assumption_ends_with_the_binding(patch):
     """And not when the watch confirms it."""
-    assume, finish, held = ClusterState.assume, BindingCycle._finish, {}
+    assume, finish, held = ClusterState.assume, PodAttempts._finish, {}
 
     def note(self, pod, node_name):
         held[pod.uid] = self
@@ -235,7 +235,7 @@ def an_assumption_ends_with_the_binding(patch):
         held[placement.pod.uid].forget(placement.pod.uid)
 
     patch.setattr(ClusterState, "assume", note)
-    patch.setattr(BindingCycle, "_finish", forget)
+    patch.setattr(PodAttempts, "_finish", forget)
 
 
 def an_extender_without_an_answer_agrees(patch):
@@ -269,7 +269,7 @@ def a_plugin_that_raises_agrees(patch):
         except RuntimeError:
             return SUCCESS
 
-    patch.setattr(binding, "pre_bind", agree)
+    patch.setattr(schedule_one, "pre_bind", agree)
 
 
 def a_full_disk_is_an_error(patch):
@@ -363,7 +363,7 @@ def those_of_a_gang_that_are_bound_do_not_count(patch):
 
 
 def nobody_is_told_what_a_failed_binding_gives_back(patch):
-    patch.setattr(BindingCycle, "freed", lambda self, event, before, after: None)
+    patch.setattr(PodAttempts, "freed", lambda self, event, before, after: None)
 
 
 # ---- stories -----------------------------------------------------------------------------------------------------

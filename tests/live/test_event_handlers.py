@@ -128,7 +128,9 @@ def test_other_schedulers_pods_are_only_remembered(handlers, queue):
 
 
 def test_gangs_hear_of_their_members(cluster, queue):
-    EventHandlers(cluster, queue, gang_scheduling=True).put(make_pod())
+    handlers = EventHandlers(cluster, queue)
+    handlers.gang_scheduling = True
+    handlers.put(make_pod())
     assert queue.labels == ["add", "UnschedulablePodAdd"]
 
 
@@ -238,7 +240,8 @@ def test_a_pod_that_is_gone_is_not_counted_when_the_queue_hears(handlers, queue)
 )
 def test_who_waits_for_a_pod_to_go_hears_when_that_is_of_use(cluster, queue, grace_s, finalizers, told):
     left = []
-    handlers = EventHandlers(cluster, queue, on_leaving=left.append)
+    handlers = EventHandlers(cluster, queue)
+    handlers._on_leaving = left.append
     running = make_pod(node="n")
     handlers.put(running)
     going = deepcopy(running)
@@ -365,7 +368,8 @@ def test_the_move_for_an_assumed_pod_says_where_it_was(handlers, queue, assumed,
 
 def test_an_assumed_pod_that_waits_on_permit_is_rejected_instead(cluster, queue):
     rejected = []
-    handlers = EventHandlers(cluster, queue, reject_waiting_pod=lambda uid: rejected.append(uid) or True)
+    handlers = EventHandlers(cluster, queue)
+    handlers._reject_waiting_pod = lambda uid: rejected.append(uid) or True
     handlers.put(make_pod())
     cluster.assume(queue.pop().pod_info, "n1")
     handlers.delete(make_pod())
@@ -393,7 +397,8 @@ def test_each_change_of_a_node_is_an_event(handlers, queue, cluster):
 
 
 def test_declared_features_can_be_switched_off(cluster, queue):
-    handlers = EventHandlers(cluster, queue, declared_features=False)
+    handlers = EventHandlers(cluster, queue)
+    handlers.declared_features = False
     handlers.put(make_node())
     changed = deepcopy(make_node(version="2"))
     changed.status.declared_features = ["F"]
@@ -447,7 +452,7 @@ def test_other_kinds_come_change_and_go(handlers, queue, cluster, kind, label):
     handlers.put(make("1"))
     handlers.put(make("1"))
     second = make("2")
-    handlers.update(make("1"), second)
+    handlers.put(second)
     assert cluster.objects.get(kind, "d/x") is second
     handlers.delete(make("3"))
     handlers.delete(make("3"))
@@ -477,7 +482,8 @@ class Ticking(VirtualClock):
 def timed(cluster, queue):
     """Handlers, and what their observer was told: labels and seconds."""
     told = []
-    handlers = EventHandlers(cluster, queue, observer=lambda *what: told.append(what), clock=Ticking())
+    handlers = EventHandlers(cluster, queue)
+    handlers.observe(lambda *what: told.append(what), Ticking())
     return handlers, told
 
 

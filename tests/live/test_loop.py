@@ -12,7 +12,7 @@ from mooring.api.clock import VirtualClock
 from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, OutOfTime
 from mooring.core.framework.extender import ExtenderError
 from mooring.core.framework.status import SUCCESS, Code, Status
-from mooring.live.gather import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS, SHORT_GATHER_S
+from mooring.live.scheduling_loop import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS, SHORT_GATHER_S
 from mooring.live.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -388,7 +388,7 @@ async def test_the_thread_hardly_stands_still_while_a_pod_is_made_ready(make_sta
     stage = make_stage(stand_still=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
-    step = asyncio.create_task(stage.scheduler.binding._step_before(answered.wait()))
+    step = asyncio.create_task(stage.scheduler._attempts._step_before(answered.wait()))
     stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
     await until(lambda: told)
     answered.set()

@@ -17,7 +17,7 @@ from mooring.core.framework.registry import resolve
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.core.state.cluster import ClusterState
-from mooring.live import binding, failure, schedule_one
+from mooring.live import failure, schedule_one
 from mooring.testing import make_cluster, make_pod
 
 
@@ -64,7 +64,7 @@ IDLE_BESIDE, IDLE_ALONE = PreFlight(SKIP, allow_parallel=True), PreFlight(SKIP)
 )
 def test_who_runs_beside_whom_before_binding(flights: list[Any], groups: list[str]) -> None:
     plugins = [pre_binder(name, flight) for name, flight in zip("ABCD", flights, strict=False)]
-    status, found = binding.pre_flights(placement(*plugins))
+    status, found = schedule_one.pre_flights(placement(*plugins))
     assert status.is_success
     assert ["".join(plugin.name for plugin in group) for group in found] == groups
 
@@ -83,7 +83,7 @@ def test_who_runs_beside_whom_before_binding(flights: list[Any], groups: list[st
     ],
 )
 def test_a_pre_flight_that_ends_the_binding(flight: Any, message: str) -> None:
-    status, groups = binding.pre_flights(placement(pre_binder("A", flight), pre_binder("B", BESIDE)))
+    status, groups = schedule_one.pre_flights(placement(pre_binder("A", flight), pre_binder("B", BESIDE)))
     told = re.sub(r" \(test_plugin_calls\.py:\d+\)$", "", status.message)
     assert (status.code, told, status.plugin, groups) == (Code.ERROR, message, "A", [])
 
@@ -201,7 +201,7 @@ def test_permit(answers: Any, code: Code, message: str, waits: Any, ends: str) -
 )
 async def test_bind(answers: Any, code: Code, message: str) -> None:
     at = placed(bind=[plugin(name, bind=answer) for name, answer in zip("AB", answers, strict=False)])
-    status = await binding.bind(at)
+    status = await schedule_one.bind(at)
     assert (status.code, told(status)) == (code, message)
     assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
 
@@ -236,7 +236,7 @@ class Binder:
 async def test_an_extender_that_binds(extender: Binder, by_extender: bool, code: Code) -> None:
     at = placed(bind=[plugin("A", bind=SUCCESS)])
     at.extenders = (extender,)
-    status = await binding.bind(at)
+    status = await schedule_one.bind(at)
     assert status.code is code and extender.bound == ["a"] * by_extender
     assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
 
@@ -251,19 +251,21 @@ async def test_an_extender_that_binds(extender: Binder, by_extender: bool, code:
     ],
 )
 async def test_pre_bind(answer: Any, code: Code, message: str, by: str) -> None:
-    status = await binding.pre_bind(plugin("A", pre_bind=answer), placed())
+    status = await schedule_one.pre_bind(plugin("A", pre_bind=answer), placed())
     assert (status.code, told(status)) == (code, message)
     assert status.is_success or status.plugin == by
 
 
-TAKE_BACK = partial(binding.take_back, ClusterState())
+TAKE_BACK = partial(schedule_one.take_back, ClusterState())
 
 
 @pytest.mark.parametrize(
     ("call", "point", "method", "attribute"),
     [
-        pytest.param(partial(binding.take_back, ClusterState()), "Unreserve", "unreserve", "reserve", id="Unreserve"),
-        pytest.param(binding.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
+        pytest.param(
+            partial(schedule_one.take_back, ClusterState()), "Unreserve", "unreserve", "reserve", id="Unreserve"
+        ),
+        pytest.param(schedule_one.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
     ],
 )
 def test_where_nobody_listens_to_a_failure_the_others_go_on(
@@ -295,5 +297,5 @@ def test_where_nobody_listens_to_a_failure_the_others_go_on(
 def test_pods_to_activate_are_taken_out_once() -> None:
     at, wanted = placed(), make_pod("next")
     at.to_activate = {"a": wanted}
-    assert binding.pods_to_activate(at) == [wanted]
-    assert binding.pods_to_activate(at) == []
+    assert schedule_one.pods_to_activate(at) == [wanted]
+    assert schedule_one.pods_to_activate(at) == []

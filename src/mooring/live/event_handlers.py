@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from mooring.api.clock import Clock, SystemClock
+from mooring.api.clock import Clock
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
@@ -38,6 +38,8 @@ from mooring.core.queue.events import (
 )
 from mooring.core.queue.scheduling_queue import PreCheck, SchedulingQueue
 from mooring.core.state.cluster import ClusterState
+from mooring.live.context import SchedulerContext
+from mooring.live.preemption import PreemptionExecutor
 
 RESOURCES: dict[type[Object], EventResource] = {
     PersistentVolume: EventResource.PERSISTENT_VOLUME,
@@ -58,16 +60,12 @@ RESOURCES: dict[type[Object], EventResource] = {
 
 UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 
-RejectWaitingPod = Callable[[str], bool]
 Observer = Callable[[str, float], None]  # the event's label, and how many seconds it took
 
 
-def _nobody_waits(uid: str) -> bool:
-    return False
-
-
-def _nobody_cares(key: str) -> None:
-    pass
+def _timeless() -> float:
+    """For handlers without an observer: no time is measured."""
+    return 0.0
 
 
 class EventHandlers:
@@ -75,35 +73,33 @@ class EventHandlers:
 
     ``pods`` is what the API server last said of every unfinished pod, by
     ``namespace/name``: what upstream asks its pod lister.
-    ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
-    there was one. ``on_leaving`` is told the key of a pod that runs or is being
-    bound and is now terminating or gone, before the queue is; one that goes at
-    once is gone only when it is. ``observer`` is told how long each event took,
-    under the names that upstream's metric has for it.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        queue: SchedulingQueue,
-        *,
-        reject_waiting_pod: RejectWaitingPod = _nobody_waits,
-        on_leaving: Callable[[str], None] = _nobody_cares,
-        declared_features: bool = True,  # the gate NodeDeclaredFeatures
-        gang_scheduling: bool = False,  # whether a new pod can complete another one's group
-        pods: dict[str, Pod] | None = None,
-        observer: Observer | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    declared_features = True  # the gate NodeDeclaredFeatures
+    gang_scheduling = False  # whether a new pod can complete another one's group
+    _observer: Observer | None = None  # told how long each event took, under the names that upstream's metric has
+    _now: Callable[[], float] = staticmethod(_timeless)
+
+    def __init__(self, cluster: ClusterState, queue: SchedulingQueue, pods: dict[str, Pod] | None = None) -> None:
         self.pods: dict[str, Pod] = {} if pods is None else pods
         self._cluster = cluster
         self._queue = queue
-        self._reject_waiting_pod = reject_waiting_pod
-        self._on_leaving = on_leaving
-        self._declared_features = declared_features
-        self._gang_scheduling = gang_scheduling
-        self._observer = observer
-        self._now = (clock or SystemClock()).monotonic if observer is not None else _timeless
+
+    def observe(self, observer: Observer, clock: Clock) -> None:
+        """Tell how long each event takes from now on."""
+        self._observer, self._now = observer, clock.monotonic
+
+    # ---- what else follows from an event, for subclasses ---------------------------------------------------------
+
+    def _reject_waiting_pod(self, uid: str) -> bool:
+        """Refuse a pod that waits on permit and is being deleted; false if it does not wait."""
+        return False
+
+    def _on_leaving(self, key: str) -> None:
+        """A pod that runs or is being bound is terminating or gone. The queue is told afterwards.
+
+        One that goes at once is gone only when it is.
+        """
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
@@ -115,10 +111,6 @@ class EventHandlers:
             self._put_node(obj)
         else:
             self._put_other(obj)
-
-    def update(self, old: Object, new: Object) -> None:
-        """The same for an informer that passes both versions; the one remembered here counts."""
-        self.put(new)
 
     def delete(self, obj: Object) -> None:
         """An object is gone; one that was never known is no mistake."""
@@ -164,7 +156,7 @@ class EventHandlers:
         elif self._queue.handles(pod.spec.scheduler_name):
             self._cluster.note_member(pod)
             self._queue.add(self._cluster.info(pod))
-            if self._gang_scheduling:
+            if self.gang_scheduling:
                 self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
             if self._observer is not None:
                 self._took(UNSCHEDULED_POD_ADD, started)
@@ -257,7 +249,7 @@ class EventHandlers:
             self._queue.move_all(NODE_ADD, None, node)
             self._took(NODE_ADD, started)
             return
-        self._move(node_changes(old, node, declared_features=self._declared_features), old, node, started)
+        self._move(node_changes(old, node, declared_features=self.declared_features), old, node, started)
 
     def _delete_node(self, node: Node) -> None:
         if self._known_node(node.name) is None:
@@ -308,11 +300,6 @@ class EventHandlers:
         self._took(event, started)
 
 
-def _timeless() -> float:
-    """For handlers without an observer: no time is measured."""
-    return 0.0
-
-
 def _is_same_version(old: Object, new: Object) -> bool:
     version = new.metadata.resource_version
     return bool(version) and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid
@@ -326,6 +313,57 @@ def _is_another(old: Pod, new: Pod) -> bool:
 
 def _at_most(priority: int) -> PreCheck:
     return lambda pod: pod.priority <= priority
+
+
+class LiveEventHandlers(EventHandlers):
+    """The handlers of a scheduler at work: what informers say waits while a decision is made in another thread.
+
+    Informers call ``put``, ``update`` and ``delete``; ``take_in`` and ``forget`` are the same without waiting.
+    """
+
+    def __init__(self, context: SchedulerContext, preemptions: PreemptionExecutor, *, gang_scheduling: bool) -> None:
+        super().__init__(context.session.state, context.queue, context.pods)
+        self.declared_features = context.options.features["NodeDeclaredFeatures"]
+        self.gang_scheduling = gang_scheduling
+        self._changes = context.changes
+        self._waiting_pods = context.waiting_pods
+        self._preemptions = preemptions
+        self._observers = context.observers
+        self._view = view_of(context.options.features)
+        self.take_in, self.forget = super().put, super().delete
+        if self._observers.put or self._observers.delete:
+            self.take_in, self.forget = self._observed_put, self._observed_delete
+
+    def put(self, obj: Object) -> None:
+        if self._view is not None:
+            obj = self._view(obj)
+        if self._changes.is_holding:
+            self._changes(self.take_in, obj)
+        else:  # nearly always: saves a call per object
+            self.take_in(obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        """The same for an informer that passes both versions; the one remembered here counts."""
+        self.put(new)
+
+    def delete(self, obj: Object) -> None:
+        self._changes(self.forget, obj if self._view is None else self._view(obj))
+
+    def _observed_put(self, obj: Object) -> None:
+        for tell in self._observers.put:
+            tell(obj)
+        super().put(obj)
+
+    def _observed_delete(self, obj: Object) -> None:
+        for tell in self._observers.delete:
+            tell(obj)
+        super().delete(obj)
+
+    def _reject_waiting_pod(self, uid: str) -> bool:
+        return self._waiting_pods.reject_deleted(uid)
+
+    def _on_leaving(self, key: str) -> None:
+        self._preemptions.victim_goes(key)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -1,183 +1,120 @@
-"""The scheduling cycle: take a pod from the queue, decide, assume, reserve, permit, and start its binding cycle.
+"""One attempt at a pod, from top to bottom: the scheduling cycle, and the binding cycle that follows it.
 
 ```
-queue.pop ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─▶ a task: the binding cycle (binding.py)
-                   │                       │          │                  │
-                   └── no node ────────────┴──────────┴──── failed ──────┘
-                            └──▶ back into the queue, an event, the pod's condition (failure.py)
+schedule_one ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─▶ a task: the binding cycle
+                     │                        │          │
+                     └── no node ─────────────┴──────────┴──▶ failed: back into the queue, an event, the pod's condition
+
+bind_pod ─▶ pre-flight ─▶ nominate ─▶ wait on permit ─▶ pre-bind ─▶ bind ─▶ post-bind
+                                            └───────────────┴─────────┴──▶ failed: unreserve, forget, and as above
 ```
 
-The loop never waits for the API server. It decides for a few milliseconds and then gives the event loop a turn for
-watches, bindings and timers. When nothing is ready it rests until ``wake`` is called, or until the queue's next timer.
+The scheduling cycle never waits for the API server: each pod is bound in a task of its own. Whatever a plugin raises
+becomes the status of its pod, and never ends the process. What follows a failure is in failure.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
+import msgspec
+
+from mooring.api.clock import Clock
 from mooring.api.core import Pod
+from mooring.api.meta import Object
 from mooring.api.times import format_duration
+from mooring.core.engine.cycle import release
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
-from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, CycleError, place_of, problem_of
+from mooring.core.framework.cluster_event import ClusterEvent
+from mooring.core.framework.cycle_state import PODS_TO_ACTIVATE, CycleError, CycleState, place_of, problem_of
+from mooring.core.framework.extender import ExtenderClient, ExtenderError
+from mooring.core.framework.interfaces import PreFlight
 from mooring.core.framework.pod_groups import PodGroupInfo
+from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.framework.runtime import Profile
-from mooring.core.framework.status import SUCCESS, Code, Status
+from mooring.core.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
+from mooring.core.queue.events import ASSIGNED_POD_DELETE
+from mooring.core.queue.pod_group_queue import PodGroupQueue
 from mooring.core.queue.queued_pod import QueuedEntity, QueuedPodGroupInfo, QueuedPodInfo
 from mooring.core.session import Session
-from mooring.live.binding import BindingCycle, PodPlacement, call, nothing_done, pods_to_activate, start, timed
+from mooring.core.state.cluster import ClusterState
+from mooring.core.state.pod_info import PodInfo
 from mooring.live.context import SchedulerContext
 from mooring.live.failure import SCHEDULER_ERROR, Failure, FailureHandler
-from mooring.live.gather import GatherPause
 from mooring.live.logs import get_logger
 from mooring.live.pod_groups import GroupAttempts
+from mooring.live.preemption import PreemptionExecutor
+from mooring.live.status_patch import StatusPatches, status_patch
 from mooring.live.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, DecisionThread, Limit, ThreadLeft
+from mooring.live.waiting_pods import PermitWait, PreBinding
+from mooring.live.writer import reference_to
 
 log = get_logger("mooring.live")
-_v3 = log.v(3)
+T = TypeVar("T")
+_v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
-SLICE_S = 0.005
-"""How long the loop decides before the event loop gets a turn."""
-TIMERS_S = 1.0
-"""How often a loop that is never at rest looks at the queue's timers, as upstream does."""
+READY = PreFlight(SUCCESS)
+NOT_TIMED = -1.0  # when an extension point began, if nobody wants to know how long it takes
 
 
-class SchedulingLoop:
-    """``run`` is the loop; ``schedule_one`` is one round of it, without extenders."""
+class PodPlacement(msgspec.Struct):
+    """A pod with its node, on the way to be bound. The decision is not held: its columns take a lot of memory."""
+
+    info: QueuedPodInfo
+    profile: Profile
+    state: CycleState
+    pod: PodInfo  # assumed
+    node_name: str
+    started: float
+    clock: Clock
+    to_activate: dict[str, Pod]  # which pods its plugins want to be tried at once
+    extenders: Sequence[ExtenderClient] = ()
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
+    waiting: PermitWait | None = None
+
+
+class PodAttempts:
+    """Tries pods, and binds those that have got a node."""
 
     def __init__(
-        self,
-        context: SchedulerContext,
-        binding: BindingCycle,
-        failures: FailureHandler,
-        *,
-        on_cut_off: Callable[[], None],
+        self, context: SchedulerContext, preemptions: PreemptionExecutor, *, on_cut_off: Callable[[], None]
     ) -> None:
         """``on_cut_off`` is called after an attempt that was interrupted in the middle."""
         options = context.options
-        self.groups: GroupAttempts | None = None  # where the gate GenericWorkload is on
-        self.decisions = 0
         self._context = context
-        self._binding = binding
-        self._failures = failures
+        self._patches = StatusPatches(context.writer, context.tasks, options.condition_turn)
+        self._failures = FailureHandler(context, self._patches, preemptions)
+        self._preemptions = preemptions
+        self._on_cut_off = on_cut_off
         self._limits = options.limits
         self._attempt_timeout_s = options.attempt_timeout_s
-        self._on_cut_off = on_cut_off
-        self._pause = GatherPause(options.stand_still, binding, context.tasks) if options.stand_still else None
-        self._is_resting = False
-        self._over: asyncio.Future[None] | None = None  # while it runs
-        self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
-        self._alarm_at = 0.0
-        self._timers_at = 0.0  # when the queue's timers are looked at however much there is to do
-        self._asking: asyncio.Future[None] | None = None  # the decision that a thread is making
-        self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
+        self._nominates_in_advance = options.features["NominatedNodeNameForExpectation"]
+        self._groups: GroupAttempts | None = None
+        if isinstance(context.queue, PodGroupQueue):  # where the gate GenericWorkload is on
+            self._groups = GroupAttempts(context, context.queue, self._failures, self.place)
         self._thread: DecisionThread | None = None  # for decisions that ask extenders
         self._left: list[DecisionThread] = []  # those that hang
+        self._freed: list[tuple[ClusterEvent, Object, Object]] | None = None  # only while a failed binding is undone
+        self.decisions = 0
+        self.evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
+        self.under_way: set[str] = set()  # uids of pods whose binding is not acknowledged yet
+        self.steps_before = 0  # how many of them wait for answers that other requests follow before they are bound
 
     @property
     def hanging(self) -> int:
         """How many decisions hang in threads that were left behind. Any thread may ask."""
         return sum(left.is_alive for left in self._left)
 
-    async def run(self) -> None:
-        """Schedule until cancelled."""
-        self._over = over = asyncio.get_running_loop().create_future()
-        with self._limits:
-            try:
-                self._turn()
-                await over
-            finally:
-                self._over, self._is_resting = None, False
-                if self._alarm is not None:
-                    self._alarm.cancel()
-                    self._alarm = None
-                if self._asking is not None:
-                    self._asking.cancel()
-                if self._thread is not None:
-                    self._thread.close()
+    def close(self) -> None:
+        """Let the thread for decisions end, if there is one."""
+        if self._thread is not None:
+            self._thread.close()
 
-    def wake(self) -> None:
-        """Say that there may be something to do."""
-        if self._is_resting and self._over is not None:
-            self._is_resting = False
-            self._over.get_loop().call_soon(self._get_up)
-
-    def _get_up(self) -> None:
-        """Let what happens at the same moment come first: the most important of these pods is tried first."""
-        if self._over is not None:
-            self._over.get_loop().call_soon(self._turn)
-
-    def _turn(self) -> None:
-        """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
-        if self._over is None or self._over.done():
-            return
-        if self._context.options.is_held():
-            self._is_resting = True
-            return
-        try:
-            awaited = self._decide_for_a_while()
-            if awaited is not None:
-                awaited.add_done_callback(self._go_on)
-            elif self._context.queue.has_ready:
-                self._over.get_loop().call_soon(self._turn)
-            else:
-                self._rest()
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        """End the loop with an error, unless it has ended already."""
-        if self._over is not None and not self._over.done():
-            self._over.set_exception(error)
-
-    def _go_on(self, awaited: asyncio.Future[None]) -> None:
-        """Take the next turn when what was waited for has come."""
-        if awaited is self._asking:
-            self._asking = None
-            if not awaited.cancelled() and (error := awaited.exception()) is not None:
-                self._fail(error)
-        self._turn()
-
-    def _decide_for_a_while(self) -> asyncio.Future[None] | None:
-        """Try the pods that are ready, unless there are too many; returns what has to end before the next one."""
-        queue, now = self._context.queue, self._context.clock.monotonic
-        started = now()
-        if started >= self._timers_at or not queue.has_ready:
-            queue.run_timers()
-            self._timers_at = started + TIMERS_S
-        until = started + SLICE_S
-        while self._evicting is None and (info := queue.pop()) is not None:
-            if self._context.session.handle.extenders:
-                self._asking = asyncio.ensure_future(self._schedule_in_thread(info))
-                return self._asking
-            self.schedule_one(info)
-            if now() >= until:
-                break
-        evicting, self._evicting = self._evicting, None
-        return evicting
-
-    def _rest(self) -> None:
-        """Wait for a pod, or for the queue's next timer."""
-        self._is_resting = True
-        if self._pause is not None:
-            self._pause.rest(self.decisions)
-        due = self._context.queue.next_wakeup()
-        if due is None:  # only what wakes can change that
-            return
-        if self._alarm is not None:
-            if self._alarm_at <= due:
-                return
-            self._alarm.cancel()
-        rest_s = max(0.0, due - self._context.clock.monotonic())
-        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
-        self._alarm_at = due
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self.wake()
-
-    # ---- one pod -----------------------------------------------------------------------------------------------
+    # ---- the scheduling cycle ----------------------------------------------------------------------------------
 
     def schedule_one(self, info: QueuedEntity) -> None:
         """Try one pod, or one group of pods. Whatever goes wrong costs it an attempt, nothing else."""
@@ -187,7 +124,7 @@ class SchedulingLoop:
             decision = self._decide(info, self._context.session, profile, detail)
             self._conclude(info, profile, decision, started)
 
-    async def _schedule_in_thread(self, info: QueuedEntity) -> None:
+    async def schedule_in_thread(self, info: QueuedEntity) -> None:
         """The same where extenders are asked: meanwhile the event loop goes on, and the cluster stands still."""
         profile = self._profile_for(info)
         if profile is None:
@@ -223,8 +160,8 @@ class SchedulingLoop:
         """The profile that tries the pod, or None if it is not to be tried."""
         if not isinstance(info, QueuedPodInfo):
             assert isinstance(info, QueuedPodGroupInfo)
-            assert self.groups is not None, "only a queue for groups makes them"
-            return self.groups.profile_for(info, self._is_skipped)
+            assert self._groups is not None, "only a queue for groups makes them"
+            return self._groups.profile_for(info, self._is_skipped)
         pod = info.pod_info.pod
         profile = self._context.session.profiles.get(pod.spec.scheduler_name)
         if profile is None or self._is_skipped(pod):
@@ -285,7 +222,7 @@ class SchedulingLoop:
             if decision.outcome is Outcome.SCHEDULED:
                 self.place(info, profile, decision, started)
             else:
-                self._evicting = self._failures.refused(info, profile, decision, started)
+                self.evicting = self._failures.refused(info, profile, decision, started)
         elif isinstance(decision, AttemptTimeout):
             self._failures.fail(info, profile, self._timed_out(info, profile, decision), started)
             self._on_cut_off()
@@ -300,15 +237,15 @@ class SchedulingLoop:
         decision: ScheduleResult | GroupDecision | Exception,
         started: float,
     ) -> None:
-        assert self.groups is not None
+        assert self._groups is not None
         if isinstance(decision, GroupDecision):
-            self.groups.conclude(entity, profile, decision, started)
+            self._groups.conclude(entity, profile, decision, started)
         elif isinstance(decision, AttemptTimeout):
-            self.groups.refuse(entity, self._timed_out(entity.members[0], profile, decision).message)
+            self._groups.refuse(entity, self._timed_out(entity.members[0], profile, decision).message)
             self._on_cut_off()
         else:
             assert isinstance(decision, Exception)
-            self.groups.refuse(entity, Failure.of_error(decision).message)
+            self._groups.refuse(entity, Failure.of_error(decision).message)
 
     def _timed_out(self, info: QueuedPodInfo, profile: Profile, error: AttemptTimeout) -> Failure:
         """Why an attempt ran out of time. A pod to which that happens again waits until long waiters are tried."""
@@ -355,7 +292,7 @@ class SchedulingLoop:
                 tell(info, node_name, placement.waiting.pending_plugins)
         if to_activate:
             self._context.queue.activate(pods_to_activate(placement))
-        tasks, work = self._context.tasks, self._binding.run(placement)
+        tasks, work = self._context.tasks, self.bind_pod(placement)
         if profile.scheduler_name in self._context.custom_binders:
             tasks.spawn(work)
         else:
@@ -363,13 +300,195 @@ class SchedulingLoop:
 
     def _not_permitted(self, placement: PodPlacement, status: Status) -> None:
         """A Reserve or Permit plugin refused the node, or failed."""
-        self._binding.undo(placement)
+        self.undo(placement)
         failure = Failure.of_status(status, on_node=True)
         self._failures.fail(placement.info, placement.profile, failure, placement.started)
         self._failures.after(placement.profile, placement.state, placement.pod)
 
+    # ---- the binding cycle -------------------------------------------------------------------------------------
 
-# ---- plugins of the scheduling cycle, after the decision ------------------------------------------------------------
+    async def bind_pod(self, placement: PodPlacement) -> None:
+        """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
+        uid = placement.pod.uid
+        self.under_way.add(uid)
+        for tell in self._context.observers.binding:
+            tell(placement.info)
+        try:
+            status, on_node = await self._attempt(placement)
+        except Exception as error:  # our own mistake: it costs this pod an attempt
+            log.error(error, "Unexpected error in a binding cycle", pod=placement.info.key)
+            status, on_node = Status.error(f"{type(error).__name__}: {error}"), False
+        finally:
+            self.under_way.discard(uid)
+            for tell in self._context.observers.binding_ended:
+                tell(placement.info)
+            if placement.waiting is not None:
+                self._context.waiting_pods.remove(uid)
+        if status is not SUCCESS and not status.is_success:
+            self._context.changes(self._failed, placement, status, on_node)
+
+    async def _attempt(self, placement: PodPlacement) -> tuple[Status, bool]:
+        """The status, and whether a refusal is one of the chosen node."""
+        started = start(placement)
+        status, groups = pre_flights(placement)
+        timed("PreBindPreFlight", placement, status, started)
+        if status is not SUCCESS:
+            return status, False
+        if self._nominates_in_advance and (groups or placement.waiting is not None):
+            await self._step_before(self._nominate(placement))
+        if placement.waiting is not None:
+            status = await self._wait_on_permit(placement)
+            if not status.is_success:
+                return status, True
+        # From here on no cluster event can make this attempt succeed: a failure is retried after backoff.
+        self._context.changes(self._context.queue.done, placement.pod.uid)
+        if groups:
+            started = start(placement)
+            status = await self._step_before(self._pre_bind(placement, groups))
+            timed("PreBind", placement, status, started)
+            if not status.is_success:
+                return status, False
+        else:
+            nothing_done("PreBind", placement)
+        if _v3:
+            _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
+        self._patches.drop(placement.pod.uid)
+        status = await bind(placement)
+        if status is SUCCESS or status.is_success:
+            self._finish(placement)
+        return status, False
+
+    async def _step_before(self, step: Coroutine[Any, Any, T]) -> T:
+        """Do something that has to be done before a pod is bound."""
+        self.steps_before += 1
+        try:
+            return await step
+        finally:
+            self.steps_before -= 1
+
+    async def _nominate(self, placement: PodPlacement) -> None:
+        """Write the node into the status of a pod whose binding takes a while."""
+        pod = self._context.pods.get(placement.info.key)
+        if pod is None or pod.uid != placement.pod.uid:
+            return
+        patch = status_patch(pod, self._context.clock.now(), nominated_node=placement.node_name)
+        if patch is not None:
+            await self._patches.send(pod, patch)
+
+    async def _wait_on_permit(self, placement: PodPlacement) -> Status:
+        assert placement.waiting is not None
+        if _v4:
+            _v4.info("Pod waiting on permit", pod=placement.info.key)
+        started = self._context.clock.monotonic()
+        status = await placement.waiting.verdict()
+        self._context.waiting_pods.remove(placement.pod.uid)
+        for tell in self._context.observers.waited:
+            tell(placement.info, status.code, self._context.clock.monotonic() - started)
+        if status.is_success or status.is_rejected:
+            return status
+        return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin)
+
+    async def _pre_bind(self, placement: PodPlacement, groups: Sequence[Sequence[ResolvedPlugin]]) -> Status:
+        """Run the groups one after another; the pod may be stopped meanwhile."""
+        uid = placement.pod.uid
+        task = asyncio.create_task(self._run_groups(placement, groups), name=f"pre-bind {placement.info.key}")
+        guard = self._context.waiting_pods.pre_binding[uid] = PreBinding(task)
+        try:
+            status = await task
+        except asyncio.CancelledError:
+            if not guard.stopped_by:
+                task.cancel()
+                raise
+            status = Status.error(guard.stopped_by)
+        finally:
+            del self._context.waiting_pods.pre_binding[uid]
+        if status.is_success and not guard.finish():
+            return Status.error(guard.stopped_by)
+        return status
+
+    @staticmethod
+    async def _run_groups(placement: PodPlacement, groups: Sequence[Sequence[ResolvedPlugin]]) -> Status:
+        for group in groups:
+            if len(group) == 1:
+                status = await pre_bind(group[0], placement)
+                if not status.is_success:
+                    return status
+                continue
+            tasks = [asyncio.create_task(pre_bind(plugin, placement)) for plugin in group]
+            try:
+                for finished in asyncio.as_completed(tasks):
+                    status = await finished
+                    if not status.is_success:
+                        return status  # the first failure stops the others
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return SUCCESS
+
+    def _finish(self, placement: PodPlacement) -> None:
+        info, pod = placement.info, placement.pod.pod
+        if _v2:
+            _v2.info(
+                "Successfully bound pod to node",
+                pod=info.key,
+                node=placement.node_name,
+                evaluatedNodes=placement.evaluated_nodes,
+                feasibleNodes=placement.feasible_nodes,
+            )
+        self._context.recorder.record(
+            reference_to(pod),
+            type="Normal",
+            reason="Scheduled",
+            action="Binding",
+            note=f"Successfully assigned {info.key} to {placement.node_name}",
+            controller=placement.profile.scheduler_name,
+        )
+        took_s = self._context.clock.monotonic() - placement.started
+        for tell in self._context.observers.bound:
+            tell(info, placement.profile, placement.node_name, took_s)
+        post_bind(placement)
+        if placement.to_activate:
+            self._context.changes(self._context.queue.activate, pods_to_activate(placement))
+
+    # ---- failure -------------------------------------------------------------------------------------------------
+
+    def undo(self, placement: PodPlacement) -> None:
+        """Take back what was reserved and assumed."""
+        take_back(self._context.session.state, placement)
+
+    def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
+        """A plugin gives back what it had reserved. Other pods are told only if a binding failed: a reservation that
+        ends with its own scheduling cycle was never seen by another pod."""
+        if self._freed is not None:
+            self._freed.append((event, before, after))
+
+    def _failed(self, placement: PodPlacement, status: Status, on_node: bool) -> None:
+        """Take back what was assumed, wake the pods that might use it, and bring the pod back."""
+        if self._context.tasks.is_aborted:
+            return
+        failure = Failure.of_status(status, on_node=on_node)
+        for tell in self._context.observers.binding_failed:
+            tell(placement.info, failure.message)
+        given_back = self._freed = []
+        self.undo(placement)
+        self._freed = None
+        freed = placement.pod.pod
+        counted = self._context.session.state.pod(freed.uid)
+        # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
+        is_free = counted is None or counted.pod.spec.node_name != placement.node_name
+        self._preemptions.victim_goes(freed.key)
+        if is_free and not failure.is_rejection:
+            self._context.queue.move_all(ASSIGNED_POD_DELETE, freed, None)
+        self._failures.fail(placement.info, placement.profile, failure, placement.started)
+        if is_free and failure.is_rejection:
+            self._context.queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
+        for event, before, after in given_back:
+            self._context.queue.move_all(event, before, after, lambda pod: pod.uid != freed.uid)
+        self._failures.after(placement.profile, placement.state, placement.pod)
+
+
+# ---- plugins, after the decision ------------------------------------------------------------------------------------
 
 
 def reserve(placement: PodPlacement) -> Status:
@@ -379,21 +498,18 @@ def reserve(placement: PodPlacement) -> Status:
         status = placement.profile.run_reserve(placement.state, placement.pod, placement.node_name)
     except CycleError as error:
         status = error.status
-    if started is not None:
-        timed("Reserve", placement, status, started)
+    timed("Reserve", placement, status, started)
     return status
 
 
 def permit(placement: PodPlacement) -> tuple[Status, dict[str, float]]:
     """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
     if not placement.profile.permit:
-        if placement.profile.observer is not None:
-            nothing_done("Permit", placement.profile.observer)
+        nothing_done("Permit", placement)
         return SUCCESS, {}
     started = start(placement)
     status, waits = _permit(placement)
-    if started is not None:
-        timed("Permit", placement, Status(Code.WAIT) if waits else status, started)
+    timed("Permit", placement, Status(Code.WAIT) if waits else status, started)
     return status, waits
 
 
@@ -413,3 +529,176 @@ def _permit(placement: PodPlacement) -> tuple[Status, dict[str, float]]:
             return Status(Code.ERROR, (text + status.message,), plugin.name), {}
         waits[plugin.name] = seconds
     return SUCCESS, waits
+
+
+def pre_flights(placement: PodPlacement) -> tuple[Status, list[list[ResolvedPlugin]]]:
+    """Ask which plugins have something to do before binding; those that may run side by side stand in one group."""
+    groups: list[list[ResolvedPlugin]] = []
+    joinable = False
+    state, pod, node_name, timer = placement.state, placement.pod, placement.node_name, placement.state.timer
+    for plugin in placement.profile.pre_bind:
+        ask = plugin.pre_bind_pre_flight
+        try:
+            if ask is None:
+                flight = READY
+            elif timer is None:
+                flight = ask(state, pod, node_name)
+            else:
+                flight = call(plugin.name, ask, placement)
+        except Exception as error:
+            problem = problem_of(error, ask or plugin.pre_bind)
+            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {problem}',), plugin.name), []
+        status = flight.status
+        if status is SKIP:  # nearly always
+            joinable &= flight.allow_parallel
+        elif status.is_success:
+            if flight.allow_parallel and joinable:
+                groups[-1].append(plugin)
+            else:
+                groups.append([plugin])
+            joinable = flight.allow_parallel
+        elif status.code is Code.ERROR:
+            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {status.message}',), plugin.name), []
+        elif not status.is_skip:
+            name = CODE_NAMES[status.code]
+            text = (
+                f'PreBindPreFlight {plugin.name} returned "{name}", which is unsupported. '
+                "It is supposed to return Success, Skip, or Error status"
+            )
+            return Status(Code.ERROR, (text,), plugin.name), []
+        else:
+            joinable &= flight.allow_parallel  # also one that is skipped separates its neighbours
+    return SUCCESS, groups
+
+
+async def pre_bind(plugin: ResolvedPlugin, placement: PodPlacement) -> Status:
+    return await _await_plugin("PreBind", plugin.name, plugin.pre_bind, placement)
+
+
+async def bind(placement: PodPlacement) -> Status:
+    """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
+    started = start(placement)
+    status = await _bind_by_extender(placement) if placement.extenders else SKIP
+    for plugin in placement.profile.bind:
+        if not status.is_skip:
+            break
+        status = await _await_plugin("Bind", plugin.name, plugin.bind, placement)
+    if status.is_skip:
+        has_plugins = bool(placement.profile.bind)
+        name = placement.profile.scheduler_name
+        status = Status.error(
+            "all Bind plugins skipped the pod" if has_plugins else f"no Bind plugin in the profile {name}"
+        )
+    timed("Bind", placement, status, started)
+    return status
+
+
+async def _bind_by_extender(placement: PodPlacement) -> Status:
+    for extender in placement.extenders:
+        if extender.is_binder and extender.is_interested(placement.pod):
+            try:
+                await asyncio.to_thread(extender.bind, placement.pod, placement.node_name)
+                return SUCCESS
+            except ExtenderError as error:
+                if not extender.is_ignorable:
+                    return Status.error(str(error))
+                log.info(
+                    "Skipping extender in bind as it returned error and has ignorable flag set",
+                    extender=extender.name,
+                    err=str(error),
+                )
+    return SKIP
+
+
+async def _await_plugin(
+    point: str, name: str, method: Callable[..., Awaitable[Status]], placement: PodPlacement
+) -> Status:
+    """Await a plugin's PreBind or Bind; what it raises becomes an error. Only Bind may skip a pod."""
+    timer = placement.state.timer
+    started = 0.0 if timer is None else timer.now()
+    answer: Status | Exception
+    try:
+        answer = await method(placement.state, placement.pod, placement.node_name)
+    except Exception as error:
+        answer = error
+    if timer is not None:
+        timer.tell(name, method, answer, started)
+    if answer is SUCCESS:
+        return SUCCESS
+    if isinstance(answer, Exception):
+        problem = problem_of(answer, method)
+    elif answer.is_success or answer.is_rejected or (answer.is_skip and point == "Bind"):
+        return answer.by(name)
+    else:
+        problem = answer.message
+    return Status(Code.ERROR, (f'running {point} plugin "{name}": {problem}',), name)
+
+
+def post_bind(placement: PodPlacement) -> None:
+    """Run PostBind, whichever plugin fails."""
+    if not placement.profile.post_bind:
+        nothing_done("PostBind", placement)
+        return
+    started = start(placement)
+    for plugin in placement.profile.post_bind:
+        try:
+            call(plugin.name, plugin.post_bind, placement)
+        except Exception as error:
+            problem = problem_of(error, plugin.post_bind)
+            log.error(problem, "PostBind failed", plugin=plugin.name, pod=placement.info.key)
+    timed("PostBind", placement, SUCCESS, started)
+
+
+def take_back(cluster: ClusterState, placement: PodPlacement) -> None:
+    """Undo what was reserved, whichever plugin fails, and what was assumed."""
+    started = start(placement)
+    for problem in release(cluster, placement.profile, placement.state, placement.pod):
+        log.error(problem.message, "Unreserve failed", plugin=problem.plugin, pod=placement.info.key)
+    timed("Unreserve", placement, SUCCESS, started)
+
+
+def pods_to_activate(placement: PodPlacement) -> list[Pod]:
+    """Take out the pods that plugins want to be tried at once."""
+    asked = placement.to_activate
+    pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
+    if len(pods) != len(asked):
+        log.error(None, "A plugin asked to activate something that is not a Pod", pod=placement.info.key)
+    asked.clear()
+    return pods
+
+
+# ---- calls and their durations -------------------------------------------------------------------------------------
+
+
+def start(placement: PodPlacement) -> float:
+    """When an extension point begins, for ``timed``."""
+    return NOT_TIMED if placement.profile.observer is None else placement.clock.monotonic()
+
+
+def timed(point: str, placement: PodPlacement, status: Status, started: float) -> None:
+    """Tell the profile's observer how long an extension point took."""
+    observer = placement.profile.observer
+    if observer is not None:
+        observer.extension_point(point, CODE_NAMES[status.code], placement.clock.monotonic() - started)
+
+
+def nothing_done(point: str, placement: PodPlacement) -> None:
+    """Tell of an extension point that has nothing to do, which takes no time."""
+    observer = placement.profile.observer
+    if observer is not None:
+        observer.extension_point(point, "Success", 0.0)
+
+
+def call(name: str, method: Callable[..., T], placement: PodPlacement) -> T:
+    """Call a plugin's method about a placement, with a look at the clock in attempts that are timed."""
+    state, timer = placement.state, placement.state.timer
+    if timer is None:
+        return method(state, placement.pod, placement.node_name)
+    started = timer.now()
+    try:
+        answer = method(state, placement.pod, placement.node_name)
+    except Exception as error:
+        timer.tell(name, method, error, started)
+        raise
+    timer.tell(name, method, answer, started)
+    return answer

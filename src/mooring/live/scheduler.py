@@ -21,19 +21,16 @@ from mooring.core.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.core.session import Session, open_session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
-from mooring.live.binding import BindingCycle
 from mooring.live.context import SchedulerContext, SchedulerOptions, SchedulerWriter
-from mooring.live.event_handlers import EventHandlers, view_of
+from mooring.live.event_handlers import LiveEventHandlers
 from mooring.live.events import EventWriter
 from mooring.live.extenders import ObservedExtender
-from mooring.live.failure import FailureHandler
 from mooring.live.logs import get_logger
 from mooring.live.meters import Meters
 from mooring.live.observer import Observers
-from mooring.live.pod_groups import GroupAttempts
 from mooring.live.preemption import PreemptionExecutor
-from mooring.live.schedule_one import SchedulingLoop
-from mooring.live.status_patch import StatusPatches
+from mooring.live.schedule_one import PodAttempts
+from mooring.live.scheduling_loop import SchedulingLoop
 from mooring.live.time_limits import is_in_tree, limit_plugins
 from mooring.net.extender.client import AskTogether
 
@@ -74,29 +71,16 @@ class Scheduler:
         # Plugins come before the queue, which takes its order and hints from them; the binding cycle comes after it.
         self._set_session(self._build(config, None))
         self.queue = context.queue = queue = self._make_queue()
-        patches = StatusPatches(context.writer, context.tasks, options.condition_turn)
-        failures = FailureHandler(context, patches, self.preemptions)
-        self.binding = BindingCycle(context, patches, failures, self.preemptions)
-        self._loop = SchedulingLoop(context, self.binding, failures, on_cut_off=self._start_afresh)
-        if isinstance(queue, PodGroupQueue):
-            self._loop.groups = GroupAttempts(context, queue, failures, self._loop.place)
+        self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._start_afresh)
+        self._loop = SchedulingLoop(context, self._attempts)
         context.wake = queue.on_ready = self._loop.wake
-        self._handlers = EventHandlers(
-            self.cluster,
-            queue,
-            reject_waiting_pod=self.waiting_pods.reject_deleted,
-            on_leaving=self.preemptions.victim_goes,
-            declared_features=options.features["NodeDeclaredFeatures"],
-            gang_scheduling=bool(_GROUPS & self.resources),
-            pods=self.pods,
-            observer=self.meters.event_handled if options.is_metered else None,
-            clock=options.clock,
-        )
-        self._view = view_of(options.features)
-        self._take_in, self._forget = self._handlers.put, self._handlers.delete
-        if observers.put or observers.delete:
-            self._take_in, self._forget = self._observed_put, self._observed_delete
-        self.meters.follow(queue, self.cluster, hanging=lambda: self._loop.hanging)
+        groups = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
+        gang_scheduling = bool(groups & self.resources)
+        self._handlers = handlers = LiveEventHandlers(context, self.preemptions, gang_scheduling=gang_scheduling)
+        if options.is_metered:
+            handlers.observe(self.meters.event_handled, options.clock)
+        self.put, self.update, self.delete = handlers.put, handlers.update, handlers.delete  # what informers call
+        self.meters.follow(queue, self.cluster, hanging=lambda: self._attempts.hanging)
         self._tell_configured()
 
     def _make_queue(self) -> SchedulingQueue:
@@ -116,34 +100,6 @@ class Scheduler:
             queue.on_move = lambda *move: _tell_all(moved, move)
         return queue
 
-    # ---- what informers call -----------------------------------------------------------------------------------
-
-    def put(self, obj: Object) -> None:
-        """An object is new or has changed."""
-        if self._view is not None:
-            obj = self._view(obj)
-        if self._context.changes.is_holding:
-            self._context.changes(self._take_in, obj)
-        else:  # nearly always: saves a call per object
-            self._take_in(obj)
-
-    def update(self, old: Object, new: Object) -> None:
-        self.put(new)
-
-    def delete(self, obj: Object) -> None:
-        """An object is gone."""
-        self._context.changes(self._forget, obj if self._view is None else self._view(obj))
-
-    def _observed_put(self, obj: Object) -> None:
-        for tell in self._observers.put:
-            tell(obj)
-        self._handlers.put(obj)
-
-    def _observed_delete(self, obj: Object) -> None:
-        for tell in self._observers.delete:
-            tell(obj)
-        self._handlers.delete(obj)
-
     # ---- at work -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -153,17 +109,17 @@ class Scheduler:
     @property
     def schedule_one(self) -> Callable[..., None]:
         """Try one pod that was popped from the queue; for those who are a loop themselves."""
-        return self._loop.schedule_one
+        return self._attempts.schedule_one
 
     @property
     def decisions(self) -> int:
         """How many attempts were made."""
-        return self._loop.decisions
+        return self._attempts.decisions
 
     @property
     def hanging(self) -> int:
         """How many decisions hang in threads that were left behind."""
-        return self._loop.hanging
+        return self._attempts.hanging
 
     @property
     def in_flight(self) -> int:
@@ -172,7 +128,7 @@ class Scheduler:
 
     def unconfirmed(self) -> list[PodInfo]:
         """The pods whose binding was acknowledged, and which the watch shows without a node."""
-        return [pod for pod in self.cluster.assumed() if pod.uid not in self.binding.under_way]
+        return [pod for pod in self.cluster.assumed() if pod.uid not in self._attempts.under_way]
 
     def bring_back(self, pod: PodInfo) -> None:
         """Free what a pod holds and queue it again, for its binding is lost: as one that is deleted and made anew."""
@@ -182,8 +138,8 @@ class Scheduler:
         known = self.pods.get(pod.pod.key)
         is_unconfirmed = self.cluster.is_assumed(pod.uid) and self.cluster.pod(pod.uid) is pod
         if is_unconfirmed and known is not None and known.uid == pod.uid:
-            self._forget(known)
-            self._take_in(known)
+            self._handlers.forget(known)
+            self._handlers.take_in(known)
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait for bindings and other writes under way; false if that takes too long."""
@@ -289,7 +245,7 @@ class Scheduler:
         )
 
     def _free(self, event: ClusterEvent, before: Object, after: Object) -> None:
-        self.binding.freed(event, before, after)  # made later than the first plugins
+        self._attempts.freed(event, before, after)  # made later than the first plugins
 
     def _build(self, config: KubeSchedulerConfiguration, before: Session | None) -> Session:
         def prepare(handle: Handle) -> None:
@@ -332,9 +288,6 @@ class Scheduler:
             whole_resizes=features["ResizesCountWholePods"],
             tells_growth=features["EventsTellGrowth"],
         )
-
-
-_GROUPS = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
 
 
 def _tell_all(listeners: Sequence[Callable[..., None]], what: tuple[object, ...]) -> None:

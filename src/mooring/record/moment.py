@@ -92,15 +92,7 @@ class Moment:
         self._picks: Iterator[int] = iter(())
         self.features = _features(header)
         self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
-        self._handlers = self._make_handlers()
-
-    def _make_handlers(self) -> EventHandlers:
-        return EventHandlers(
-            self.state,
-            _QueueOfRecord(self),  # type: ignore[arg-type]  # of a queue, handlers use only what it has
-            reject_waiting_pod=self.waiting.__contains__,
-            pods=self.pods,
-        )
+        self._handlers = _HandlersOfRecord(self)
 
     def fork(self) -> Moment:
         """The same moment, to go on from: neither of the two sees what happens to the other from now on."""
@@ -113,7 +105,7 @@ class Moment:
         fork.unreserved, fork._reservations = dict(self.unreserved), None
         if self._reservations is not None:
             fork.unreserved |= dict.fromkeys(self._reservations.uids, 0)
-        fork._handlers = fork._make_handlers()
+        fork._handlers = _HandlersOfRecord(fork)
         return fork
 
     # ---- going on ------------------------------------------------------------------------------------------------
@@ -468,6 +460,18 @@ class _RecordedHints(Batching):
 
     def remember(self, *_: object) -> None:
         pass
+
+
+class _HandlersOfRecord(EventHandlers):
+    """Handlers of what a record tells of the cluster; what becomes of waiting pods is recorded, too."""
+
+    def __init__(self, moment: Moment) -> None:
+        # Of a queue, handlers use only what this one has.
+        super().__init__(moment.state, _QueueOfRecord(moment), moment.pods)  # type: ignore[arg-type]
+        self._waiting = moment.waiting
+
+    def _reject_waiting_pod(self, uid: str) -> bool:
+        return uid in self._waiting
 
 
 class _QueueOfRecord:

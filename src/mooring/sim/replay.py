@@ -175,7 +175,7 @@ class QueueReplay:
             tells_growth=features["EventsTellGrowth"],
         )
         self.queue = SchedulingQueue(self.session.queue_profiles(), self.clock, options=options, nominator=nominator)
-        self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
+        self.handlers = EventHandlers(self.cluster, self.queue, self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
         self._seen: dict[str, int] = {}  # attempts at each pod before the last action
         self._lingering: dict[str, Mapping[str, Any]] = {}  # victims that stay as terminating, by uid

@@ -166,7 +166,6 @@ _PARTS = (
     ("mooring/net/", "requests"),
     ("mooring/core/queue/", "queue"),
     ("mooring/live/event_handlers.py", "event handlers"),
-    ("mooring/live/binding.py", "binding cycle"),
     ("mooring/live/writer.py", "binding cycle"),
     ("mooring/live/events.py", "events and metrics"),
     ("mooring/live/observer.py", "events and metrics"),
@@ -197,6 +196,8 @@ def part_of(stack: str) -> str:
             return "API server: the rest"
         if path == "mooring/core/state/cluster.py" and name in _CACHE_CALLS:
             return "cache: assume, confirm"
+        if path == "mooring/live/schedule_one.py" and ("bind_pod", path) in frames:
+            return "binding cycle"
         for prefix, part in _PARTS:
             if path.startswith(prefix):
                 return part

@@ -1,0 +1,204 @@
+"""The scheduling loop: it tries the pods that are ready, and rests while there are none.
+
+The loop never waits for the API server. It decides for a few milliseconds and then gives the event loop a turn for
+watches, bindings and timers. When nothing is ready it rests until ``wake`` is called, or until the queue's next timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mooring.live.context import SchedulerContext
+from mooring.live.schedule_one import PodAttempts
+
+SLICE_S = 0.005
+"""How long the loop decides before the event loop gets a turn."""
+TIMERS_S = 1.0
+"""How often a loop that is never at rest looks at the queue's timers, as upstream does."""
+
+
+class SchedulingLoop:
+    """``run`` is the loop; ``attempts`` tries the pods."""
+
+    def __init__(self, context: SchedulerContext, attempts: PodAttempts) -> None:
+        stand_still = context.options.stand_still
+        self._context = context
+        self._attempts = attempts
+        self._pause = GatherPause(stand_still, context, attempts) if stand_still else None
+        self._is_resting = False
+        self._over: asyncio.Future[None] | None = None  # while it runs
+        self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
+        self._alarm_at = 0.0
+        self._timers_at = 0.0  # when the queue's timers are looked at however much there is to do
+        self._asking: asyncio.Future[None] | None = None  # the decision that a thread is making
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        self._over = over = asyncio.get_running_loop().create_future()
+        with self._context.options.limits:
+            try:
+                self._turn()
+                await over
+            finally:
+                self._over, self._is_resting = None, False
+                if self._alarm is not None:
+                    self._alarm.cancel()
+                    self._alarm = None
+                if self._asking is not None:
+                    self._asking.cancel()
+                self._attempts.close()
+
+    def wake(self) -> None:
+        """Say that there may be something to do."""
+        if self._is_resting and self._over is not None:
+            self._is_resting = False
+            self._over.get_loop().call_soon(self._get_up)
+
+    def _get_up(self) -> None:
+        """Let what happens at the same moment come first: the most important of these pods is tried first."""
+        if self._over is not None:
+            self._over.get_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
+        if self._over is None or self._over.done():
+            return
+        if self._context.options.is_held():
+            self._is_resting = True
+            return
+        try:
+            awaited = self._decide_for_a_while()
+            if awaited is not None:
+                awaited.add_done_callback(self._go_on)
+            elif self._context.queue.has_ready:
+                self._over.get_loop().call_soon(self._turn)
+            else:
+                self._rest()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the loop with an error, unless it has ended already."""
+        if self._over is not None and not self._over.done():
+            self._over.set_exception(error)
+
+    def _go_on(self, awaited: asyncio.Future[None]) -> None:
+        """Take the next turn when what was waited for has come."""
+        if awaited is self._asking:
+            self._asking = None
+            if not awaited.cancelled() and (error := awaited.exception()) is not None:
+                self._fail(error)
+        self._turn()
+
+    def _decide_for_a_while(self) -> asyncio.Future[None] | None:
+        """Try the pods that are ready, unless there are too many; returns what has to end before the next one."""
+        queue, now = self._context.queue, self._context.clock.monotonic
+        started = now()
+        if started >= self._timers_at or not queue.has_ready:
+            queue.run_timers()
+            self._timers_at = started + TIMERS_S
+        until = started + SLICE_S
+        attempts = self._attempts
+        while attempts.evicting is None and (info := queue.pop()) is not None:
+            if self._context.session.handle.extenders:
+                self._asking = asyncio.ensure_future(attempts.schedule_in_thread(info))
+                return self._asking
+            attempts.schedule_one(info)
+            if now() >= until:
+                break
+        evicting, attempts.evicting = attempts.evicting, None
+        return evicting
+
+    def _rest(self) -> None:
+        """Wait for a pod, or for the queue's next timer."""
+        self._is_resting = True
+        if self._pause is not None:
+            self._pause.rest()
+        due = self._context.queue.next_wakeup()
+        if due is None:  # only what wakes can change that
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= due:
+                return
+            self._alarm.cancel()
+        rest_s = max(0.0, due - self._context.clock.monotonic())
+        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
+        self._alarm_at = due
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.wake()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The gather pause: the scheduler's thread stands still for some milliseconds after it has decided on all ready pods.
+#
+# What arrives meanwhile, answers to bindings and watch events of several pods, is then read in one go: waking up for
+# each of them costs more than all the work in between. A pause must not delay requests that are about to be sent, so it
+# begins only some turns of the event loop after the last decision, when they are on the wire.
+
+GATHER_S = 0.005
+"""The usual length of a pause."""
+SHORT_GATHER_S = 0.001
+"""Shorter pause while PreBind work is in flight: each of its steps has to wait for the end of the pause."""
+MOST_GATHER_S = 0.02
+"""Upper bound of the pause; it doubles while at least GATHER_MORE pods were decided since the last one."""
+GATHER_MORE = 3
+TURNS_TO_WRITE = 3
+"""How many turns of the event loop it takes until bindings are on the wire: a task for each, one write for all."""
+TURNS_TO_DECIDE = 5
+"""How many turns it takes from a watch event until its pod is decided on."""
+MOST_AGAIN = 10
+"""How often the pause is repeated, where many pods came, because bindings are not answered yet."""
+MOST_TURNS = 12
+"""The pause begins after this many turns in any case. Where a pod comes in every turn, it saves most."""
+
+
+class GatherPause:
+    """Decides when to pause and for how long; ``stand_still`` blocks the thread for some seconds."""
+
+    def __init__(self, stand_still: Callable[[float], None], context: SchedulerContext, attempts: PodAttempts) -> None:
+        self._stand_still = stand_still
+        self._tasks = context.tasks
+        self._attempts = attempts
+        self._decisions = 0  # how many there were at the last pause
+        self._pause_s = GATHER_S
+        self._turns_to_write = self._turns_left = 0  # until the next pause
+        self._again_left = 0
+
+    def rest(self) -> None:
+        """All ready pods are decided on: pause soon."""
+        decisions = self._attempts.decisions
+        if decisions == self._decisions:
+            return
+        has_many = decisions - self._decisions >= GATHER_MORE
+        self._pause_s = min(2 * self._pause_s, MOST_GATHER_S) if has_many else GATHER_S
+        self._decisions = decisions
+        self._again_left = MOST_AGAIN if self._pause_s > GATHER_S else 0
+        self._pause_after(TURNS_TO_WRITE)
+
+    def _pause_after(self, turns: int) -> None:
+        """Pause after some turns; a pause that is coming already is put off, for all that is decided until then."""
+        is_coming = self._turns_left > 0
+        self._turns_to_write = turns
+        if not is_coming:
+            self._turns_left = MOST_TURNS
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turns_to_write -= 1
+        self._turns_left -= 1
+        if self._turns_to_write and self._turns_left:
+            asyncio.get_running_loop().call_soon(self._turn)
+            return
+        self._turns_left = 0
+        if self._attempts.steps_before:  # nominations, claims, volumes
+            self._stand_still(SHORT_GATHER_S)
+        elif len(self._tasks) > len(self._attempts.under_way):  # evictions: other requests follow them, too
+            self._stand_still(GATHER_S)
+        else:
+            self._stand_still(self._pause_s)
+            if self._attempts.under_way and self._again_left:
+                self._again_left -= 1
+                self._pause_after(TURNS_TO_DECIDE)
