@@ -109,11 +109,3 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         else:
             pattern = ".*".join(re.escape(part) for part in block.strip().split("…"))
             assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"the page says:\n{block}\nit is:\n{printed}"
-
-
-def test_the_front_page_asks_in_python_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(PAGE.parents[1])
-    page = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
-    (block,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "mooring.load" in block)
-    exec(block, {})
-    assert "of 15 nodes can take it" in capsys.readouterr().out

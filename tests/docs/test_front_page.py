@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api import yaml
 from mooring.net.kubeconfig import find_config
 from mooring.net.rest import RestClient
 
@@ -19,16 +20,16 @@ from .texts import REPOSITORY, Step, follows, parts
 
 PAGE = REPOSITORY / "README.md"
 STEPS = [part for part in parts(PAGE.read_text(encoding="utf-8")) if isinstance(part, Step)]
-POD = "web-6c5f7d4-x2x9k"
 SCHEDULER_PORT = 10259
 
 
-async def create_the_pod_that_the_page_asks_about(kubeconfig: Path) -> None:
-    spec = {"containers": [{"name": "main", "image": "pause"}]}
+async def prepare_what_the_page_schedules(kubeconfig: Path) -> None:
+    """Label a node and create the pod of the example."""
+    (pod,) = yaml.load_all((REPOSITORY / "examples/01-first-plugin/pod.yaml").read_text(), "pod.yaml")
     async with RestClient(find_config(str(kubeconfig))) as client:
-        await client.create("/api/v1/namespaces", json.dumps({"metadata": {"name": "shop"}}).encode())
-        pod = json.dumps({"metadata": {"name": POD}, "spec": spec}).encode()
-        await client.create("/api/v1/namespaces/shop/pods", pod)
+        label = json.dumps({"metadata": {"labels": {"cpu": "true"}}}).encode()
+        await client.patch("/api/v1/nodes/node1", label)
+        await client.create("/api/v1/namespaces/default/pods", json.dumps(pod).encode())
 
 
 def is_taken(port: int) -> bool:
@@ -50,7 +51,7 @@ def test_the_commands_work_in_the_order_of_the_page(tmp_path: Path, monkeypatch:
     terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         terminal.type(f"mooring start --keep --nodes 2 --write-kubeconfig {kubeconfig} &")
-        asyncio.run(create_the_pod_that_the_page_asks_about(kubeconfig))
+        asyncio.run(prepare_what_the_page_schedules(kubeconfig))
         for step in STEPS:
             command = re.sub(r"(?<= )~", str(tmp_path), step.command)
             if command == "make start":
@@ -58,13 +59,11 @@ def test_the_commands_work_in_the_order_of_the_page(tmp_path: Path, monkeypatch:
             if command.startswith("mooring run "):
                 if is_taken(SCHEDULER_PORT):
                     continue  # by a scheduler of the machine that the tests run on
-                terminal.start(command, until="Serving securely")
-            elif command.startswith("mooring extender serve "):
-                terminal.type(f"{command} --port 0 &")
+                printed = terminal.start(command, until="Successfully bound")
             else:
                 printed = terminal.type(command, exit_code=step.exit_code)
-                if step.expected:
-                    assert follows(step.expected, printed.splitlines()), f"{command} printed:\n{printed}"
+            if step.expected:
+                assert follows(step.expected, printed.splitlines()), f"{command} printed:\n{printed}"
     finally:
         terminal.close()
 
