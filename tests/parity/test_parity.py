@@ -10,7 +10,7 @@ import parity_corpus as corpus
 import pytest
 
 from mooring.core.engine.batching import Ranking
-from mooring.core.engine.columns import heap_winner
+from mooring.core.engine.order import heap_winner
 
 CHUNK = 24  # cases per test: small enough that two workers finish together
 

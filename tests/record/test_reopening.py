@@ -24,7 +24,7 @@ def decided_again(moment: Moment) -> tuple[Any, ...]:
     message = "" if found.node else found.message
     victims = tuple(victim.pod.key for victim in found.victims)
     counts = (found.feasible_nodes, found.evaluated_nodes)
-    total = None if found.scores is None else int(found.scores.totals[found.scores.winner])
+    total = None if found.scores is None else found.scores.best
     assert not moment.difference(found)
     return found.outcome.value, found.node or "", message, victims, *counts, total
 

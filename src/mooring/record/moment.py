@@ -360,7 +360,7 @@ class Moment:
         victims = tuple(victim.pod.key for victim in found.victims)
         if victims != attempt.victims:
             return f"victims {', '.join(attempt.victims) or 'none'}, now {', '.join(victims) or 'none'}"
-        total = None if found.scores is None else int(found.scores.totals[found.scores.winner])
+        total = None if found.scores is None else found.scores.best
         if attempt.score not in (None, total):
             return f"a total of {attempt.score} for {attempt.node}, now {total}"
         return ""

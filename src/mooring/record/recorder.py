@@ -278,7 +278,7 @@ class Recorder(SchedulerObserver):
                 decision.start,
                 decision.hint,
                 self._picks() if self._drawn else (),
-                None if scores is None else scores.totals.item(scores.winner),
+                None if scores is None else scores.best,
                 self._answers() if self._heard else (),
             )
         )

@@ -251,6 +251,11 @@ def test_leaving_out_the_detail_changes_no_node(steps: list[Any]) -> None:
         short = quiet.decide(both.both[0].cluster.info(waiting), profile, detail=False)
         whole = both.both[1].decide(waiting)
         assert (short.outcome, short.node, short.message) == (whole.outcome, whole.node, whole.message)
+        assert (short.feasible_nodes, short.evaluated_nodes) == (whole.feasible_nodes, whole.evaluated_nodes)
+        assert (short.scores is None) == (whole.scores is None)
+        if short.scores is not None and whole.scores is not None:
+            assert short.scores.best == whole.scores.best
+            assert short.scores.totals_dict() == whole.scores.totals_dict()
         both.kept.append(short)
         if short.outcome is Outcome.SCHEDULED:
             both.run(bound(waiting, str(short.node)))

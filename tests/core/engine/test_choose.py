@@ -26,7 +26,7 @@ def chosen(*plugins: Any, rows: tuple[int, ...] = (0, 1, 2), uses_kept: bool = F
     index = np.array(rows)
     result = SearchResult(index, NodeStatuses(attempt.nodes.table, (), index))
     choice = choose(attempt, result, TemplateColumns(), more.get("extenders"))
-    return NAMES[rows[choice.position]], choice.scores.to_dict(), choice.scores.totals.tolist()
+    return choice.name, choice.scores.to_dict(), choice.scores.totals.tolist()
 
 
 @pytest.mark.parametrize("uses_kept", [False, True], ids=["computed", "kept"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.core.engine.batching import Ranking
-from mooring.core.engine.columns import _tree, heap_winner
+from mooring.core.engine.order import _place, heap_winner
 from mooring.testing import Scheduler, make_node, make_pod
 
 # ---- the tie-break -------------------------------------------------------------------------------------------------
@@ -72,8 +72,12 @@ def test_preorder_walks_the_implicit_tree() -> None:
     def walk(i: int, n: int) -> list[int]:
         return [i, *walk(2 * i + 1, n), *walk(2 * i + 2, n)] if i < n else []
 
+    def place(position: int) -> int:
+        level = (position + 1).bit_length() - 1
+        return _place(level, position + 1 - (1 << level))
+
     for n in (1, 2, 7, 100, 1025):
-        assert [i for i in _tree(2048).tolist() if i < n] == walk(0, n)
+        assert sorted(range(n), key=place) == walk(0, n)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))

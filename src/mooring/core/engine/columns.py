@@ -1,4 +1,4 @@
-"""Verdicts and scores of one template on all nodes, kept and repaired row by row; and which of equal nodes wins.
+"""Verdicts and scores of one template on all nodes, kept and repaired row by row.
 
 A burst of equal pods changes one row per placement. The answers of every plugin that reads no more than the row
 (``Reads.ROW`` or less) are kept, and only the rows that changed since are computed again.
@@ -7,7 +7,7 @@ A burst of equal pods changes one row per placement. The answers of every plugin
 from __future__ import annotations
 
 from collections.abc import Set
-from functools import lru_cache, reduce
+from functools import reduce
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.derived import MEMO_ROWS, Derived, Figures, Kept, Memo, are_many
+from mooring.core.engine.order import KeptOrder
 from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.core.framework.registry import Reads, ResolvedPlugin
@@ -23,7 +24,7 @@ from mooring.core.framework.status import PASSES, NodeStatuses, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import PodShape
-from mooring.core.state.sharing import constant
+from mooring.core.state.sharing import constant, stamps
 
 
 class ColumnRefusal(msgspec.Struct, frozen=True):
@@ -37,7 +38,7 @@ class ColumnRefusal(msgspec.Struct, frozen=True):
 class FilterColumns(Derived):
     """The kept filters' verdicts for one template."""
 
-    __slots__ = ("by_figures", "by_more", "feasible", "memo", "plan", "refusal", "verdicts")
+    __slots__ = ("by_figures", "by_more", "feasible", "memo", "num_feasible", "plan", "refusal", "verdicts", "version")
 
     def __init__(self, plan: FilterPlan, table: NodeTable, max_memo: int) -> None:
         super().__init__(table.node_log, table.pod_log)
@@ -47,6 +48,8 @@ class FilterColumns(Derived):
         self.by_more = [(i, what) for i, what in reads if what is not Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
+        self.num_feasible = 0
+        self.version = 0  # another number when all rows were judged anew
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
         self.refusal: ColumnRefusal | None = None  # of the last pod that no node fitted
 
@@ -61,6 +64,11 @@ class FilterColumns(Derived):
             self.refusal = None
             self._judge_rows(attempt, figures, *changes)
         self.settle(token)
+
+    def refusals(self) -> list[tuple[str, Verdict]]:
+        """The verdicts by plugin, in order, without those that let all nodes pass."""
+        pairs = zip(self.plan.cached, self.verdicts, strict=True)
+        return [(plugin.name, verdict) for plugin, verdict in pairs if verdict is not None]
 
     def passed_node_filters(self) -> NDArray[np.bool_]:
         """Rows that pass every filter that depends only on the Node object."""
@@ -79,6 +87,8 @@ class FilterColumns(Derived):
             self.verdicts.append(verdict)
             if verdict is not None:
                 self.feasible &= verdict.passes()
+        self.num_feasible = int(np.count_nonzero(self.feasible))
+        self.version = next(stamps)
 
     def _judge_rows(self, attempt: CycleAttempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
@@ -89,14 +99,18 @@ class FilterColumns(Derived):
             self._judge_more(attempt, node_rows, every)
             verdicts = [verdict for verdict in self.verdicts if verdict is not None]
             for row in every:
-                self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
+                passes = not any(verdict.ids[row] for verdict in verdicts)
+                self.num_feasible += passes - self.feasible.item(row)
+                self.feasible[row] = passes
             return
         nodes = attempt.some(every)
         for i in self.by_figures:
             self._judge(attempt, i, nodes)
         self._judge_more(attempt, node_rows, every)
         numbers = [verdict.ids.take(nodes.rows) for verdict in self.verdicts if verdict is not None]
+        self.num_feasible -= int(np.count_nonzero(self.feasible[nodes.rows]))
         self.feasible[nodes.rows] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
+        self.num_feasible += int(np.count_nonzero(self.feasible[nodes.rows]))
 
     def _judge_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> None:
         """Ask the filters that read other things than figures about the rows where these may have changed."""
@@ -138,62 +152,6 @@ class FilterColumns(Derived):
         kept.put(nodes.rows, fresh)
 
 
-# ---- which of the best nodes wins: the root of the heap that kube-scheduler makes of the feasible list -------------
-#
-# Building a binary heap moves a larger child up, prefers the left of two equal children, and leaves a parent where it
-# is when its children are only equal. The root is therefore the maximum that comes first in pre-order of the implicit
-# tree (parent, left subtree, right subtree) over the list's positions.
-
-_BITS = 40  # deeper than any list of nodes will ever be
-
-
-def _tree(size: int) -> NDArray[np.int64]:
-    """Pre-order of all positions of a list of this size.
-
-    Position i has the path of i + 1 in binary from the root (1): comparing
-    paths as left-aligned strings, the shorter first where one begins the
-    other, is comparing in pre-order.
-    """
-    numbers = np.arange(1, size + 1)
-    lengths = np.floor(np.log2(numbers)).astype(np.int64) + 1
-    return np.argsort((numbers << (_BITS - lengths)) * 64 + lengths)
-
-
-PLACE_BITS, MOST = 22, 1 << 40  # a total and a place fit into one number as long as the total is no larger
-
-
-@lru_cache(maxsize=8)
-def _places(size: int) -> NDArray[np.int64]:
-    """The place of each position in the tree's pre-order. Shorter lists lack the last positions."""
-    return np.argsort(_tree(size))
-
-
-def places(n: int) -> NDArray[np.int64]:
-    """The place of each position of a list of this length: of equal totals that with the lowest place wins."""
-    return _places(max(1024, 1 << (n - 1).bit_length()))[:n]
-
-
-def ranks_of(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Numbers of which the largest is the winner's; None if a total is too large for that, or negative."""
-    unsigned = totals.view(np.uint64)  # a total below zero is a very large one
-    if unsigned.item(unsigned.argmax()) >= MOST or len(totals) >= 1 << PLACE_BITS:
-        return None
-    # The total in the high bits and the negated place in the low bits: one argmax finds the largest total, and of equal
-    # totals the one with the lowest place.
-    ranks = totals << PLACE_BITS
-    ranks -= places(len(totals))
-    return ranks
-
-
-def heap_winner(totals: NDArray[np.int64]) -> int:
-    """The position that kube-scheduler takes from a list with these totals."""
-    ranks = ranks_of(totals)
-    if ranks is not None:
-        return int(ranks.argmax())
-    equals = (totals == totals.max()).nonzero()[0]
-    return int(equals[places(len(totals)).take(equals).argmin()])
-
-
 # ---- scores --------------------------------------------------------------------------------------------------------
 #
 # Kept are the raw scores of every plugin that reads no more than the row, and the weighted sum of those that do not
@@ -206,7 +164,7 @@ class ScoreColumns(Derived):
 
     __slots__ = (
         "_even",
-        "_ranks",
+        "_order",
         "_weighted",
         "by_figures",
         "by_more",
@@ -216,6 +174,7 @@ class ScoreColumns(Derived):
         "raw",
         "summed",
         "total",
+        "version",
     )
 
     def __init__(self, plan: ScorePlan, table: NodeTable, max_memo: int) -> None:
@@ -227,7 +186,8 @@ class ScoreColumns(Derived):
         self.summed: set[str] = set()  # plugins whose part is in ``total``
         self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._ranks: NDArray[np.int64] | None = None  # of ``total``, once somebody has asked who wins
+        self.version = 0  # another number when all rows were added up anew
+        self._order = KeptOrder(table)  # of the feasible nodes by ``total``
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
         self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
         self._even = constant(0)  # what the others that are summed give to every node
@@ -261,7 +221,6 @@ class ScoreColumns(Derived):
                 scores = fresh[name] if name in fresh else self.raw[name].take(nodes.rows)
                 total = total + (scores if weight == 1 else scores * weight)
             self.total[nodes.rows] = total
-            self._ranks = None
 
     def _score_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> bool:
         """Ask the plugins that read other things than figures about the rows where these may have changed.
@@ -321,7 +280,7 @@ class ScoreColumns(Derived):
             self.summed.add(plugin.name)
         self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
         self._even = constant(even)
-        self._ranks = None
+        self.version = next(stamps)
         self.total = np.full(len(attempt.nodes), even, np.int64)
         for name, weight in self._weighted:
             self.total += self.raw[name] * weight
@@ -331,17 +290,15 @@ class ScoreColumns(Derived):
         for name, weight in self._weighted:
             total += self.raw[name].item(row) * weight
         self.total[row] = total
-        if self._ranks is not None:
-            if 0 <= total < MOST:
-                self._ranks[row] = (total << PLACE_BITS) - places(len(self.total)).item(row)
-            else:
-                self._ranks = None
 
-    def winner(self) -> int:
-        """The position that kube-scheduler takes from all nodes with this sum."""
-        if self._ranks is None:
-            self._ranks = ranks_of(self.total)
-        return heap_winner(self.total) if self._ranks is None else int(self._ranks.argmax())
+    def winner(self, filters: FilterColumns) -> tuple[int, int]:
+        """The row that kube-scheduler takes by this sum from the feasible nodes, and its total."""
+        self._order.update((filters.version, self.version), filters.feasible, self.total)
+        return self._order.winner()
+
+    def totals_of(self, nodes: NodeRows) -> NDArray[np.int64]:
+        """The sum of each of these nodes, to be changed at will."""
+        return self.total.copy() if nodes.index is None else self.total.take(nodes.index)
 
 
 def _score(plugin: ResolvedPlugin, attempt: CycleAttempt, nodes: NodeRows) -> Scores:

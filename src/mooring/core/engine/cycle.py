@@ -125,24 +125,24 @@ class Engine:
         _describe(decision, result)
         if result.hint is not None:
             decision.hint = nodes.table.infos[result.hint].name
-        if not len(result.rows):
+        if not result.num_feasible:
             self._refuse(attempt, decision, result)
             return
-        position = 0
         ranking: Ranking | None = None
-        if len(result.rows) > 1:
+        if result.num_feasible > 1:
             raw: dict[str, Scores] | None = {} if signed is not None and self.batching.rescores else None
             choice = choose(attempt, result, self.search.kept_for(attempt.profile), self.extenders, raw)
-            position, decision.scores = choice.position, choice.scores
+            row, decision.node, decision.scores = choice.row, choice.name, choice.scores
             if choice.extender_scores is not None:
                 decision.extender_scores = choice.extender_scores.raw
             if signed is not None:
-                ranking = Ranking(result.rows, choice.scores.totals, int(result.rows[position]), raw)
-        row = int(result.rows[position])
-        decision.node = nodes.table.infos[row].name if result.nodes is None else result.nodes.infos[position].name
+                ranking = Ranking(result.rows, choice.scores.totals, row, raw)
+        else:
+            row = int(result.rows[0])
+            decision.node = (nodes.table.infos[row] if result.nodes is None else result.nodes.infos[0]).name
         decision.from_hint = result.hint == row and result.from_nomination
         if batching is not None:
-            batching.remember(attempt, signed, row, result.hint, ranking, len(result.rows))
+            batching.remember(attempt, signed, row, result.hint, ranking, result.num_feasible)
 
     def adopt(self, profile: Profile, node_name: str) -> None:
         """The last pod went to this node in the end, not to the one decided on: a replay knows better."""
@@ -220,8 +220,8 @@ def _describe(decision: ScheduleResult, result: SearchResult) -> None:
     """Take over what the search found out."""
     decision.statuses = result.statuses
     decision.pre_filter_message = result.pre_filter_message
-    decision.feasible_nodes = len(result.rows)
-    decision.evaluated_nodes = len(result.rows) if result.from_nomination else result.statuses.num_looked_at
+    decision.feasible_nodes = result.num_feasible
+    decision.evaluated_nodes = result.num_feasible if result.from_nomination else result.statuses.num_looked_at
     if result.evaluated is not None:
         decision.evaluated_nodes = result.evaluated
 

@@ -6,7 +6,7 @@ texts are made when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any
 
@@ -33,13 +33,29 @@ class Outcome(Enum):
     ERROR = "error"  # something broke; shown to users as SchedulerError
 
 
-class ScoreTable(msgspec.Struct):
+class ScoreTable:
     """Scores of the feasible nodes, in the order in which they were looked at."""
 
-    nodes: NodeRows
-    by_plugin: dict[str, NDArray[np.int64]]  # normalised and weighted
-    totals: NDArray[np.int64]
-    winner: int  # the position of the best one
+    __slots__ = ("_totals", "best", "by_plugin", "nodes")
+
+    def __init__(
+        self,
+        nodes: NodeRows,
+        by_plugin: dict[str, NDArray[np.int64]],
+        totals: NDArray[np.int64] | Callable[[], NDArray[np.int64]],
+        best: int,
+    ) -> None:
+        """``totals`` may be put together when they are read; that is before the next decision."""
+        self.nodes = nodes
+        self.by_plugin = by_plugin  # normalised and weighted
+        self.best = best  # the total of the node that won
+        self._totals = totals
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        if callable(self._totals):
+            self._totals = self._totals()
+        return self._totals
 
     @property
     def names(self) -> list[str]:

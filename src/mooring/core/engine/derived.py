@@ -27,11 +27,12 @@ MEMO_ROWS = 6  # more rows than these are computed together: looking up each one
 class Derived:
     """Base of derived columns: how far they have followed the logs, and the token that they were computed with."""
 
-    __slots__ = ("_cursors", "_token")
+    __slots__ = ("_cursors", "_token", "revision")
 
     def __init__(self, *logs: ChangeLog[int]) -> None:
         self._cursors = tuple(log.cursor() for log in logs)
         self._token: Hashable = None
+        self.revision = 0  # how often something was computed again
 
     def changes(self, token: Hashable) -> list[Set[int]] | None:
         """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
@@ -48,6 +49,7 @@ class Derived:
                 is_known = False
             else:
                 rows.append(changes)
+        self.revision += not is_known or any(rows)
         return rows if is_known else None
 
     def settle(self, token: Hashable) -> None:

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.core.engine.columns import (
-    ColumnRefusal,
-    FilterColumns,
-    ScoreColumns,
-    TemplateColumns,
-    check_range,
-    heap_winner,
-)
+from mooring.core.engine.columns import ColumnRefusal, FilterColumns, ScoreColumns, TemplateColumns, check_range
 from mooring.core.engine.decision import CycleAttempt, ScoreTable
 from mooring.core.engine.extenders import Extenders, ExtenderScores, StatusesWithExtenders
 from mooring.core.engine.nominated import NominatedJudge
+from mooring.core.engine.order import heap_winner
 from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.core.framework.interfaces import Scores
 from mooring.core.framework.runtime import PreFilterOutcome, Profile, ScorePlan, judge
 from mooring.core.framework.status import SUCCESS, FilterOutcome, NodeStatuses, Status, Verdict
-from mooring.core.state.node_rows import NodeRows, extender_rows
+from mooring.core.state.node_rows import LateRows, NodeRows, extender_rows
 from mooring.core.state.sharing import holds_everywhere, holds_somewhere
 
 Rows = NDArray[np.int64]
@@ -35,7 +29,7 @@ _NO_ROWS: Rows = np.zeros(0, np.int64)
 class SearchResult(msgspec.Struct):
     """Feasible rows of the table in order, and why the others are not."""
 
-    rows: Rows
+    listed: Rows | None  # None: those of ``filters``
     statuses: NodeStatuses
     pre_filter_message: str = ""
     plugins: frozenset[str] = frozenset()
@@ -43,6 +37,19 @@ class SearchResult(msgspec.Struct):
     hint: int | None = None  # the row that batching proposed
     nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes that an extender sent back
     evaluated: int | None = None  # as extenders make it count
+    filters: FilterColumns | None = None  # what is kept for the template, if it alone says which rows are feasible
+
+    @property
+    def rows(self) -> Rows:
+        """The feasible rows, listed when they are first asked for: before the next decision."""
+        if self.listed is None:
+            assert self.filters is not None
+            self.listed = _rows_of(self.filters.feasible)
+        return self.listed
+
+    @property
+    def num_feasible(self) -> int:
+        return self.filters.num_feasible if self.filters is not None else len(self.rows)
 
 
 class Search:
@@ -84,6 +91,10 @@ class Search:
         if columns is not None and (refused := self._still_refused(attempt, columns)) is not None:
             attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
             return SearchResult(_NO_ROWS, refused, "", pre.plugins, hint=hint)
+        if columns is not None and self._is_known(attempt, columns):
+            attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
+            statuses = NodeStatuses(table, columns.refusals())
+            return SearchResult(None, statuses, "", pre.plugins, hint=hint, filters=columns)
         outcome = self._filter(attempt, nodes, columns)
         self._count_nominated(attempt, nodes, outcome)
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
@@ -131,6 +142,17 @@ class Search:
         if nodes.index is not None or not attempt.uses_kept:
             return None
         return self.kept_for(attempt.profile).filters_of(attempt)
+
+    def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
+        """Report whether the kept verdicts alone say which rows are feasible, and nobody wants to read them later."""
+        return (
+            columns.num_feasible > 0
+            and not attempt.detail
+            and self._extenders is None
+            and not self._nominated.nominated.by_row
+            and attempt.plan.keeps_all(attempt.pod)
+            and self._nodes_to_find(attempt.profile, len(attempt.nodes)) >= len(attempt.nodes)
+        )
 
     def _still_refused(self, attempt: CycleAttempt, columns: FilterColumns) -> NodeStatuses | None:
         """Why no node fits, if a pod of the template was refused and nothing has changed since that could matter."""
@@ -250,7 +272,7 @@ def _ask_extenders(extenders: Extenders, attempt: CycleAttempt, result: SearchRe
         result.plugins |= result.statuses.plugins() | {EXTENDER_PLUGIN}
     statuses = StatusesWithExtenders(result.statuses, said)
     if kept is not offered:
-        result.rows = np.fromiter((info.row for info in kept), np.int64, len(kept))
+        result.listed = np.fromiter((info.row for info in kept), np.int64, len(kept))
         result.nodes = extender_rows(table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
     result.statuses = statuses
     result.evaluated = len(kept) + statuses.num_explicit
@@ -266,12 +288,13 @@ def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
 
 
 class Choice:
-    """The winner's position among the feasible rows, and the scores that made it win."""
+    """The winner, and the scores that made it win."""
 
-    __slots__ = ("extender_scores", "position", "scores")
+    __slots__ = ("extender_scores", "name", "row", "scores")
 
-    def __init__(self, position: int, scores: ScoreTable, extender_scores: ExtenderScores | None = None) -> None:
-        self.position = position
+    def __init__(self, row: int, name: str, scores: ScoreTable, extender_scores: ExtenderScores | None = None) -> None:
+        self.row = row
+        self.name = name
         self.scores = scores
         self.extender_scores = extender_scores
 
@@ -292,62 +315,73 @@ def choose(
     attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes)
     plan = attempt.profile.score_plan(attempt.state)
     attempt.stopwatch.point("PreScore", SUCCESS, plan.asked, 1)
-    by_plugin, totals, columns = _score(attempt, nodes, plan, kept, raw_scores)
+    columns = None
+    if plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table:  # not for what an extender sent back
+        columns = kept.scores_of(attempt, plan)
+    by_plugin, totals = _score(attempt, nodes, plan, columns, raw_scores)
     attempt.stopwatch.point("Score", SUCCESS, plan.active, len(nodes))
+    if totals is None:
+        assert columns is not None
+        if result.filters is not None:
+            row, best = columns.winner(result.filters)
+            later = partial(_kept_totals, columns, nodes, columns.revision)
+            return Choice(row, nodes.table.infos[row].name, ScoreTable(nodes, by_plugin, later, best))
+        totals = columns.totals_of(nodes)
+    scored: ExtenderScores | None = None
     if extenders is not None:
-        return _with_extenders(attempt, nodes, by_plugin, totals, extenders)
-    if not attempt.profile.score:
-        totals = np.ones(len(nodes), np.int64)
-    position = heap_winner(totals) if columns is None else columns.winner()
-    return Choice(position, ScoreTable(nodes, by_plugin, totals, position))
+        scored = extenders.score(attempt.pod, nodes.infos)
+        position = _with_extenders(extenders, scored, totals)
+    else:
+        if not attempt.profile.score:
+            totals = np.ones(len(nodes), np.int64)
+        position = heap_winner(totals)
+    row = int(result.rows[position])
+    winner = nodes.table.infos[row] if result.nodes is None else result.nodes.infos[position]
+    return Choice(row, winner.name, ScoreTable(nodes, by_plugin, totals, totals.item(position)), scored)
 
 
 def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:
     if result.nodes is not None:
         return result.nodes
-    rows, n = result.rows, len(attempt.nodes)
+    n = len(attempt.nodes)
+    if result.filters is not None and result.num_feasible < n:
+        return LateRows(attempt.nodes.table, result.filters.feasible, result.num_feasible)
+    rows = result.rows
     if len(rows) == n and int(rows[0]) == 0 and int(rows[-1]) == n - 1:
         return attempt.nodes  # all nodes in their order: reading whole columns is cheaper
     return NodeRows(attempt.nodes.table, rows)
 
 
-def _with_extenders(
-    attempt: CycleAttempt, nodes: NodeRows, by_plugin: dict[str, Scores], totals: Scores, extenders: Extenders
-) -> Choice:
+def _kept_totals(columns: ScoreColumns, nodes: NodeRows, revision: int) -> Scores:
+    """The sum that is kept for these nodes, for those few who read it after the decision."""
+    assert columns.revision == revision, "the scores of a decision without detail are read before the next one"
+    return columns.totals_of(nodes)
+
+
+def _with_extenders(extenders: Extenders, scored: ExtenderScores, totals: Scores) -> int:
     """Add what extenders score; of the best nodes, one that an extender mentioned is drawn by lot."""
-    scored = extenders.score(attempt.pod, nodes.infos)
     totals += scored.totals
     best = np.flatnonzero((totals == totals.max()) & scored.mentioned)
-    position = int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)
-    return Choice(position, ScoreTable(nodes, by_plugin, totals, position), scored)
+    return int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)
 
 
 def _score(
     attempt: CycleAttempt,
     nodes: NodeRows,
     plan: ScorePlan,
-    templates: TemplateColumns,
+    columns: ScoreColumns | None,
     raw_scores: dict[str, Scores] | None,
-) -> tuple[dict[str, Scores], Scores, ScoreColumns | None]:
-    """(weighted scores by plugin, totals, the columns if their sum for all nodes is these totals).
-
-    Without ``detail`` the kept sum stands for its parts.
-    """
+) -> tuple[dict[str, Scores], Scores | None]:
+    """Weighted scores by plugin, and totals; None: the totals that are kept. Without ``detail`` they stand for their
+    parts."""
     pod, state = attempt.pod, attempt.state
     by_plugin: dict[str, Scores] = {}
     kept: dict[str, Scores] = {}
     summed: set[str] = set()
     asked = plan.active
-    whole: ScoreColumns | None = None
-    if (
-        plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table
-    ):  # not for nodes that an extender sent back
-        columns = templates.scores_of(attempt, plan)
+    totals: Scores | None = None
+    if columns is not None:
         kept, summed = columns.raw, columns.summed
-        if nodes.index is None:
-            totals, whole = columns.total.copy(), columns
-        else:
-            totals = columns.total.take(nodes.index)
         if not attempt.detail and raw_scores is None:
             asked = columns.open
     else:
@@ -371,8 +405,10 @@ def _score(
         if name not in summed:
             if not plugin.traits.in_range:
                 check_range(name, raw)
+            if totals is None:
+                assert columns is not None
+                totals = columns.totals_of(nodes)
             totals += raw * weight
-            whole = None
         if attempt.detail:
             by_plugin[name] = raw * weight
-    return by_plugin, totals, whole
+    return by_plugin, totals

@@ -212,6 +212,28 @@ class NodeRows:
         return NodeRows(self.table.fork(), self.index)
 
 
+class LateRows(NodeRows):
+    """Rows that are listed when somebody first asks for them. Mostly nobody does, and listing reads all nodes."""
+
+    __slots__ = ("_mask", "_size")
+
+    def __init__(self, table: NodeTable, mask: Mask, size: int) -> None:
+        """``mask`` says which rows these are, ``size`` how many. The rows are listed before the mask changes."""
+        super().__init__(table)
+        self._mask = mask
+        self._size = size
+        del self.index  # so that ``__getattr__`` is called for it, once
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getattr__(self, name: str) -> Rows:
+        if name != "index":
+            raise AttributeError(name)
+        self.index = rows = self._mask.nonzero()[0]
+        return rows
+
+
 def ports_clash(want: HostPort, have: HostPort) -> bool:
     return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.errors import UsageError
-from mooring.core.engine.columns import heap_winner
+from mooring.core.engine.order import heap_winner
 from mooring.core.engine.search import choose
 from mooring.sim.gym.features import NODE_FEATURES, POD_FEATURES, Rewards, node_features, pod_features
 from mooring.sim.gym.world import Episode, Episodes, GymWorld

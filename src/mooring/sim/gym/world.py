@@ -204,7 +204,7 @@ class GymWorld:
         if len(result.rows) == 1:
             return int(result.rows[0])
         kept = self.session.engine.search.kept_for(self.profile)
-        return int(result.rows[choose(attempt, result, kept, None).position])
+        return choose(attempt, result, kept, None).row
 
     def place(self, row: int) -> bool:
         """Place the pod; false if a plugin keeps it off the node at the last moment."""

@@ -1,0 +1,199 @@
+"""Which node wins: the root of the heap that kube-scheduler makes of the feasible nodes, and an order that is kept.
+
+Building a binary heap moves a larger child up, prefers the left of two equal children, and leaves a parent where it is
+when its children are only equal. The root is therefore the maximum that comes first in pre-order of the implicit tree
+(parent, left subtree, right subtree) over the positions of the list.
+
+Positions 2^k - 1 to 2^(k+1) - 2 are one *level* of the tree. Within a level, pre-order is the order of positions. So
+the winner is the first maximum of one of the levels, and a list of a million nodes has only 20 of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.core.engine.derived import Derived, are_many
+from mooring.core.state.node_table import NodeTable
+
+Totals = NDArray[np.int64]
+
+_BITS = 40  # deeper than any list of nodes will ever be
+
+
+def _place(level: int, offset: int) -> int:
+    """A number that orders positions as pre-order does.
+
+    A position is a path from the root: a 1, and then a bit for each turn. Paths are compared as left-aligned strings,
+    the shorter first where one begins the other.
+    """
+    return ((1 << level) + offset << (_BITS - level)) * 64 + level
+
+
+def heap_winner(totals: Totals) -> int:
+    """The position that kube-scheduler takes from a list with these totals."""
+    n = len(totals)
+    winner, best, place = 0, totals.item(0), _place(0, 0)
+    level, start = 1, 1
+    while start < n:
+        offset = int(totals[start : 2 * start + 1].argmax())
+        total = totals.item(start + offset)
+        if total > best or (total == best and _place(level, offset) < place):
+            winner, best, place = start + offset, total, _place(level, offset)
+        level, start = level + 1, 2 * start + 1
+    return winner
+
+
+# ---- the same for the feasible nodes of a template, kept from one pod to the next -----------------------------------
+#
+# Rows keep their order in the feasible list, so each level is a range of rows. It begins at the row that has 2^k - 1
+# feasible rows before it, and so moves only when a node becomes feasible or ceases to be. Of each level the first
+# maximum is kept. A row that changes makes one level be looked through again, by the maxima of blocks of rows: at most
+# a few thousand numbers, however many nodes there are.
+
+_SHIFT = 10
+_BLOCK = 1 << _SHIFT  # rows
+_FEW = 8  # more rows than these are repaired together
+_NEVER = np.iinfo(np.int64).min  # stands for the total of a node that is not feasible
+
+
+class KeptOrder(Derived):
+    """The winner of one template among all nodes, in time that follows the rows that changed since."""
+
+    __slots__ = ("_bests", "_counts", "_firsts", "_maxima", "_places", "_starts", "_values", "size")
+
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__(table.node_log, table.pod_log)
+        self.size = 0  # of the feasible list
+        self._values = np.full((0, _BLOCK), _NEVER)  # [block, row in it]: the total, or _NEVER
+        self._maxima: Totals = np.zeros(0, np.int64)  # [block]
+        self._counts: NDArray[np.int64] = np.zeros(0, np.int64)  # [block]: feasible rows
+        # By level: where it begins, its first maximum, the total there, and its place in pre-order once it is needed.
+        self._starts: list[int] = []
+        self._firsts: list[int] = []
+        self._bests: list[int] = []
+        self._places: list[int | None] = []
+
+    def update(self, versions: tuple[int, int], feasible: NDArray[np.bool_], totals: Totals) -> None:
+        """Follow these columns, which are up to date; a version is another number when all of its rows are new."""
+        changes = self.changes(versions)
+        if changes is None or are_many(changes, totals):
+            self._build(feasible, totals)
+        elif changes[0] or changes[1]:
+            rows = changes[0] | changes[1] if changes[0] else changes[1]
+            if len(rows) <= _FEW:
+                self._repair(rows, feasible, totals)
+            else:
+                self._repair_many(np.fromiter(rows, np.int64, len(rows)), feasible, totals)
+        self.settle(versions)
+
+    def winner(self) -> tuple[int, int]:
+        """The row that kube-scheduler takes, and its total. There is one."""
+        bests = self._bests
+        best = max(bests)
+        level = bests.index(best)
+        if bests.count(best) > 1:
+            level = min((k for k, other in enumerate(bests) if other == best), key=self._place_of)
+        return self._firsts[level], best
+
+    def _place_of(self, level: int) -> int:
+        place = self._places[level]
+        if place is None:
+            offset = self._count(self._starts[level], self._firsts[level])
+            place = self._places[level] = _place(level, offset)
+        return place
+
+    # ---- following changes -------------------------------------------------------------------------------------
+
+    def _build(self, feasible: NDArray[np.bool_], totals: Totals) -> None:
+        n = len(totals)
+        self._values = np.full((-(-n // _BLOCK), min(n, _BLOCK)), _NEVER)
+        np.copyto(self._values.reshape(-1)[:n], totals, where=feasible)
+        self._maxima = self._values.max(axis=1)
+        self._counts = np.count_nonzero(self._values != _NEVER, axis=1)
+        self._find_levels()
+
+    def _repair(self, rows: Set[int], feasible: NDArray[np.bool_], totals: Totals) -> None:
+        values, maxima = self._values.reshape(-1), self._maxima
+        has_moved = False
+        for row in rows:
+            value, before = totals.item(row) if feasible.item(row) else _NEVER, values.item(row)
+            if value == before:
+                continue
+            values[row] = value
+            block = row >> _SHIFT
+            best = maxima.item(block)
+            if value >= best:
+                maxima[block] = value
+            elif before == best:
+                maxima[block] = values.item(_first_maximum(values, block << _SHIFT, block + 1 << _SHIFT))
+            if before == _NEVER or value == _NEVER:
+                self._counts[block] += 1 if before == _NEVER else -1
+                has_moved = True
+            elif not has_moved:
+                level = bisect_right(self._starts, row) - 1
+                if value >= self._bests[level] or row == self._firsts[level]:
+                    self._look_through(level)
+        if has_moved:
+            self._find_levels()
+
+    def _repair_many(self, rows: NDArray[np.int64], feasible: NDArray[np.bool_], totals: Totals) -> None:
+        self._values.reshape(-1)[rows] = np.where(feasible[rows], totals[rows], _NEVER)
+        blocks = np.unique(rows >> _SHIFT)
+        changed = self._values[blocks]
+        self._maxima[blocks] = changed.max(axis=1)
+        self._counts[blocks] = np.count_nonzero(changed != _NEVER, axis=1)
+        self._find_levels()
+
+    # ---- levels ------------------------------------------------------------------------------------------------
+
+    def _find_levels(self) -> None:
+        """Find out where every level begins, and its first maximum."""
+        ends = self._counts.cumsum()  # [block]: feasible rows up to its end
+        self.size = size = ends.item(-1) if len(ends) else 0
+        positions = [(1 << level) - 1 for level in range(size.bit_length())]
+        self._starts, at, inside = [], -1, ends
+        for position, block in zip(positions, ends.searchsorted(positions, "right").tolist(), strict=True):
+            if block != at:
+                at, inside = block, (self._values[block] != _NEVER).nonzero()[0]
+            before = ends.item(block) - len(inside)
+            self._starts.append((block << _SHIFT) + inside.item(position - before))
+        self._firsts, self._bests = [0] * len(positions), [0] * len(positions)
+        self._places = [None] * len(positions)
+        for level in range(len(positions)):
+            self._look_through(level)
+
+    def _look_through(self, level: int) -> None:
+        """Find the first maximum of a level."""
+        values, maxima, starts = self._values.reshape(-1), self._maxima, self._starts
+        start, end = starts[level], starts[level + 1] if level + 1 < len(starts) else len(values)
+        head, tail = (start + _BLOCK - 1) >> _SHIFT, end >> _SHIFT  # the blocks that belong to it as a whole
+        if tail - head <= 2:
+            row = _first_maximum(values, start, end)
+        else:
+            block = _first_maximum(maxima, head, tail)
+            row, best = -1, maxima.item(block)
+            if start < head << _SHIFT:
+                row = _first_maximum(values, start, head << _SHIFT)
+            if row < 0 or values.item(row) < best:
+                row = _first_maximum(values, block << _SHIFT, block + 1 << _SHIFT)
+            if tail << _SHIFT < end:
+                last = _first_maximum(values, tail << _SHIFT, end)
+                row = last if values.item(last) > values.item(row) else row
+        self._firsts[level], self._bests[level], self._places[level] = row, values.item(row), None
+
+    def _count(self, start: int, end: int) -> int:
+        """How many rows are feasible from one row up to another."""
+        values, head, tail = self._values.reshape(-1), (start >> _SHIFT) + 1, end >> _SHIFT
+        if tail < head:
+            return int(np.count_nonzero(values[start:end] != _NEVER))
+        partial = np.count_nonzero(values[start : head << _SHIFT] != _NEVER)
+        partial += np.count_nonzero(values[tail << _SHIFT : end] != _NEVER)
+        return int(partial) + int(self._counts[head:tail].sum())
+
+
+def _first_maximum(numbers: NDArray[np.int64], start: int, end: int) -> int:
+    return start + int(numbers[start:end].argmax())
