@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import mooring
+from mooring.api.errors import InputError
 from mooring.cli.main import run
 from mooring.cli.options import ClusterSource
+from mooring.record.reader import Record
 
 KUBECONFIG = """
 apiVersion: v1
@@ -81,3 +85,106 @@ def test_kubectl_runs_it_as_its_own_command(tmp_path: Path) -> None:
     assert answer.stdout.startswith("shop/web goes to a"), answer.stderr
     wrong = subprocess.run([*asked, "--wrong"], capture_output=True, text=True, env=environment, check=False)
     assert "see kubectl mooring explain --help" in wrong.stderr
+
+
+# ---- files that hold no cluster, or not all of one ------------------------------------------------------------------
+
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: new}, spec: {containers: [{name: c, image: i}]}}"
+SERVICE = "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {}}"
+QUESTIONS = {
+    "capacity": ["--pod", "pod.yaml"],
+    "plan": ["--pod", "pod.yaml"],
+    "drill": [],
+    "diff": ["--version", "1.36", "1.37"],
+    "explain": ["--pod", "pod.yaml"],
+    "lint": ["pod.yaml"],
+    "mcp": [],
+}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    file = tmp_path_factory.mktemp("recorded") / "run.mrec"
+    assert run(["simulate", "preemption", "--record", str(file)]) == 0
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+@pytest.mark.parametrize("content", [b"", b"---\n", SERVICE.encode(), POD.encode(), b"record"])
+def test_a_file_without_nodes_is_no_cluster(
+    command: str,
+    content: bytes,
+    recorded: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pod.yaml").write_text(POD)
+    if content == b"record":  # its header, and the beginning of what follows
+        content = next(recorded[:end] for end in range(300, len(recorded), 100) if _has_header(recorded[:end]))
+    Path("cluster").write_bytes(content)
+    capsys.readouterr()
+    assert run([command, *QUESTIONS[command], "--cluster", "cluster"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "mooring: cluster: found no nodes" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["simulate", "import"])
+def test_a_record_of_nothing_is_no_story(
+    command: str, recorded: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut.mrec"
+    cut.write_bytes(next(recorded[:end] for end in range(300, len(recorded), 100) if _has_header(recorded[:end])))
+    capsys.readouterr()
+    assert run([command, str(cut)]) == 2
+    assert "nothing to simulate; expected nodes, pods or workloads; found end of the record" in capsys.readouterr().err
+
+
+def _has_header(content: bytes) -> bool:
+    try:
+        Record(io.BytesIO(content))
+    except InputError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("command", sorted(QUESTIONS.keys() - {"mcp"}))
+def test_a_record_that_was_cut_off_is_told_with_every_answer(
+    command: str,
+    recorded: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pod.yaml").write_text(POD)
+    Path("cut.mrec").write_bytes(recorded[:-1])
+    assert run([command, *QUESTIONS[command], "--cluster", "cut.mrec"]) in (0, 1)
+    assert capsys.readouterr().err.startswith("warning: cut.mrec: the record was cut off")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["replay cut.mrec", "report cut.mrec", "simulate cut.mrec", "diff --record cut.mrec --record cut.mrec"],
+)
+def test_a_record_that_was_cut_off_is_told_by_who_reads_it_whole(
+    command: str,
+    recorded: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cut.mrec").write_bytes(recorded[:-1])
+    assert run(command.split()) in (0, 1)
+    assert capsys.readouterr().err.count("cut.mrec: the record was cut off") == 1
+
+
+def test_python_takes_no_file_that_holds_nothing(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("")
+    with pytest.raises(InputError, match=r"empty\.yaml: found nothing that scheduling reads; there is nothing in it"):
+        mooring.load(empty)
+    with pytest.raises(InputError, match="ignored 1 object that scheduling does not read: 1 ConfigMap"):
+        mooring.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})

@@ -40,14 +40,14 @@ async def test_a_cluster_is_recorded_until_ctrl_c(tmp_path: Path, capsys: pytest
         recording.cancel()  # as Ctrl-C does
         attempts = await recording
     assert attempts == 1
-    with Record.open(path) as record:
+    with Record.open(path, follows=True) as record:
         assert record.is_complete and record.header.source == "watch"
         assert record.attempt(1).decide().node == "a"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def _attempts(path: Path) -> list[Attempt]:
-    with Record.open(path) as record:  # also while it is being written
+    with Record.open(path, follows=True) as record:  # also while it is being written
         return [entry for _, entry in record.attempts()]
 
 

@@ -66,7 +66,7 @@ def test_a_record_that_was_cut_off_is_told(record: Path, tmp_path: Path, capsys:
     cut = tmp_path / "cut.mrec"
     cut.write_bytes(record.read_bytes()[:-1])
     assert run(["report", str(cut)]) == 0
-    assert capsys.readouterr().err.startswith("warning: cut.mrec: the record was cut off")
+    assert capsys.readouterr().err.startswith(f"warning: {cut}: the record was cut off")
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ async def shadowing(
 
 def has_seen(path: Path, name: str) -> bool:
     """Whether the record, which is being written, has an attempt at a pod."""
-    with contextlib.suppress(MooringError), Record.open(path) as record:
+    with contextlib.suppress(MooringError), Record.open(path, follows=True) as record:
         return any(attempt.key == f"default/{name}" for _, attempt in record.attempts())
     return False
 
@@ -131,7 +131,7 @@ async def test_beside_a_scheduler_with_the_role_of_the_manifest(
     assert "mooring replay r.mrec opens it" in said
     text = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Beside the scheduler" in text and "<script" not in text
-    with Record.open(tmp_path / "r.mrec") as record:
+    with Record.open(tmp_path / "r.mrec", follows=True) as record:
         assert record.is_complete and record.num_attempts == 3
 
 
@@ -146,7 +146,7 @@ async def test_another_configuration_beside_what_happens(
     assert code == 1 and found["causes"] == {"configuration": 1}
     assert (moved["pod"], moved["plugin"], moved["agreement"]) == ("default/last", "NodeResourcesFit", "otherNode")
     assert "default/last" in said
-    with Record.open(tmp_path / "r.mrec") as record:
+    with Record.open(tmp_path / "r.mrec", follows=True) as record:
         notes = [entry for _, entry in record.entries() if isinstance(entry, Note)]
     assert [note.kind for note in notes] == ["shadow"] and notes[0].text.startswith("default/last")
 

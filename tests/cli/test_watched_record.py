@@ -41,7 +41,7 @@ def test_a_full_disk_ends_the_record_and_nothing_else(tmp_path: Path, monkeypatc
     record.note("a difference")
     record.flush()
     record.close()
-    with Record.open(tmp_path / "r") as found:
+    with Record.open(tmp_path / "r", follows=True) as found:
         assert not found.is_complete
 
 

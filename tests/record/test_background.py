@@ -65,7 +65,7 @@ def test_a_keyframe_is_packed_on_where_nothing_more_happens(tmp_path: Path) -> N
     while output.go_on() == PART_S:
         looks += 1
     assert looks == 1 and output.go_on() == LOOK_S
-    with Record.open(tmp_path / "r") as record:
+    with Record.open(tmp_path / "r", follows=True) as record:
         assert len(list(record.moment(1.0).cluster.nodes)) == 2 * PART
 
 
@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Pat
         output.take([2.0 + i], [make_node(f"node-{os.urandom(8).hex()}")])
     output.close(3.0)
     assert output.is_full
-    with Record.open(tmp_path / "r") as record:
+    with Record.open(tmp_path / "r", follows=True) as record:
         assert not record.is_complete
 
 

@@ -202,6 +202,11 @@ def load(*sources: Source) -> Cluster:
     """
     found = read_manifests(sources)
     warn(found.unknown_notes)
+    if sources and not found.objects and not found.workloads:
+        where = ", ".join(str(each) for each in sources if isinstance(each, str | Path)) or "the given manifest"
+        raise InputError(
+            f"{where}: found nothing that scheduling reads; {found.ignored_note or 'there is nothing in it'}"
+        )
     cluster = Cluster().take_over(found.objects)
     cluster.release = found.release
     return cluster

@@ -18,7 +18,6 @@ from mooring.cli.options import (
     load_registry,
     plugin_option,
     version_option,
-    warnings_on_stderr,
 )
 from mooring.cli.output import emit, output_option
 
@@ -101,14 +100,13 @@ def diff(
     source = ClusterSource(dumps, kubeconfig, context)
     if sum((source != ClusterSource(), story is not None, bool(records))) > 1:
         raise UsageError("expected one thing to compare: a cluster, --story or --record")
-    with warnings_on_stderr():
-        if records:
-            names, found = _of_records(records, asked, top)
-        elif story is not None:
-            names, found = _of_story(story, settings, seed, asked, top)
-        else:
-            asked.check()
-            names, found = _of_cluster(source.cluster("diff", quiet=output != "table"), asked, all_pods)
+    if records:
+        names, found = _of_records(records, asked, top)
+    elif story is not None:
+        names, found = _of_story(story, settings, seed, asked, top)
+    else:
+        asked.check()
+        names, found = _of_cluster(source.cluster("diff", quiet=output != "table"), asked, all_pods)
     value = {"before": names[0], "after": names[1], **found.to_dict()}
     emit(value, output, lambda to: draw(to, found, names, top))
     return 1 if found else 0

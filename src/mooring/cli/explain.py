@@ -16,7 +16,6 @@ from mooring.cli.options import (
     plugin_option,
     scheduler_for,
     version_option,
-    warnings_on_stderr,
 )
 from mooring.cli.output import emit, output_option
 
@@ -80,8 +79,7 @@ def explain(
     scheduler = scheduler_for(cluster, config_path, plugins, kubernetes_version)
     if group:
         return _explain_group(group, scheduler, output)
-    with warnings_on_stderr():
-        found = scheduler.explain(pod)
+    found = scheduler.explain(pod)
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_scheduled else 1
 

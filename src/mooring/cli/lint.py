@@ -11,7 +11,6 @@ from mooring.cli.options import (
     config_option,
     plugin_option,
     version_option,
-    warnings_on_stderr,
 )
 from mooring.cli.output import console, emit, output_option, print_table, to_json
 
@@ -73,15 +72,14 @@ def lint(
     if no_cluster and source != ClusterSource():
         raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
     cluster = None if no_cluster else source.cluster("lint", quiet=True)
-    with warnings_on_stderr():
-        found = find(
-            *manifests,
-            cluster=cluster,
-            disable=disable,
-            config=config_path,
-            plugins=plugins,
-            kubernetes_version=kubernetes_version,
-        )
+    found = find(
+        *manifests,
+        cluster=cluster,
+        disable=disable,
+        config=config_path,
+        plugins=plugins,
+        kubernetes_version=kubernetes_version,
+    )
     if output == "sarif":
         click.echo(to_json(to_sarif(found)))
     else:

@@ -20,7 +20,14 @@ from mooring.api.errors import MooringError, UsageError
 from mooring.api.text import hint, printable
 from mooring.api.version import __version__
 from mooring.cli.options import examples
-from mooring.cli.streams import Output, OutputLost, Termination, open_missing_streams, watched_output
+from mooring.cli.streams import (
+    Output,
+    OutputLost,
+    Termination,
+    open_missing_streams,
+    warnings_on_stderr,
+    watched_output,
+)
 from mooring.live.logs import PlainFormatter
 
 OK, NO, BAD_USAGE = 0, 1, 2
@@ -121,7 +128,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Click prints an empty line at Ctrl-C; it must not do so when only the reader has gone."""
         try:
-            return super().invoke(ctx)
+            with warnings_on_stderr():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             if isinstance(sys.stdout, Output):
                 sys.stdout.check()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.api.errors import OtherScheduler, PluginError, UsageError
+from mooring.api.errors import InputError, PluginError, UsageError
 from mooring.api.version import UNKNOWN, Release
 from mooring.cli.streams import say
 
@@ -181,6 +179,9 @@ def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
 # The options ``--cluster``, ``--kubeconfig`` and ``--context``: the cluster that a question is about.
 
 
+DUMP = "kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json"
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
     """Files with objects, or a live cluster, which is only read."""
@@ -209,21 +210,27 @@ class ClusterSource:
             return load_manifests(self.dumps)
         return asyncio.run(read_live(self.kubeconfig, self.context, command))
 
-    def cluster(self, command: str, *, quiet: bool = False) -> Cluster:
-        """The cluster to ask. What was passed over or has no effect is said on standard error."""
+    def cluster(self, command: str, *, quiet: bool = False, needs_nodes: bool = True) -> Cluster:
+        """The cluster to ask. What was passed over or has no effect is said on standard error.
+
+        A dump without a node is refused: it is empty, of something else or cut off, and every answer would be a no.
+        """
         from mooring.core.cluster import Cluster
 
-        recorded = self._recorded()
-        if recorded is not None:
-            recorded.namespace = self.names_in
-            return recorded
-        manifests = self.manifests(command)
-        if manifests.ignored and not quiet:
-            say(f"mooring: {manifests.ignored_note}")
-        for note in manifests.unknown_notes:
-            say(f"warning: {note}")
-        cluster = Cluster().take_over(manifests.objects)
-        cluster.release = manifests.release
+        cluster = self._recorded()
+        note = ""
+        if cluster is None:
+            manifests = self.manifests(command)
+            note = manifests.ignored_note
+            if note and not quiet:
+                say(f"mooring: {note}")
+            for each in manifests.unknown_notes:
+                say(f"warning: {each}")
+            cluster = Cluster().take_over(manifests.objects)
+            cluster.release = manifests.release
+        if self.dumps and needs_nodes and not len(cluster.state.nodes()):
+            found = f"found no nodes ({note})" if note and quiet else "found no nodes"
+            raise InputError(f"{', '.join(self.dumps)}: {found}; expected what {DUMP} prints, or a record")
         cluster.namespace = self.names_in
         return cluster
 
@@ -276,24 +283,6 @@ def namespace_option(command: F) -> F:
     return click.option("-n", "--namespace", metavar="NAME", default="", help=text)(command)
 
 
-@contextmanager
-def warnings_on_stderr() -> Iterator[None]:
-    """Print what the front door warns of as lines for people, each text once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            for text in dict.fromkeys(_line(each) for each in caught):
-                say(text)
-
-
-def _line(caught: warnings.WarningMessage) -> str:
-    if issubclass(caught.category, OtherScheduler):
-        return f"mooring: {caught.message} (see --config)"
-    return f"warning: {caught.message}"
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # The options of commands that ask what if: which cluster is meant, and which scheduler decides.
 
@@ -316,20 +305,29 @@ def asked_scheduler(
     config_path: str | None,
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
+    needs_nodes: bool = True,
 ) -> Scheduler:
     """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
-    cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace)
+    cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace, needs_nodes=needs_nodes)
     return scheduler_for(cluster, config_path, plugins, kubernetes_version)
 
 
 def asked_cluster(
-    command: str, output: str, dumps: tuple[str, ...], kubeconfig: str, context: str, namespace: str
+    command: str,
+    output: str,
+    dumps: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    *,
+    needs_nodes: bool = True,
 ) -> Cluster:
     """The cluster that is meant; what is said of it on a terminal would be in the way of other forms."""
     from mooring.api.memory import without_collecting
 
     with without_collecting():
-        cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
+        source = ClusterSource(dumps, kubeconfig, context, namespace)
+        cluster = source.cluster(command, quiet=output != "table", needs_nodes=needs_nodes)
         if len(cluster.state.pods()) > LARGE:
             gc.freeze()  # it stays to the end: collections need not go through it again and again
     return cluster
@@ -341,8 +339,7 @@ def scheduler_for(
     """A scheduler for a cluster. What the user should know goes to standard error."""
     from mooring.ask.scheduler import Scheduler
 
-    with warnings_on_stderr():
-        try:
-            return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
-        except PluginError as error:
-            raise UsageError(str(error)) from None
+    try:
+        return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
+    except PluginError as error:
+        raise UsageError(str(error)) from None

@@ -75,8 +75,6 @@ def replay(
             other = "--at" if number is None else "--open"
             raise UsageError(f"{name} chooses from the list of attempts, which {other} does not show; give one of them")
     with Record.open(file, plugins) as record:
-        if not record.is_complete:
-            say(f"warning: {file} was cut off, or is still being written; it is read as far as it goes")
         if number is not None:
             return _open(record, number, top, output)
         if at is not None:

@@ -10,7 +10,6 @@ import click
 
 from mooring.api.errors import UsageError
 from mooring.cli.options import examples
-from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.show.figures import ReportedRun
@@ -63,9 +62,6 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
         check_form(output)
     with progress("attempts", eta=True) as show:
         runs = runs_of_records(records, show if sys.stderr.isatty() else None)
-    for run in runs:
-        if "note" in run.facts:
-            say(f"warning: {run.name}: {run.facts['note']}; it is read as far as it goes")
     if output is None:
         _print(runs)
         return

@@ -10,12 +10,14 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TextIO, TypeVar
 
 import click
 
+from mooring.api.errors import OtherScheduler
 from mooring.api.text import printable
 
 T = TypeVar("T")
@@ -52,6 +54,25 @@ class Termination:
 def say(text: str) -> None:
     """Say something on standard error, beside the result."""
     click.echo(printable(text), err=True)
+
+
+@contextlib.contextmanager
+def warnings_on_stderr() -> Iterator[None]:
+    """Say what mooring warns of in lines for people, each text once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        text = f"mooring: {message} (see --config)" if category is OtherScheduler else f"warning: {message}"
+        if not issubclass(category, UserWarning):
+            shown_before(message, category, *place, **more)
+        elif text not in said:
+            said.add(text)
+            say(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        shown_before, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 class OutputLost(SystemExit):

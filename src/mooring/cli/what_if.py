@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import asked_scheduler, scheduler_options, warnings_on_stderr
+from mooring.cli.options import asked_scheduler, scheduler_options
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
 
 
@@ -44,10 +44,9 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
     from mooring.ask.capacity import capacity_of, draw
 
     scheduler = asked_scheduler("capacity", output, **asked)
-    with warnings_on_stderr():
-        found = capacity_of(
-            scheduler, dict(_counted(pod, "SHARE", 1, "the share {} is no number") for pod in pods), copies, preempt
-        )
+    found = capacity_of(
+        scheduler, dict(_counted(pod, "SHARE", 1, "the share {} is no number") for pod in pods), copies, preempt
+    )
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_enough else 1
 
@@ -79,7 +78,7 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     from mooring.ask.drill import draw, drill_with
 
     scheduler = asked_scheduler("drill", output, **asked)
-    with warnings_on_stderr(), shown_on_a_terminal("losses", "drill") as show:
+    with shown_on_a_terminal("losses", "drill") as show:
         found = drill_with(scheduler, lose, n, show)
     emit(found.to_list(), output, lambda to: draw(to, found, top))
     return 0 if found.is_safe else 1
@@ -134,16 +133,15 @@ def plan(
         raise UsageError("--remove finds nodes to remove; --types and --pod are about nodes to add")
     if delete_emptydir_data and not remove:
         raise UsageError("--delete-emptydir-data belongs to --remove")
-    scheduler = asked_scheduler("plan", output, **asked)
-    with warnings_on_stderr():
-        if remove:
-            with shown_on_a_terminal("nodes", "plan") as show:
-                gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data, progress=show)
-            emit(gone.to_dict(), output, lambda to: draw_removal(to, gone, top))
-            return 0 if gone.nodes else 1
-        found = plan_with(
-            scheduler, types, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
-        )
+    scheduler = asked_scheduler("plan", output, **asked, needs_nodes=not types)
+    if remove:
+        with shown_on_a_terminal("nodes", "plan") as show:
+            gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data, progress=show)
+        emit(gone.to_dict(), output, lambda to: draw_removal(to, gone, top))
+        return 0 if gone.nodes else 1
+    found = plan_with(
+        scheduler, types, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
+    )
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_complete else 1
 

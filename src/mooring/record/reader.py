@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 
 import msgspec
 
-from mooring.api.errors import InputError, ParseError, UsageError
+from mooring.api.errors import InputError, ParseError, UsageError, warn
 from mooring.api.memory import without_collecting
 from mooring.api.meta import Object
 from mooring.api.times import format_duration, parse_seconds, parse_time
@@ -60,17 +60,23 @@ class Record:
         self._followed = _Place(1, yields_state=True)
 
     @classmethod
-    def open(cls, path: str | Path, plugins: Iterable[PluginReference] = ()) -> Self:
-        """Open a file; InputError says in one line what is wrong with it."""
+    def open(cls, path: str | Path, plugins: Iterable[PluginReference] = (), *, follows: bool = False) -> Self:
+        """Open a file; InputError says in one line what is wrong with it.
+
+        One whose end is missing is read as far as it goes; with a warning, unless the caller ``follows`` the writer.
+        """
         try:
             file = open(path, "rb")  # noqa: SIM115
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None
         try:
-            return cls(file, str(path), plugins)
+            record = cls(file, str(path), plugins)
+            if not record.is_complete and not follows:
+                warn([f"{path}: the record was cut off, or is still being written; it is read as far as it goes"])
         except BaseException:
             file.close()
             raise
+        return record
 
     def close(self) -> None:
         self._file.close()

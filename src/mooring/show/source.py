@@ -70,7 +70,7 @@ class RecordFile:
     def __init__(self, path: str | Path, plugins: Iterable[PluginReference] = (), *, is_endless: bool = False) -> None:
         """``is_endless``: whoever writes it lives as long as this process."""
         self._path, self.plugins, self._is_endless = os.fspath(path), tuple(plugins), is_endless
-        self._record = Record.open(path, self.plugins)
+        self._record = Record.open(path, self.plugins, follows=True)
         self.is_live = True  # until it has been read to its end
         self._parts = [(self._record.attempts_before, self._inode())]
 
@@ -88,7 +88,7 @@ class RecordFile:
                     self._record.close()
                 return
             self._record.close()
-            self._record = Record.open(self._path, self.plugins)
+            self._record = Record.open(self._path, self.plugins, follows=True)
             self._parts = [*self._parts, (self._record.attempts_before, self._inode())][-PARTS:]
             yield self._record.first_time, NewPart()
             yield from self._record.news()
@@ -103,8 +103,8 @@ class RecordFile:
         """The file that had this place when its name was another one."""
         for name in (self._path, *(f"{self._path}.{number}" for number in range(1, BACKUPS + 1))):
             if os.path.exists(name) and os.stat(name).st_ino == inode:
-                return Record.open(name, self.plugins)
-        return Record.open(self._path, self.plugins)
+                return Record.open(name, self.plugins, follows=True)
+        return Record.open(self._path, self.plugins, follows=True)
 
 
 class RecordBytes:

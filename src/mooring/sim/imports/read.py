@@ -44,8 +44,15 @@ def import_all(names: Sequence[str]) -> Imported:
     if others or not parts:
         parts.append(import_files(others))
     found = merged(parts, names)
+    _check_not_empty(found, ", ".join(names))
     check_workloads(found)
     return found
+
+
+def _check_not_empty(found: Imported, files: str) -> None:
+    if found.is_empty:
+        what = f"; found {found.not_simulated[0]}" if found.not_simulated else ""
+        raise InputError(f"{files}: nothing to simulate; expected nodes, pods or workloads{what}")
 
 
 def _instead(records: Sequence[str]) -> str:
@@ -77,9 +84,7 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
         parts.append(import_manifests(manifests, contents))  # together: they may be about each other
     whole = merged(parts, places)
     files = ", ".join(str(path) for path in places)
-    if whole.is_empty:
-        found = f"; found {whole.not_simulated[0]}" if whole.not_simulated else ""
-        raise InputError(f"{files}: nothing to simulate; expected nodes, pods or workloads{found}")
+    _check_not_empty(whole, files)
     if whole.length_s > MOST_LENGTH_S:
         raise InputError(f"{files}: {human_duration(whole.length_s)} from the first to the last; at most 10y is right")
     return whole
