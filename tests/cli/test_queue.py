@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from mooring.api import yaml
+from mooring.api.codec import to_plain
 from mooring.api.times import format_time
 from mooring.cli import queue as queue_source
 from mooring.cli.main import run
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery
 from mooring.net.errors import Forbidden
+from mooring.net.kubeconfig import find_config
 from mooring.net.rest import RestClient
 from mooring.sim.scenario import node, pod
 from mooring.sim.worlds import EmbeddedWorld, Listening, PlaySettings
+from mooring.testing import make_pod
 
 Ask = Callable[..., Awaitable[int]]
 
@@ -46,6 +49,7 @@ def waiting(name: str, namespace: str = "default", **fields: Any) -> dict[str, A
 
 
 CONTENT = {
+    "schedulers": ["default-scheduler"],
     "counts": {"active": 0, "backoff": 1, "unschedulable": 1, "gated": 0},
     "pods": [waiting("web"), waiting("db", "shop", queue="backoff", backoffLeftSeconds=2.5, attempts=1, plugins=[])],
     "waitingOnPermit": [{"pod": "default/gang-1", "node": "node1", "plugins": ["Coscheduling"]}],
@@ -70,9 +74,10 @@ def ask(plane: ControlPlane) -> Ask:
     return ask
 
 
-async def test_a_line_per_pod(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_line_per_pod(plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert await ask() == 0
     assert capsys.readouterr().out.splitlines() == [
+        f"{plane.url} schedules the pods of default-scheduler",
         "0 active, 1 backoff, 1 unschedulable, 0 gated",
         "default/gang-1 waits for the permission of Coscheduling to run on node1",
         "",
@@ -84,7 +89,7 @@ async def test_a_line_per_pod(ask: Ask, capsys: pytest.CaptureFixture[str]) -> N
 
 async def test_wide_says_why_and_what_wakes(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     assert await ask("-o", "wide", "-n", "shop") == 0
-    assert capsys.readouterr().out.splitlines()[3:] == [
+    assert capsys.readouterr().out.splitlines()[4:] == [
         "shop/db",
         "  Queue:      backoff, since 25h",
         "  Backoff:    2.5s left",
@@ -108,10 +113,10 @@ async def test_one_pod_has_everything(ask: Ask, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.load)])
 async def test_programs_get_what_the_scheduler_says(
-    output: str, read: Callable[[str], Any], ask: Ask, capsys: pytest.CaptureFixture[str]
+    output: str, read: Callable[[str], Any], plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await ask("-o", output) == 0
-    assert read(capsys.readouterr().out) == CONTENT
+    assert read(capsys.readouterr().out) == {"server": plane.url, **CONTENT, "otherSchedulers": {}}
     assert await ask("-o", output, "-n", "nowhere") == 0
     assert read(capsys.readouterr().out)["pods"] == []
 
@@ -186,6 +191,21 @@ async def test_a_stranger_is_told_which_flags_the_scheduler_needs(
     monkeypatch.setattr(RestClient, "get", refuse)
     assert await ask("--server", "https://127.0.0.1:1") == 1
     assert "start it with --authentication-kubeconfig and --authorization-kubeconfig" in capsys.readouterr().err
+
+
+async def test_pods_of_a_scheduler_that_was_not_asked_are_counted(
+    plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The queue of the scheduler that answers is empty: that says nothing about those pods."""
+    plane.handlers.pages["/debug/queue"] = lambda: CONTENT | {"pods": [], "waitingOnPermit": []}
+    async with RestClient(find_config(str(plane.kubeconfig_path))) as client:
+        for name, scheduler in (("a", "cheap"), ("b", "cheap"), ("c", "default-scheduler")):
+            body = to_plain(make_pod(name, spec={"schedulerName": scheduler})) | {"kind": "Pod", "apiVersion": "v1"}
+            await client.create("/api/v1/namespaces/default/pods", json.dumps(body).encode())
+    assert await ask() == 0
+    assert "2 pods of cheap wait, which was not asked; --server URL asks another" in capsys.readouterr().out
+    assert await ask("-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["otherSchedulers"] == {"cheap": 2}
 
 
 @pytest.mark.e2e

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import msgspec
 from rich.console import Console
 
 from mooring.api.errors import ApiError, InputError, UsageError
-from mooring.api.text import nearest
+from mooring.api.text import count_of, nearest
 from mooring.api.times import parse_time
 from mooring.cli.options import address_options, examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
@@ -50,7 +51,8 @@ def queue(
 ) -> None:
     """Show which pods wait in a running scheduler's queue: since when, and which plugins refused them.
 
-    `-o wide` adds why, and which events wake them; POD shows the same for one pod.
+    `-o wide` adds why, and which events wake them; POD shows the same for one pod. Pods that wait for schedulers which
+    were not asked are counted.
 
     The scheduler asks its API server whether you may GET /debug/queue, as for /metrics. It needs
     --authentication-kubeconfig and --authorization-kubeconfig for that, unless it runs inside the cluster.
@@ -79,7 +81,11 @@ def _find(name: str, namespace: str, pods: list[Pod]) -> Pod:
 
 def _draw(to: Console, found: dict[str, Any], *, is_wide: bool) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
+    to.print(f"{found['server']} schedules the pods of {', '.join(found['schedulers'])}", markup=False)
     to.print(counts, markup=False)
+    for name, count in (found["otherSchedulers"] or {}).items():
+        pods = "at least " * (count == MAX_OTHERS) + count_of(count, "pod")
+        to.print(f"{pods} of {name} wait, which was not asked; --server URL asks another scheduler", markup=False)
     for waiting in found.get("waitingOnPermit", ()):
         plugins = ", ".join(waiting["plugins"])
         to.print(f"{waiting['pod']} waits for the permission of {plugins} to run on {waiting['node']}", markup=False)
@@ -139,6 +145,7 @@ def _age(now: float, since: str) -> str:
 DEFAULT_SERVER = "https://127.0.0.1:10259"
 PATH = "/debug/queue"
 ANSWER_WITHIN_S = 10.0
+MAX_OTHERS = 500  # pods of other schedulers that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
     from mooring.net.errors import ConnectionFailed, Forbidden
     from mooring.net.rest import RestClient
 
-    config = await client_config(address)
+    config, cluster = await _reached(address)
     try:
         async with RestClient(config, timeout_s=ANSWER_WITHIN_S) as client:
             answer = await client.get(PATH)
@@ -172,32 +179,53 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
         raise ApiError(f"{error}; --server says where the scheduler is") from None
     try:
         found = msgspec.json.decode(answer.body, type=dict[str, Any])
-        found["pods"], found["counts"]
+        found["pods"], found["counts"], found["schedulers"]
     except (msgspec.DecodeError, KeyError):
         raise InputError(f"{config.server}{PATH}: the answer is no queue; is it a mooring scheduler?") from None
-    return found
+    others = None if cluster is None else await _waiting_for_others(cluster, found["schedulers"])
+    return {"server": config.server, **found, "otherSchedulers": others}
+
+
+async def _waiting_for_others(cluster: ClientConfig, asked: list[str]) -> dict[str, int] | None:
+    """By scheduler, how many pods of the cluster wait for one that was not asked; None: we may not know."""
+    from mooring.net.rest import RestClient
+
+    selector = ",".join(["spec.nodeName=", "status.phase=Pending", *(f"spec.schedulerName!={name}" for name in asked)])
+    try:
+        async with RestClient(cluster, timeout_s=ANSWER_WITHIN_S) as client:
+            answer = await client.get("/api/v1/pods", {"fieldSelector": selector, "limit": str(MAX_OTHERS)})
+        pods = msgspec.json.decode(answer.body, type=dict[str, Any])["items"]
+        return dict(Counter(pod["spec"].get("schedulerName", "default-scheduler") for pod in pods).most_common())
+    except (ApiError, msgspec.DecodeError, KeyError) as error:
+        say(f"warning: whether pods wait for other schedulers is not known: {error}")
+        return None
 
 
 async def client_config(address: Address) -> ClientConfig:
     """How to reach a scheduler, and whose credentials to show."""
+    return (await _reached(address))[0]
+
+
+async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]:
+    """The same, and how to reach its cluster; None: a token does not say which that is."""
     from mooring.net.credentials import StaticCredentials, bearer
     from mooring.net.kubeconfig import ClientConfig, find_config
 
     if address.token_file:
         credentials = bearer(_read_token(address.token_file))
-        return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials)
+        return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials), None
     own = find_config(address.kubeconfig)
     if not address.server and await _is_mooring_start(own):
         if address.authority or address.is_insecure:  # they are for a scheduler with a certificate of its own
             say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
-        return own
+        return own, own
     config = ClientConfig(server=_server(address), tls=_tls(address))
     if not own.credentials.is_fresh():
         await own.credentials.refresh()
     config.credentials = StaticCredentials(own.credentials.authorization)
     config.tls.certificate = own.credentials.certificate or own.tls.certificate
     config.tls.certificate_file, config.tls.key_file = own.tls.certificate_file, own.tls.key_file
-    return config
+    return config, own
 
 
 async def _is_mooring_start(config: ClientConfig) -> bool:

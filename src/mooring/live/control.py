@@ -64,7 +64,12 @@ def queue_content(scheduler: Scheduler) -> dict[str, Any]:
         {"pod": waiting.pod.pod.key, "node": waiting.node_name, "plugins": list(waiting.pending_plugins)}
         for waiting in scheduler.waiting_pods.all()
     ]
-    return {"counts": scheduler.queue.counts(), "pods": pods, "waitingOnPermit": waiting}
+    return {
+        "schedulers": list(scheduler.profiles),
+        "counts": scheduler.queue.counts(),
+        "pods": pods,
+        "waitingOnPermit": waiting,
+    }
 
 
 def dump(scheduler: Scheduler, informers: InformerSet) -> None:
