@@ -7,8 +7,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-M_TRIM_THRESHOLD = -1  # glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 KEPT_BYTES = 64 << 20
+OWN_PAGES_BYTES = 32 << 20  # the most that glibc takes for M_MMAP_THRESHOLD
 MANY = 50_000
 """So many new objects are a burden for the garbage collector; fewer are quickly looked at."""
 SELDOM = (10_000, 20, 50)
@@ -21,13 +22,14 @@ def keep_freed_memory() -> bool:
 
     A decision makes many arrays of some 40 KiB and frees them at once. glibc gives the end of its heap back when
     128 KiB are free there. If the arrays happen to lie at the end, every decision asks the kernel for the same pages
-    again, and takes up to half as long again. Only glibc has this setting; elsewhere nothing is changed.
+    again, and takes up to half as long again. Beyond 16,000 nodes arrays are so large that glibc asks the kernel for
+    pages for each one of them, unless it is told not to. Only glibc has these settings; elsewhere nothing is changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return False
-    return bool(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES))
+    return bool(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(M_MMAP_THRESHOLD, OWN_PAGES_BYTES))
 
 
 @contextmanager
