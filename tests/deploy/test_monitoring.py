@@ -15,7 +15,7 @@ from mooring.live.metrics import SchedulerMetrics
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "monitoring" / "dashboard.json"
 RULES = ROOT / "deploy" / "components" / "monitoring" / "prometheus-rule.yaml"
-METRIC = re.compile(r"\b(?:scheduler|rest_client|leader_election|kube_pod|kubernetes)_[a-z_]+\b")
+METRIC = re.compile(r"\b(?:scheduler|rest_client|leader_election|kube_pod|kubernetes|mooring)_[a-z_]+\b")
 ADDED_BY_PROMETHEUS = {"job", "le", "pod", "instance", "namespace"}
 
 

@@ -37,7 +37,8 @@ class Beside:
         self.port = free_port()
         self.stage = stage
         self.is_stopping = False
-        informers = SimpleNamespace(has_synced=True)
+        self.failing: str | None = None
+        informers = SimpleNamespace(has_synced=True, failing=lambda limit_s: self.failing)
         settings = load_settings(parse_flags([f"--secure-port={self.port}", "--leader-elect=false", *flags]))
         self.control = Control(
             settings,
@@ -116,6 +117,15 @@ async def test_readiness(make_stage, attribute, path, check):
         status, body = await beside.ask(path)
         assert status == 500 and f"[-]{check} failed" in body
         assert (await beside.ask("/livez"))[0] == 200
+
+
+async def test_a_watch_that_does_not_get_through_shows_in_readiness_and_does_not_end_the_process(make_stage):
+    async with Beside(make_stage()) as beside:
+        beside.failing = "pods: nothing has got through for 61s: cannot list or watch: 400"
+        for path in ("/readyz", "/healthz"):
+            status, body = await beside.ask(path)
+            assert status == 500 and "[-]watches failed" in body
+        assert await beside.ask("/livez") == (200, "ok")
 
 
 async def test_a_loop_that_hangs_shows_in_health_while_health_answers(make_stage, monkeypatch):

@@ -430,6 +430,135 @@ async def test_a_version_that_the_server_cannot_read_is_dropped(watching, fake_a
     assert it.informer.reflector.last_version.isdecimal()
 
 
+@pytest.mark.parametrize("code", [400, 402, 405, 409, 414, 415, 422, 431, 451])
+async def test_a_refusal_that_would_be_given_for_ever_makes_a_new_list(watching, fake_api, eventually, code):
+    """Whatever the server has against the version that it is asked for: the next list has none."""
+    fake_api.put("a", size=1)
+    it = await watching()
+    await it.informer.wait_synced()
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        fake_api.faults.append(refuse)
+        return fake_api.status(code, "Refused") if request.query.get("resourceVersion") else None
+
+    fake_api.faults.append(refuse)
+    watchers, fake_api.watchers = fake_api.watchers, []
+    fake_api.put("a", size=2)
+    watchers[0].put_nowait(None)
+    await eventually(it.is_current)
+
+
+@pytest.mark.parametrize("code", [401, 403, 408, 425, 429])
+async def test_a_refusal_that_may_pass_does_not_cost_a_consistent_list(watching, fake_api, eventually, code):
+    fake_api.put("a", size=1)
+    it = await watching()
+    await it.informer.wait_synced()
+
+    async def refuse(_: web.Request) -> web.Response:
+        return fake_api.status(code, "NotNow")
+
+    async def nothing(_: web.Request) -> None:
+        return None
+
+    fake_api.faults.extend([nothing, refuse])  # the look for a restore, and the watch
+    fake_api.cut()
+    await eventually(lambda: len(fake_api.watches()) >= 3)
+    assert [query["resourceVersion"] for query in fake_api.watches()[1:]] == ["1"] * len(fake_api.watches()[1:])
+
+
+async def test_a_core_kind_is_never_taken_for_one_that_is_not_served(watching, serve, fake_api, eventually):
+    """A proxy that knows no backend answers 404. Nodes and pods are there all the same."""
+    fake_api.put("a", size=1)
+
+    async def unknown(_: web.Request) -> web.Response:
+        return web.Response(status=404, text="default backend")
+
+    it = await watching(kind=typed_kind("nodes", "v1", Thing))
+    await it.informer.wait_synced()
+    fake_api.faults.extend([unknown] * 4)
+    fake_api.cut()
+    await eventually(lambda: not fake_api.faults)
+    fake_api.put("a", size=2)
+    await eventually(it.is_current)
+    assert it.informer.is_served
+    assert it.diary.lines == ["+a:1", "~a:1>2"], "nothing was taken for deleted"
+    assert max(it.naps) < 30
+
+
+@pytest.mark.parametrize("how", ["500", "an ERROR event", "nonsense", "closed"])
+async def test_watches_that_end_at_once_make_a_new_list(watching, fake_api, eventually, how):
+    """Whatever is wrong with what follows this version, a list does not depend on it."""
+    fake_api.put("a", size=1)
+    it = await watching()
+    await it.informer.wait_synced()
+
+    async def end_at_once(request: web.Request) -> web.StreamResponse | None:
+        fake_api.faults.append(end_at_once)
+        if request.query.get("watch") is None or request.query.get("sendInitialEvents"):
+            return None
+        if how == "500":
+            return fake_api.status(500, "InternalError")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if how == "an ERROR event":
+            await response.write(b'{"type":"ERROR","object":{"code":500,"message":"x"}}\n')
+        elif how == "nonsense":
+            await response.write(b"what?\n")
+        return response
+
+    fake_api.faults.append(end_at_once)
+    watchers, fake_api.watchers = fake_api.watchers, []
+    fake_api.put("a", size=2)
+    watchers[0].put_nowait(None)
+    await eventually(it.is_current)
+    assert it.naps, "and not without pauses"
+
+
+async def test_a_streaming_list_that_makes_no_sense_is_followed_by_pages(watching, fake_api):
+    fake_api.put("a", size=1)
+
+    async def nonsense(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"<html>\n")
+        return response
+
+    fake_api.faults.append(nonsense)
+    it = await watching()
+    await it.informer.wait_synced()
+    assert (it.sizes(), it.naps) == ({"a": 1}, [])
+
+
+async def test_it_is_known_for_how_long_nothing_has_got_through(watching, fake_api, eventually):
+    clock = VirtualClock()
+    it = await watching(clock=clock)
+    await it.informer.wait_synced()
+    informers = InformerSet(None)
+    informers._informers["things"] = it.informer
+    reflector = it.informer.reflector
+    assert reflector.failing_s == 0.0
+    is_back = asyncio.Event()
+
+    async def broken(_: web.Request) -> web.Response | None:
+        if is_back.is_set():
+            return None
+        fake_api.faults.append(broken)
+        return fake_api.status(503, "Unavailable")
+
+    fake_api.faults.append(broken)
+    fake_api.cut()
+    await eventually(lambda: reflector.trouble)
+    clock.advance(59.0)
+    await eventually(lambda: len(it.naps) > 5)
+    assert reflector.failing_s == 59.0 and informers.failing(60.0) is None
+    clock.advance(2.0)
+    assert informers.failing(60.0).startswith("things.example.io: nothing has got through for 61s: ")
+    is_back.set()
+    await eventually(lambda: not reflector.trouble)
+    clock.advance(2.0)  # the stream stays open, although nothing happens
+    assert reflector.failing_s == 0.0 and informers.failing(60.0) is None
+
+
 async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, eventually):
     fake_api.put("a")
     it = await watching()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import random
 import socket
@@ -21,6 +22,7 @@ from mooring.live.extenders import ExtenderCalls
 from mooring.live.informers import connect, consequences
 from mooring.live.lifeline import Lifeline
 from mooring.live.logs import get_logger
+from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler
 from mooring.live.time_limits import TimeLimits
 from mooring.live.writer import ApiWriter, watch_over
@@ -143,7 +145,13 @@ class LiveScheduler:
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
         connect(self.informers, self.scheduler, raw=raw, resources=self.scheduler.resources)
+        if options.metrics is not None:
+            options.metrics.on_render(functools.partial(self._show_watches, options.metrics))
         self.informers[DEVICE_CLASSES.name].add_handler(self._get_ready, lambda _, new: self._get_ready(new))
+
+    def _show_watches(self, metrics: SchedulerMetrics) -> None:
+        for informer in self.informers:
+            metrics.watch_failing.labels(informer.kind.name).set(informer.reflector.failing_s)
 
     def _get_ready(self, found: DeviceClass) -> None:
         self.scheduler.session.handle.devices.get_ready(found)

@@ -107,6 +107,8 @@ ANSWER_S = 2.0
 MARGIN_S = 5.0
 MAX_HANGING = 8
 """So many threads that hang cannot be had for nothing: the process is not healthy any more."""
+FAILING_S = 60.0
+"""For how long one kind may neither be listed nor watched. An API server that is restarted is back within a minute."""
 LONG_S = 60.0
 """How long the scheduler's loop may be busy where an attempt has no limit."""
 
@@ -273,6 +275,10 @@ class Control:
         health.add("decisions", lambda: _too_many_hang(scheduler.hanging), "healthz", "livez", "readyz")
         health.add("shutdown", lambda: "process is shutting down" if self._is_stopping() else None, "readyz")
         health.add("sched-handler-sync", lambda: _unsynced(live), "readyz")
+        # Upstream has what informers say in readyz, and nothing that depends on the API server in livez: a restart
+        # does not bring the API server back, and the next process would begin without a cache. /healthz shows it for
+        # those who watch that path.
+        health.add("watches", lambda: live.informers.failing(FAILING_S), "healthz", "readyz")
         return Sources(
             metrics=scheduler.meters,
             health=health,

@@ -227,6 +227,11 @@ class SchedulerMetrics:
         "mooring_hanging_decisions",
         "[ALPHA] How many decisions hang in threads that were left behind, because a plugin or an extender hangs.",
     )
+    watch_failing = gauge(
+        "mooring_watch_failing_seconds",
+        "[ALPHA] For how long a kind of object could neither be listed nor watched; 0 if all is well.",
+        ("resource",),
+    )
     extender_calls = counter(
         "mooring_extender_calls_total",
         "[ALPHA] Calls to extenders by verb and result: ok or error.",

@@ -331,6 +331,13 @@ class InformerSet:
         troubles = (f"{each.kind.name}: {each.reflector.trouble}" for each in self if each.reflector.trouble)
         return next(troubles, "")
 
+    def failing(self, limit_s: float) -> str | None:
+        """Name the first kind of which nothing has got through for longer than that. Any thread may ask."""
+        for each in tuple(self._informers.values()):
+            if (failing_s := each.reflector.failing_s) > limit_s:
+                return f"{each.kind.name}: nothing has got through for {failing_s:.0f}s: {each.reflector.trouble}"
+        return None
+
     def not_served(self) -> list[str]:
         """Name the kinds that this API server does not serve: too old for them, or told not to.
 

@@ -1,7 +1,7 @@
 """The reflector: everything of one kind, kept up to date through one long request after another.
 
 ```
-            ┌───── 410, 400, or an answer that makes no sense: all anew ◀─────────────────────┐
+            ┌───── 410, or another refusal that asking again cannot change: all anew ◀────────┐
             ▼                                                                                 │
  streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
             │ refused (400, 422, …), or failed (5xx)                             ▲
@@ -9,7 +9,11 @@
 ```
 
 A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
-middle of an object: what is incomplete was never counted.
+middle of an object: what is incomplete was never counted. A watch that ends at once or makes no sense three times in
+a row, although the server can be reached, is given up, too: everything is listed anew.
+
+``failing_s`` is how long nothing has got through: no list came to its end, and no stream stayed open. Health and a
+metric show it.
 
 A watch resumes from ``last_version``: that of the last list, or of the last event that the sink has taken in. It moves
 on after ``apply`` has returned, so a failure in between repeats events instead of losing them, and the informer drops
@@ -35,19 +39,18 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.errors import ApiError
 from mooring.net.errors import (
-    BadRequest,
     ConnectionFailed,
     Forbidden,
     Gone,
-    Invalid,
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
+    RequestTimeout,
     ServerError,
     TooManyRequests,
     Unreachable,
@@ -69,6 +72,15 @@ SILENCE_S = 75.0
 """A watch of which nothing is heard for so long, or for twice as long, is resumed. API servers send a bookmark every
 minute. What hangs in between, such as a proxy, says nothing, and the kernel at its end still answers for it."""
 NOT_SERVED_RECHECK_S = 300.0
+LASTING_S = 1.0
+"""A stream that stays open for longer has got through, even if nothing has happened yet."""
+FRUITLESS = 3
+"""After so many streams in a row that ended at once, everything is listed anew."""
+MAY_PASS = frozenset((401, 403, 408, 425, 429))
+"""Refusals of the kind 4xx that may be over later: a token is renewed, a right is granted, a queue becomes shorter.
+
+Any other would be given for ever to a request that does not change. What changes between two requests is the version
+that they ask for, so the next one asks without a version."""
 RELIST_QUIET_S = 30.0
 """A 410 that comes this long after the last one is followed by a new list at once."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -148,6 +160,18 @@ class Reflector(Generic[T]):
         self._on_restored, self._on_current = on_restored, on_current
         self._gone_at = float("-inf")
         self._complaint = ""
+        self._failing_since: float | None = None  # None: the last try got through, or the first one is under way
+        self._opened_at: float | None = None  # when the stream that is open was opened
+        self._has_lasted = False  # whether the last stream was open for a while
+
+    @property
+    def failing_s(self) -> float:
+        """For how long nothing has got through; 0 if all is well. Any thread may ask."""
+        since, opened_at = self._failing_since, self._opened_at
+        now = self._clock.monotonic()
+        if since is None or (opened_at is not None and now - opened_at > LASTING_S):
+            return 0.0
+        return now - since
 
     async def run(self) -> None:
         """List and watch for ever."""
@@ -157,6 +181,7 @@ class Reflector(Generic[T]):
             except Exception:
                 # A mistake of ours must not end the watch for good.
                 log.exception("%s: an unexpected error; listing anew", self.kind.name)
+                self._fails()
                 pause_s = self._backoff.next()
             if pause_s > 0:
                 await self._sleep(pause_s)
@@ -165,26 +190,27 @@ class Reflector(Generic[T]):
         """Synchronise and watch until something goes wrong; return how long to wait before the next round."""
         try:
             await self._synchronise()
-            await self._watch()
+            return await self._watch()
         except Gone as error:
             log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
+            self._fails()
             return self._after_gone()
         except _Restored as error:
             self._complain(f"listing anew: {error}")
             return 0.0
-        except NotFound:
-            return await self._not_served()
-        except (BadRequest, Invalid) as error:
-            # It would be refused for ever if the version cannot be read: the next list asks without one.
-            self._complain(f"listing anew: {error}")
-            self._is_version_lost = True
-        except Unreachable as error:
-            self._complain(f"cannot list or watch: {error}")
-            return self._backoff.soon()
         except (ApiError, Garbled) as error:
+            # Every server has the core kinds. A 404 for one of them comes from something in between.
+            if isinstance(error, NotFound) and "/" in self.kind.group_version:
+                return await self._not_served()
             self._complain(f"cannot list or watch: {error}")
             self.is_refused = isinstance(error, Forbidden)
-        return self._backoff.next()
+            if isinstance(error, ApiError) and _is_final(error):
+                self._is_version_lost = True
+            return self._pause_after(error)
+
+    def _pause_after(self, failure: Exception | None) -> float:
+        is_no_load = isinstance(failure, Unreachable) or (isinstance(failure, RequestTimeout) and not failure.was_sent)
+        return self._backoff.soon() if is_no_load else self._backoff.next()
 
     def _after_gone(self) -> float:
         """Return the pause after a 410: none after the first one, for then the server has usually been restarted."""
@@ -202,10 +228,20 @@ class Reflector(Generic[T]):
         log.log(level, "%s: %s", self.kind.name, text)
         self._complaint = self.trouble = text
         self.is_refused = False
+        self._fails()
+
+    def _fails(self) -> None:
+        if self._failing_since is None:
+            self._failing_since = self._clock.monotonic()
+
+    def _gets_through(self) -> None:
+        self._failing_since = None
+        self._complaint = ""
 
     async def _not_served(self) -> float:
         """Go on to the next version of the kind; after the last one, do without."""
         self.trouble, self.is_refused = "", False
+        self._gets_through()
         self._version = (self._version + 1) % len(self._versions)
         self.kind = self._versions[self._version]
         if self._version:
@@ -246,23 +282,28 @@ class Reflector(Generic[T]):
                         initial = None
                         lines = lines[ended:]
                     await self._take(lines)
-        except (BadRequest, Invalid, MethodNotAllowed, NotAcceptable) as error:
-            if "resourceVersion" in query and isinstance(error, BadRequest | Invalid):
-                raise  # perhaps it is the version; without one the server says whether it streams lists
-            raise _StreamingRefused(str(error)) from None
-        except (Gone, ServerError) as error:
-            if initial is not None:
-                self._version_refused(error)
-                if not isinstance(error, Gone | VersionTooLarge):
-                    raise _StreamingFailed(str(error)) from None
-            raise
-        except (ConnectionFailed, Garbled):
-            if initial is not None:
+        except (ApiError, Garbled) as error:
+            if initial is None:
+                if isinstance(error, ConnectionFailed | Garbled):
+                    return  # the list is complete; the watch goes on from where the stream broke
                 raise
-            # The list is complete; the watch goes on from where the stream broke.
+            self._why_not_streamed(error, "resourceVersion" in query)
+            raise
         else:
             if initial is not None:
                 raise ConnectionFailed("the stream ended before all objects had come", was_sent=True)
+
+    def _why_not_streamed(self, error: Exception, has_version: bool) -> None:
+        """Raise _StreamingRefused if a streaming list failed in a way that a list in pages may not."""
+        if isinstance(error, Gone | VersionTooLarge):
+            self._is_version_lost = True
+        elif isinstance(error, ServerError | Garbled):
+            raise _StreamingFailed(str(error)) from None
+        elif isinstance(error, MethodNotAllowed | NotAcceptable):
+            raise _StreamingRefused(str(error)) from None
+        elif isinstance(error, ApiError) and _is_final(error) and not isinstance(error, NotFound) and not has_version:
+            # With a version it may be that which is refused; without one the server says whether it streams lists.
+            raise _StreamingRefused(str(error)) from None
 
     def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
         """Collect initial events. Return how many lines were read up to the end mark, or 0 if it has not come yet."""
@@ -386,7 +427,7 @@ class Reflector(Generic[T]):
 
     def _synchronised(self) -> None:
         self._is_version_lost = False
-        self._complaint = ""
+        self._gets_through()
         if not self.is_served:
             self.is_served = True
             log.info("%s: served by now", self.kind.name)
@@ -398,30 +439,34 @@ class Reflector(Generic[T]):
 
     # What changes after that
 
-    async def _watch(self) -> None:
+    async def _watch(self) -> NoReturn:
         """Watch from the last version on, resuming after every cut, until the server says that it is too old."""
+        fruitless = 0
         while True:
-            started = self._clock.monotonic()
-            seen = False
+            version, seen, self._has_lasted = self.last_version, False, False
             failure: Exception | None = None
             try:
                 if not self.is_current:
                     await self._look_for_restore()
-                async with contextlib.aclosing(self._stream({"resourceVersion": self.last_version})) as stream:
+                async with contextlib.aclosing(self._stream({"resourceVersion": version})) as stream:
                     async for lines in stream:
-                        seen = True
                         await self._take(lines)
+                        seen = True
             except (ConnectionFailed, TooManyRequests, ServerError, Garbled) as error:
                 failure = error
-                if isinstance(error, Garbled):
-                    seen = False
-            if seen or self._clock.monotonic() - started > 1.0:
+            if (seen or self._has_lasted) and not isinstance(failure, Garbled):
+                fruitless = 0
                 self._backoff.reset()
-                self._complaint = ""
+                self._gets_through()
                 log.debug("%s: watch ended, resuming from %s: %s", self.kind.name, self.last_version, failure or "")
                 continue
             self._complain(f"watch ended at once, trying again: {failure or 'closed by the server'}", logging.INFO)
-            await self._sleep(self._backoff.soon() if isinstance(failure, Unreachable) else self._backoff.next())
+            if not isinstance(failure, ConnectionFailed | TooManyRequests):
+                fruitless = fruitless + 1 if self.last_version == version else 0
+            if fruitless >= FRUITLESS:
+                self._is_version_lost = True
+                raise failure or ServerError("the server closes each watch at once", code=500)
+            await self._sleep(self._pause_after(failure))
 
     async def _stream(
         self, query: dict[str, str], is_initial: Callable[[], bool] = lambda: False
@@ -442,6 +487,7 @@ class Reflector(Generic[T]):
                 _Silence() as silence,
             ):
                 self.trouble, self.is_refused = "", False
+                self._opened_at = self._clock.monotonic()
                 while True:
                     chunk = await (_read_soon(body) if is_initial() else body.readany())
                     silence.is_broken = True
@@ -452,6 +498,8 @@ class Reflector(Generic[T]):
                         yield lines
         finally:
             self.is_current = False  # what happens from now on is not told
+            opened_at, self._opened_at = self._opened_at, None
+            self._has_lasted = opened_at is not None and self._clock.monotonic() - opened_at > LASTING_S
 
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Decode events, give them to the sink, and only then count them as seen."""
@@ -475,6 +523,11 @@ class Reflector(Generic[T]):
             self.last_version = version
         if trouble is not None:
             raise trouble
+
+
+def _is_final(error: ApiError) -> bool:
+    """Report whether the same request would be refused for ever."""
+    return 400 <= error.code < 500 and error.code not in MAY_PASS
 
 
 def _is_older(version: str, than: str) -> bool:
