@@ -11,7 +11,7 @@ from mooring.bench import growth_plot
 from mooring.bench.growth import NODES, Curve, GrowthPlan
 from mooring.bench.perf import plot as svg
 from mooring.bench.perf.plot import scale
-from mooring.bench.perf.profiling import collapsed, flame_graph
+from tools.profile_perf import collapsed, flame_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 

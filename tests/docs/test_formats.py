@@ -62,7 +62,6 @@ COMMANDS = {
     "bench growth": "bench-growth-v1",
     "bench gym": "bench-gym-v1",
     "bench perf": "bench-perf-v1",
-    "bench profile": "bench-perf-v1",
     "bench simulate": "bench-simulate-v1",
 }
 
@@ -222,11 +221,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "mooring bench growth --by pods --fixed-nodes 20 --pods 0,50 --kind plain --decisions 20 -o json",
             id="growth by pods",
         ),
-        pytest.param(
-            "bench-perf-v1",
-            "mooring bench profile SchedulingPodAntiAffinity/5Nodes --with own --svg flame.svg -o json",
-            id="a profile",
-        ),
+        pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
         pytest.param(
             "bench-simulate-v1", "mooring bench simulate --pods 20 --nodes 5 --record -o json", id="simulations"
         ),

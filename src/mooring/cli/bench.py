@@ -12,7 +12,7 @@ from rich.console import Console
 from mooring.api.errors import MooringError, UsageError
 from mooring.api.version import __version__
 from mooring.cli.bench_growth import growth
-from mooring.cli.bench_perf import perf, profile
+from mooring.cli.bench_perf import perf
 from mooring.cli.options import Group, examples, features_for, version_option
 from mooring.cli.output import emit, output_option, print_table, progress
 
@@ -182,7 +182,6 @@ def bench() -> None:
 bench.add_command(growth)
 bench.add_command(gym)
 bench.add_command(perf)
-bench.add_command(profile)
 bench.add_command(simulate)
 
 

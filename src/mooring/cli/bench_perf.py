@@ -1,60 +1,45 @@
-"""``mooring bench perf`` and ``mooring bench profile``: Kubernetes' scheduler benchmark, and where the time goes."""
+"""``mooring bench perf``: Kubernetes' scheduler benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from mooring.api.errors import UsageError
-from mooring.cli.output import Numbers, Show, emit, output_option, print_table, progress
+from mooring.cli.output import Numbers, emit, output_option, print_table, progress
 
 if TYPE_CHECKING:
     from mooring.bench.perf.definitions import Definitions, PerfWorkload
     from mooring.bench.perf.report import PerfResult
+    from mooring.bench.perf.runner import BenchProgress
 
-F = TypeVar("F", bound=Callable[..., Any])
 QUICK, NIGHTLY = "quick", "performance"
-
-
-def _options(command: F) -> F:
-    """Options that both commands take."""
-    for option in reversed(
-        (
-            click.option(
-                "--dir",
-                "directory",
-                type=click.Path(file_okay=False, path_type=Path),
-                help="Definitions in scheduler_perf's format.  [default: our own]",
-            ),
-            click.option(
-                "--kubeconfig", type=click.Path(dir_okay=False), help="A cluster to run on instead of the embedded one."
-            ),
-            click.option("--no-scheduler", is_flag=True, help="A scheduler runs there already; start none here."),
-            click.option(
-                "--scheduler-pid", type=click.IntRange(1), help="That scheduler's process, for CPU and memory."
-            ),
-            click.option("--http", "over_http", is_flag=True, help="Reach the embedded API server over loopback HTTP."),
-            click.option(
-                "--stall",
-                "stall_s",
-                type=Numbers(1.0),
-                default=120.0,
-                show_default=True,
-                help="Give a workload up when nothing has happened for so many seconds.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[CASE[/WORKLOAD]]...")
-@_options
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Definitions in scheduler_perf's format.  [default: our own]",
+)
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="A cluster to run on instead of the embedded one.")
+@click.option("--no-scheduler", is_flag=True, help="A scheduler runs there already; start none here.")
+@click.option("--scheduler-pid", type=click.IntRange(1), help="That scheduler's process, for CPU and memory.")
+@click.option("--http", "over_http", is_flag=True, help="Reach the embedded API server over loopback HTTP.")
+@click.option(
+    "--stall",
+    "stall_s",
+    type=Numbers(1.0),
+    default=120.0,
+    show_default=True,
+    help="Give a workload up when nothing has happened for so many seconds.",
+)
 @click.option(
     "--label", "labels", multiple=True, help="Workloads with these labels: performance,-short. Repeat for or."
 )
@@ -94,6 +79,7 @@ def perf(
     """
     from mooring.bench.perf import plot as plots
     from mooring.bench.perf import report
+    from mooring.bench.perf.worker import run_isolated
 
     definitions = _definitions(directory)
     if not names and not labels and not only_list:
@@ -111,7 +97,12 @@ def perf(
     results: list[PerfResult] = []
     with progress("pods") as show:
         for i, workload in enumerate(chosen):
-            results += _run(definitions, workload, options, show, f"{i + 1}/{len(chosen)} ")[0]
+            part = f"{i + 1}/{len(chosen)} {workload.full_name}"
+
+            def on_progress(state: BenchProgress, part: str = part) -> None:
+                show(part, state.bound, state.expected, state.stage)
+
+            results += run_isolated(definitions.directory, workload, options, on_progress)
     value = report.document(results, about)
     if plot is not None:
         plot.write_text(plots.throughput(results, report.about_line(about)), encoding="utf-8")
@@ -130,99 +121,6 @@ def perf(
 
     emit(value, output, draw)
     if any(result.error or result.is_passed is False for result in results):
-        ctx.exit(1)
-
-
-@click.command()
-@click.argument("name", metavar="CASE[/WORKLOAD]")
-@_options
-@click.option(
-    "--with",
-    "sampler",
-    type=click.Choice(["auto", "py-spy", "own"]),
-    default="auto",
-    show_default=True,
-    help="Who looks: py-spy from outside, or a sampler of our own.",
-)
-@click.option("--svg", type=click.Path(path_type=Path), help="Where the flame graph goes.  [default: CASE.svg]")
-@click.option("--stacks", type=click.Path(path_type=Path), help="Also write collapsed stacks for other tools.")
-@output_option()
-@click.pass_context
-def profile(
-    ctx: click.Context,
-    name: str,
-    directory: Path | None,
-    kubeconfig: str | None,
-    no_scheduler: bool,
-    scheduler_pid: int | None,
-    over_http: bool,
-    stall_s: float,
-    sampler: str,
-    svg: Path | None,
-    stacks: Path | None,
-    output: str,
-) -> None:
-    """Draw a flame graph of what is measured in a workload, and say whose time it is.
-
-    A case without a workload stands for its largest quick one. Only the measured part is looked at, not the filling of
-    the cluster before it.
-
-    \b
-    Example:
-      mooring bench profile SchedulingBasic/5000Nodes --svg basic.svg
-    """
-    from mooring.bench.perf import profiling, report
-    from mooring.bench.perf.profiling import collapsed, flame_graph
-
-    definitions = _definitions(directory)
-    workload = _one(definitions, name)
-    options = _run_options(kubeconfig, no_scheduler, scheduler_pid, over_http, stall_s)
-    svg = svg or Path(f"{workload.case}.svg")
-    for path in (svg, stacks):
-        if path is not None:
-            _check_writable(path)
-    with progress("pods") as show:
-        results, found, profiler = _run(definitions, workload, options, show, "", sampler)
-    result = results[0]
-    if not result.error:
-        title = f"{workload.full_name}: {result.throughput.average:,.0f} pods/s, by {profiler}"
-        svg.write_text(flame_graph(found, title), encoding="utf-8")
-        if stacks is not None:
-            stacks.write_text(collapsed(found), encoding="utf-8")
-    cpu_us = (result.cpu_s_per_1000 or 0.0) * 1000
-    parts = [
-        {"part": part, "share": round(share, 4), "us_per_pod": round(share * cpu_us, 1)}
-        for part, share in profiling.breakdown(found)
-    ]
-    functions = [
-        {"function": frame, "own": round(own, 4), "all": round(total, 4)}
-        for frame, own, total in profiling.hottest(found)
-    ]
-    value = {
-        **report.document(results, report.about()),
-        "profiler": profiler,
-        "flame_graph": str(svg),
-        "parts": parts,
-        "functions": functions,
-    }
-
-    def draw(out: Console) -> None:
-        if result.error:
-            out.print(result.error, markup=False)
-            return
-        rows = [[str(part["part"]), f"{part['share']:.1%}", f"{part['us_per_pod']:,.0f}"] for part in parts]
-        print_table(out, ["whose time", "share", "CPU µs/pod"], rows)
-        out.print()
-        rows = [[str(f["function"]), f"{f['own']:.1%}", f"{f['all']:.1%}"] for f in functions]
-        print_table(out, ["function", "itself", "with what it calls"], rows)
-        out.print()
-        out.print(
-            f"{workload.full_name}: {result.throughput.average:,.0f} pods/s; flame graph by {profiler}: {svg}",
-            markup=False,
-        )
-
-    emit(value, output, draw)
-    if result.error:
         ctx.exit(1)
 
 
@@ -258,36 +156,10 @@ def _run_options(
     )
 
 
-def _one(definitions: Definitions, name: str) -> PerfWorkload:
-    chosen = definitions.select([name])
-    if len(chosen) > 1:
-        chosen = [workload for workload in chosen if QUICK in workload.labels] or chosen
-    return max(chosen, key=lambda workload: sum(v for v in workload.params.values() if isinstance(v, int)))
-
-
 def _check_writable(path: Path) -> None:
     """Refuse a path whose folder does not exist, before a long run begins."""
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: no such directory")
-
-
-def _run(
-    definitions: Definitions,
-    workload: PerfWorkload,
-    options: Any,
-    show: Show,
-    prefix: str,
-    sampler: str = "",
-) -> tuple[list[PerfResult], dict[str, int], str]:
-    from mooring.bench.perf.worker import run_isolated
-
-    return run_isolated(
-        definitions.directory,
-        workload,
-        options,
-        on_progress=lambda state: show(prefix + workload.full_name, state.bound, state.expected, state.stage),
-        profile=sampler,
-    )
 
 
 def _list(workloads: Sequence[PerfWorkload], output: str) -> None:

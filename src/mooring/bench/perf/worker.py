@@ -18,7 +18,6 @@ from mooring.api.errors import MooringError
 from mooring.bench.own_process import own_process
 from mooring.bench.perf import runner
 from mooring.bench.perf.definitions import PerfWorkload, load
-from mooring.bench.perf.profiling import Stacks, StackSampler, make_profiler
 from mooring.bench.perf.report import PerfResult, blank
 from mooring.bench.perf.runner import BenchProgress, RunOptions
 
@@ -27,28 +26,24 @@ def run_isolated(
     directory: Path,
     workload: PerfWorkload,
     options: RunOptions,
-    *,
     on_progress: Callable[[BenchProgress], None] | None = None,
-    profile: str = "",
-) -> tuple[list[PerfResult], Stacks, str]:
-    """Run a workload elsewhere. ``profile`` is py-spy, own or auto; stacks and the profiler's name come back, too."""
+) -> list[PerfResult]:
+    """Run a workload elsewhere."""
     request = {
         "directory": str(directory),
         "case": workload.case,
         "workload": workload.name,
         "options": asdict(options),
-        "profile": profile,
     }
     with own_process("mooring.bench.perf.worker", request) as process:
         for answer in process.answers():
             if "results" in answer:
-                results = [PerfResult.from_dict(item) for item in answer["results"]]
-                return results, answer["stacks"], answer["profiler"]
+                return [PerfResult.from_dict(item) for item in answer["results"]]
             if on_progress is not None:
                 on_progress(BenchProgress(**answer))
     failed = blank(workload)
     failed.error = f"its process ended with exit code {process.exit_code}"
-    return [failed], {}, ""
+    return [failed]
 
 
 def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
@@ -60,15 +55,8 @@ def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None
     def on_progress(progress: BenchProgress) -> None:
         say(asdict(progress))
 
-    profiler = make_profiler(request["profile"]) if request["profile"] else None
-    results = runner.run(workload, options, on_progress=on_progress, profiler=profiler)
-    stacks = profiler.stacks() if profiler is not None else {}
-    if profiler is not None and not stacks and not isinstance(profiler, StackSampler):
-        profiler = StackSampler()  # py-spy may not look at processes here
-        results = runner.run(workload, options, on_progress=on_progress, profiler=profiler)
-        stacks = profiler.stacks()
-    name = profiler.name if profiler is not None else ""
-    say({"results": [result.to_dict() for result in results], "stacks": stacks, "profiler": name})
+    results = runner.run(workload, options, on_progress=on_progress)
+    say({"results": [result.to_dict() for result in results]})
 
 
 def main() -> int:

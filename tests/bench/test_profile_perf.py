@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from mooring.bench.perf.profiling import (
+from tools.profile_perf import (
     PySpy,
     StackSampler,
     breakdown,

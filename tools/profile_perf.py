@@ -1,7 +1,15 @@
-"""Where the time goes: stacks sampled while something is measured, by py-spy where it is installed or by ourselves."""
+"""Where the time of a workload of `mooring bench perf` goes: a flame graph, and whose time it is.
+
+    python -m tools.profile_perf SchedulingBasic/5000Nodes_10000Pods --svg flame.svg
+
+Only the measured part is looked at, not the filling of the cluster before it. With py-spy installed it looks from
+outside. Otherwise, or with ``--with own``, a timer looks at the stack 250 times per second of CPU time. A stack belongs
+to the part of its innermost frame that has one; the work of the embedded API server is counted by the kind of request.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import os
@@ -19,6 +27,9 @@ from types import FrameType
 from typing import Any
 
 from mooring.bench.perf import plot as svg
+from mooring.bench.perf import runner
+from mooring.bench.perf.definitions import PerfWorkload, load
+from mooring.bench.workloads import DIRECTORY
 
 RATE_HZ = 250
 ATTACH_S, STOP_S = 10.0, 30.0
@@ -295,3 +306,51 @@ def _draw(box: _Box, x: float, y: float, scale: float, total: int, body: list[st
 def _colour(part: str) -> str:
     hue = zlib.crc32(part.encode()) % 360
     return f"hsl({hue}, 65%, 72%)"
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The command.
+
+
+def chosen(name: str, directory: Path = DIRECTORY) -> PerfWorkload:
+    """The workload of this name; a case stands for its largest quick one."""
+    found = load(directory).select([name])
+    quick = [workload for workload in found if "quick" in workload.labels] if len(found) > 1 else []
+    return max(quick or found, key=lambda workload: sum(v for v in workload.params.values() if isinstance(v, int)))
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("name", metavar="CASE[/WORKLOAD]")
+    options.add_argument("--dir", type=Path, default=DIRECTORY, help="definitions in scheduler_perf's format")
+    options.add_argument("--with", dest="sampler", choices=("auto", "py-spy", "own"), default="auto")
+    options.add_argument("--svg", type=Path, help="where the flame graph goes (CASE.svg)")
+    options.add_argument("--stacks", type=Path, help="also write collapsed stacks for other tools")
+    asked = options.parse_args(argv)
+    workload = chosen(asked.name, asked.dir)
+    profiler = make_profiler(asked.sampler)
+    (result, *_) = runner.run(workload, profiler=profiler)
+    stacks = profiler.stacks()
+    if not stacks and isinstance(profiler, PySpy):  # it may not look at processes here
+        profiler = StackSampler()
+        (result, *_) = runner.run(workload, profiler=profiler)
+        stacks = profiler.stacks()
+    if result.error:
+        print(result.error)
+        return 1
+    title = f"{workload.full_name}: {result.throughput.average:,.0f} pods/s, by {profiler.name}"
+    picture = asked.svg or Path(f"{workload.case}.svg")
+    picture.write_text(flame_graph(stacks, title), encoding="utf-8")
+    if asked.stacks:
+        asked.stacks.write_text(collapsed(stacks), encoding="utf-8")
+    for part, share in breakdown(stacks):
+        print(f"{part:40}{share:7.1%}{share * (result.cpu_s_per_1000 or 0.0) * 1000:9,.0f} CPU us/pod")
+    print()
+    for frame, own, total in hottest(stacks):
+        print(f"{own:7.1%}{total:7.1%}  {frame}")
+    print(f"\n{title}: {picture}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
