@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -9,10 +10,13 @@ import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.cli.main import run
+from mooring.net.kubeconfig import find_config
+from mooring.net.rest import RestClient
 
 Start = Callable[..., "subprocess.Popen[str]"]
 ReadUntil = Callable[["subprocess.Popen[str]", str], str]
@@ -23,7 +27,7 @@ def test_the_first_story_is_told_and_nothing_is_left(start: Start, tmp_path: Pat
     process = start("start", env={"TMPDIR": str(tmp_path)})
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert "kubectl --kubeconfig" in out and "pod1 → node10" in out and "As expected" in out
+    assert "export KUBECONFIG=" in out and "pod1 → node10" in out and "As expected" in out
     assert "\x1b[" not in out
     assert list(tmp_path.iterdir()) == []
 
@@ -40,6 +44,31 @@ def test_a_kept_cluster_ends_cleanly_at_a_signal(
     _, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_kept_cluster_nobody_waits_for_grace_periods(tmp_path: Path, start: Start, read_until: ReadUntil) -> None:
+    config = tmp_path / "kubeconfig"
+    process = start("start", "--keep", "--nodes", "1", "--write-kubeconfig", str(config), env={"TMPDIR": str(tmp_path)})
+    told = read_until(process, "terminates-after")
+    assert "pods of Jobs complete" in told and all(
+        len(line) <= 80 for line in told.splitlines() if "KUBECONFIG" not in line
+    )
+    spec = {"containers": [{"name": "main", "image": "app"}], "terminationGracePeriodSeconds": 86400}
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+
+    async def ask(method: str, path: str, body: bytes = b"") -> None:
+        async with RestClient(find_config(str(config))) as client:
+            await client.request(method, f"/api/v1/namespaces/default/pods{path}", body)
+
+    asyncio.run(ask("POST", "", json.dumps(pod).encode()))
+    read_until(process, "web is Running")
+    asyncio.run(ask("DELETE", "/web"))
+    pod["metadata"] = {"name": "next"}
+    asyncio.run(ask("POST", "", json.dumps(pod).encode()))
+    assert "-       pod web\n" in read_until(process, "next is Running")  # not after a day
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_data_survives_a_restart(start: Start, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from mooring.api.errors import UsageError
 from mooring.cli.options import examples, kubeconfig_place
@@ -143,7 +145,8 @@ class _Shown:
     def up(self, world: Any) -> None:
         if self._is_text and hasattr(world, "plane"):
             print_line(f"The API server listens at {world.plane.url}. In another terminal:")
-            print_line(f"    kubectl --kubeconfig {self._kubeconfig} get pods -A -o wide -w")
+            print_line(f"    export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
+            print_line("    kubectl get pods -A -o wide -w")
             print_line()
 
     def ended(self, result: PlayResult | None) -> None:
@@ -159,10 +162,13 @@ class _Shown:
                 else result.verdict[0].upper() + result.verdict[1:]
             )
         if self.stays:
-            print_line(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
-            print_line("    create deployment web --image=nginx --replicas=3")
+            print_line("The cluster stays up; Ctrl-C ends it. Try in the other terminal:")
+            print_line("    kubectl create deployment web --image=nginx --replicas=3")
             if self._is_embedded:
-                print_line(f"Pods that wait, and why: mooring queue --kubeconfig {self._kubeconfig}")
+                print_line("    mooring queue    # pods that wait, and why")
+            print_line("No container runs here: from now on, pods of Jobs complete after 1 s, and")
+            print_line("deleted pods are gone at once. Annotations of a pod say otherwise:")
+            print_line("mooring/completes-after: 10m, mooring/terminates-after: 30s.")
         else:
             print_line("More: mooring scenario list; a cluster that stays, in the browser: mooring start --ui")
 
@@ -203,6 +209,10 @@ async def _work(
             from mooring.sim.player import play
 
             result = await play(world, scenario)
+        if show.stays:
+            # People who try commands do not want to wait as in the story that they have seen.
+            options = msgspec.structs.replace(world.kubelets.options, job_runs_s=1.0, terminates_after_s=0.0)
+            world.kubelets.options = options
         show.ended(result)
         if show.stays:
             show.is_waiting = True

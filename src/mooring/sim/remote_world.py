@@ -462,7 +462,8 @@ class KubernetesWorld(RemoteWorld):
         task = asyncio.create_task(garbage.run(), name="garbage collector")
         self._stack.callback(task.cancel)
         loop = asyncio.get_running_loop()
-        for part in (ControllerManager(mirror, loop), Kubelets(mirror, loop)):
+        self.kubelets = Kubelets(mirror, loop)
+        for part in (ControllerManager(mirror, loop), self.kubelets):
             part.start()
             self._stack.callback(part.stop)
         return client
@@ -509,9 +510,9 @@ class ExistingWorld(RemoteWorld):
         mirror = RemoteApi(client, self.clock, (NODES, PODS, LEASES))
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)
-        kubelets = Kubelets(mirror, asyncio.get_running_loop(), only_marked=True)
-        kubelets.start()
-        self._stack.callback(kubelets.stop)
+        self.kubelets = Kubelets(mirror, asyncio.get_running_loop(), only_marked=True)
+        self.kubelets.start()
+        self._stack.callback(self.kubelets.stop)
         return client
 
     def _backend(self, client: RestClient) -> RemoteBackend:

@@ -93,6 +93,7 @@ class World(ABC):
 
     cluster: ScenarioCluster
     scheduler: Scheduler
+    kubelets: Kubelets
 
     def __init__(self, settings: PlaySettings, scenario: Scenario | None = None) -> None:
         self._settings = settings

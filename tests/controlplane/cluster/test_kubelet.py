@@ -212,6 +212,38 @@ def test_a_deleted_pod_vanishes(lab: Lab, annotations: dict[str, str], options: 
     assert lab.get("pods", "p") is None
 
 
+@pytest.mark.parametrize(("annotations", "seconds"), [
+    pytest.param({}, 0, id="at once"),
+    pytest.param({"mooring/terminates-after": "2s"}, 2, id="an annotation says otherwise"),
+])  # fmt: skip
+def test_kubelets_can_be_told_not_to_wait_for_grace_periods(
+    lab: Lab, annotations: dict[str, str], seconds: int
+) -> None:
+    lab.kubelets.options = KubeletOptions(terminates_after_s=0.0)
+    lab.nodes(1)
+    lab.create(lab.pod("p", annotations=annotations, terminationGracePeriodSeconds=8))
+    lab.delete("pods", "p")
+    lab.advance(seconds)
+    assert lab.get("pods", "p") is None
+
+
+@pytest.mark.parametrize(("kind", "annotations", "want"), [
+    pytest.param("Job", {}, "Succeeded", id="a pod of a Job ends"),
+    pytest.param("Job", {"mooring/completes-after": "10m"}, "Running", id="an annotation says otherwise"),
+    pytest.param("ReplicaSet", {}, "Running", id="other pods run on"),
+])  # fmt: skip
+def test_kubelets_can_be_told_that_jobs_end(lab: Lab, kind: str, annotations: dict[str, str], want: str) -> None:
+    lab.kubelets.options = KubeletOptions(job_runs_s=1.0)
+    lab.nodes(1)
+    version, policy = ("batch/v1", "Never") if kind == "Job" else ("apps/v1", "Always")
+    template = lab.pod("", annotations=annotations, labels={"app": "j"}, restartPolicy=policy)
+    spec = {"template": {key: template[key] for key in ("metadata", "spec")}}
+    spec |= {} if kind == "Job" else {"selector": {"matchLabels": {"app": "j"}}}
+    lab.create({"apiVersion": version, "kind": kind, "metadata": {"name": "j"}, "spec": spec})
+    lab.advance(2)
+    assert [pod["status"]["phase"] for pod in lab.list("pods")] == [want]
+
+
 def test_a_deletion_can_be_brought_forward(lab: Lab) -> None:
     lab.nodes(1)
     lab.create(lab.pod("p", terminationGracePeriodSeconds=30))

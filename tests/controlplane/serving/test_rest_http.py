@@ -34,6 +34,15 @@ async def test_generate_name_adds_five_letters(http: Http) -> None:
     [
         pytest.param("GET", f"{PODS}/gone", None, 404, "NotFound", 'pods "gone" not found', id="a missing pod"),
         pytest.param(
+            "GET",
+            f"{PODS}/web/log",
+            None,
+            501,
+            "NotImplemented",
+            "pods/log: no container runs here: nodes and their kubelets are simulated, and pods have no processes",
+            id="logs",
+        ),
+        pytest.param(
             "POST",
             "/api/v1/namespaces/nowhere/pods",
             make_pod(),

@@ -70,6 +70,8 @@ class KubeletOptions(msgspec.Struct, frozen=True):
 
     start_delay_s: float = 0.0
     lease_interval_s: float = 10.0  # 0: a node has a lease only while its kubelet is silent
+    job_runs_s: float | None = None  # how long a pod of a Job runs; None: for ever
+    terminates_after_s: float | None = None  # how much of its grace period a pod needs; None: all of it
     capacity: dict[str, str] = msgspec.field(default_factory=lambda: {"cpu": "4", "memory": "16Gi", "pods": "110"})
 
 
@@ -290,6 +292,8 @@ class Kubelets:
             self._plan(key, RESTART, left_s, self._restart, entry.uid)
         elif phase == "Running":
             duration_s = _seconds_of(annotations.get(COMPLETES_AFTER, ""))
+            if duration_s is None and _is_of_job(metadata):
+                duration_s = self.options.job_runs_s
             if duration_s is not None:
                 self._plan(key, "complete", duration_s, self._complete, entry.uid)
         else:
@@ -305,6 +309,8 @@ class Kubelets:
         if left_s > grace_s - 1.0:
             left_s = grace_s  # deleted just now: timestamps have no fractions, grace periods should not lose any
         wanted_s = _seconds_of(annotations.get(TERMINATES_AFTER, ""))
+        if wanted_s is None:
+            wanted_s = self.options.terminates_after_s
         return min(left_s, grace_s, grace_s if wanted_s is None else wanted_s)
 
     def _plan(self, key: str, what: str, delay_s: float, callback: Callable[[str, str], None], uid: str) -> None:
@@ -476,6 +482,10 @@ def _set_running_again(pod: Object, now: str) -> None:
         last = ended if "terminated" in ended else before
         each.update(state={"running": {"startedAt": now}}, lastState=last, ready=True, started=True)
         each["restartCount"] = each.get("restartCount", 0) + 1
+
+
+def _is_of_job(metadata: Object) -> bool:
+    return any(each.get("controller") and each.get("kind") == "Job" for each in metadata.get("ownerReferences") or ())
 
 
 def _has_failed(pod: Object) -> bool:

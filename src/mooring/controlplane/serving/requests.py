@@ -164,6 +164,7 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
 # What a URL path means: a kind, perhaps a namespace, a name, a subresource
 
 MAX_PATH = 4096
+OF_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")  # what a kubelet would answer
 
 
 class Route(NamedTuple):
@@ -228,6 +229,9 @@ def parse(path: str) -> Route:
     subresource = rest[2] if len(rest) > 2 else ""
     if kind.is_namespaced and name and not namespace:
         raise path_not_found()
+    if kind.plural == "pods" and subresource in OF_CONTAINERS:
+        what = "no container runs here: nodes and their kubelets are simulated, and pods have no processes"
+        raise StatusError(501, "NotImplemented", f"pods/{subresource}: {what}")
     if subresource and subresource not in kind.subresources:
         raise path_not_found()
     if name and "list" not in kind.verbs:
