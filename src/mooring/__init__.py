@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mooring.core.explain.decision import Decision
     from mooring.core.explain.why import Explanation
     from mooring.record.reader import Record
+    from mooring.show.report import report
     from mooring.sim.result import Simulation
     from mooring.sim.simulate import simulate
 
@@ -62,6 +63,7 @@ __all__ = [
     "load",
     "plan",
     "plan_removal",
+    "report",
     "simulate",
     "sweep",
     "tune",
@@ -91,6 +93,7 @@ _MODULES = {
     "load": "mooring.ask.scheduler",
     "plan": "mooring.ask.plan",
     "plan_removal": "mooring.ask.removing",
+    "report": "mooring.show.report",
     "simulate": "mooring.sim.simulate",
     "sweep": "mooring.ask.sweep",
     "tune": "mooring.ask.tune",

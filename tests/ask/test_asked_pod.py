@@ -148,3 +148,11 @@ def test_a_pod_of_the_cluster_may_be_called_like_a_directory(
     (tmp_path / "app-9").mkdir()
     monkeypatch.chdir(tmp_path)
     assert find_pod("app-9", cluster).pod.key == "default/app-9"
+
+
+def test_a_name_that_an_api_server_refuses_is_remarked(cluster: Cluster) -> None:
+    asked = find_pod({**POD, "metadata": {"name": "pöd"}}, cluster)
+    assert asked.pod.name == "pöd"
+    says = "the given manifest: Pod pöd: metadata.name: an API server refuses 'pöd'; expected"
+    assert asked.warnings[0].startswith(says)
+    assert not find_pod(POD, cluster).warnings

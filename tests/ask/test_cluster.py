@@ -87,7 +87,7 @@ def test_an_object_by_its_name(reference: str) -> None:
     ("reference", "message"),
     [
         pytest.param("node/c", "no node c in the cluster", id="no such node"),
-        pytest.param("shop/z", "'shop' is no kind", id="no such pod"),
+        pytest.param("shop/z", "no node or pod shop/z in the cluster", id="no such pod"),
         pytest.param(0, "found 0; expected a name", id="a number"),
     ],
 )
@@ -283,3 +283,26 @@ def test_a_table_of_nodes() -> None:
         "b      1 of 110   2 of 4   0 of 8Gi   cordoned",
     ]
     assert "<td>cordoned</td>" in cluster._repr_html_()
+
+
+def test_a_cluster_is_a_collection_of_its_objects() -> None:
+    cluster = small()
+    assert len(cluster) == len(list(cluster)) == 6 and Cluster()
+    assert all(reference in cluster for reference in cluster)
+    assert [cluster[name].key for name in ("a", "x", "shop/y", "node/b")] == ["a", "default/x", "shop/y", "b"]
+
+
+@pytest.mark.parametrize("name", ["shop/z", "z"])
+def test_what_is_not_in_it_is_told(name: str) -> None:
+    with pytest.raises(InputError, match=f"no node or pod {name} in the cluster"):
+        small()[name]
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    pytest.param("explain", r"a Cluster has no 'explain'; ask mooring.explain\(cluster, …\)", id="a question"),
+    pytest.param("place", r"ask mooring.Scheduler\(cluster\).place\(pod\)", id="a scheduler's question"),
+    pytest.param("nothing", "a Cluster has no 'nothing'$", id="nothing"),
+])  # fmt: skip
+def test_questions_that_are_asked_elsewhere(name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=says):
+        getattr(small(), name)

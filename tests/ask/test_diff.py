@@ -260,3 +260,16 @@ def _alone(
             assert pod is not None
             fork.bind(pod, node)
     return placed
+
+
+def test_a_cluster_is_compared_under_two_configurations() -> None:
+    cluster = half_full(make_pod("new", cpu="1"))
+    found = diff(cluster, configs=(LEAST, MOST))
+    assert moves(found) == moves(compared(cluster, LEAST, MOST)) == [("default/new", "b", "a")]
+    assert "default/new" in found._repr_html_()
+
+
+def test_a_cluster_is_compared_under_two_versions() -> None:
+    assert not diff(half_full(make_pod("new", cpu="1")), versions=("1.36", "1.37"))
+    with pytest.raises(InputError, match=r"diff: versions: found '1.36'; expected two to compare"):
+        diff(half_full(), versions="1.36")  # type: ignore[arg-type]

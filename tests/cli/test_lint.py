@@ -107,6 +107,12 @@ def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         pytest.param([], "expected MANIFESTS", id="nothing to look at"),
         pytest.param(["none.yaml", "--no-cluster"], "none.yaml: no such file", id="no such file"),
+        pytest.param(["none.yaml"], "none.yaml: no such file", id="no such file comes before no cluster"),
+        pytest.param(
+            ["manifests"],
+            "no cluster configured: give --cluster DUMP, --kubeconfig FILE or --no-cluster, set KUBECONFIG",
+            id="no cluster",
+        ),
         pytest.param(
             ["manifests", "--no-cluster", "--disable", "budget-block-drain"],
             "no lint rule 'budget-block-drain'; did you mean budget-blocks-drain?",
@@ -115,7 +121,11 @@ def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(["manifests", "--no-cluster", "--cluster", "x"], "give one of them", id="a cluster and none"),
     ],
 )
-def test_bad_usage_is_one_line(arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_one_line(
+    arguments: list[str], want: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
     assert run(["lint", *arguments]) == 2
     err = capsys.readouterr().err
     assert want in err and err.count("\n") == 1

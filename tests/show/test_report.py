@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.api.errors import UsageError
+import mooring
+from mooring.api.errors import InputError, UsageError
 from mooring.record.measures import Measures
 from mooring.record.meter import Meter
 from mooring.show.figures import ReportedRun, figures, side_by_side
@@ -265,3 +266,14 @@ def test_no_time_stands_beyond_the_edge_of_a_plot(until_s: float) -> None:
     marks = re.findall(r'<text x="([\d.]+)" y="220" text-anchor="middle">([^<]+)</text>', plot)
     assert marks
     assert all(float(x) + len(text) * CHARACTER / 2 <= WIDTH for x, text in marks)
+
+
+def test_a_report_from_python(tmp_path: Path) -> None:
+    run = mooring.simulate(mooring.Cluster(make_node("a"), make_pod("web", cpu="1")), record=tmp_path / "run.mrec")
+    assert mooring.report(run, tmp_path / "run.mrec", to=tmp_path / "run.md") == tmp_path / "run.md"
+    assert "run.mrec" in (tmp_path / "run.md").read_text() and "simulation" in (tmp_path / "run.md").read_text()
+    with pytest.raises(AttributeError, match=r"no 'plot'; mooring.report\(simulation"):
+        run.plot()  # type: ignore[attr-defined]
+    for nothing in ((), (7,)):
+        with pytest.raises(InputError, match=r"expected what mooring.simulate returns, or the path of a record"):
+            mooring.report(*nothing, to=tmp_path / "run.md")  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ told with its path, as the author of the file knows it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -55,6 +56,17 @@ def problems_in(obj: Object) -> Iterator[str]:
             yield from _selector(obj.spec.selector, "spec.selector")
         case PodDisruptionBudget() | ReplicaSet() | StatefulSet():
             yield from _selector(obj.spec.selector, "spec.selector")
+
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def pod_name_problem(name: str) -> str:
+    """Why an API server refuses a pod of this name; empty if it does not."""
+    if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
+        return ""
+    right = "lower case letters a-z, digits, '-' and '.', at most 253, that begin and end with a letter or digit"
+    return f"metadata.name: an API server refuses {name!r}; expected {right}"
 
 
 def _pod_spec(spec: PodSpec) -> Iterator[str]:

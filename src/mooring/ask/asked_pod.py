@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mooring.api.checks import pod_name_problem
 from mooring.api.core import Pod, made_anew
 from mooring.api.defaults import set_default_meta
 from mooring.api.errors import InputError
@@ -91,8 +92,9 @@ def _of_manifest(source: str | Path | Mapping[str, Any], cluster: Cluster) -> As
     found = read_manifests([source], cluster.context())
     pods, notes = list(found.of(Pod)), []
     if len(pods) + len(found.workloads) != 1:
-        where = "the given manifest" if isinstance(source, Mapping) else str(source)
-        raise InputError(f"{where}: expected one Pod or one workload that makes pods, found {_there(found, pods)}")
+        raise InputError(
+            f"{_where(source)}: expected one Pod or one workload that makes pods, found {_there(found, pods)}"
+        )
     if not pods:
         where, workload = found.workloads[0]
         made = _made(where, workload, found, cluster)
@@ -102,7 +104,13 @@ def _of_manifest(source: str | Path | Mapping[str, Any], cluster: Cluster) -> As
         if workload["kind"] == "DaemonSet":
             notes.append(_DAEMON_NOTE)
     others = [obj for obj in found.objects if obj is not pods[0]]
-    return AskedPod(made_anew(pods[0]), others, notes, found.unknown_notes)
+    problem = pod_name_problem(pods[0].name)
+    refused = [f"{_where(source)}: Pod {pods[0].name}: {problem}"] if problem else []
+    return AskedPod(made_anew(pods[0]), others, notes, [*refused, *found.unknown_notes])
+
+
+def _where(source: str | Path | Mapping[str, Any]) -> str:
+    return "the given manifest" if isinstance(source, Mapping) else str(source)
 
 
 def _made(where: str, workload: Mapping[str, Any], found: Manifests, cluster: Cluster) -> Manifests:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from mooring.api.core import Pod, made_anew
 from mooring.api.errors import InputError, ParseError
-from mooring.api.tables import print_more, print_notes, print_table, printed
+from mooring.api.tables import print_more, print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of
 from mooring.api.times import parse_time
 from mooring.api.well_known import MIRROR
@@ -28,6 +28,7 @@ from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import draw_scores
+from mooring.core.session import Configuration
 
 # --------------------------------------------------------------------------------------------------------------------
 # A placement in figures: how much of the cluster is used, how evenly, and who waits.
@@ -132,11 +133,22 @@ class Difference:
     def __repr__(self) -> str:
         return text(self)
 
+    def _repr_html_(self) -> str:
+        return printed_html(lambda to: draw(to, self))
 
-def diff(before: Scheduler | str | Path, after: Scheduler | str | Path, pods: Which = "pending") -> Difference:
+
+def diff(
+    before: Scheduler | Cluster | str | Path,
+    after: Scheduler | str | Path | None = None,
+    pods: Which = "pending",
+    *,
+    configs: tuple[Configuration, Configuration] = (None, None),
+    versions: tuple[str | None, str | None] = (None, None),
+) -> Difference:
     """Compare where two schedulers of one cluster send its pods, or what became of pods in two records.
 
-    The cluster stays as it is. Records are files, such as ``mooring.simulate(…, record="run.mrec")`` writes.
+    For a cluster, two ``configs`` or two ``versions`` of Kubernetes, such as ``("1.36", "1.37")``, are compared. The
+    cluster stays as it is. Records are files, such as ``mooring.simulate(…, record="run.mrec")`` writes.
 
     ``"pending"`` pods go one after another by priority, then by age; ``"all"`` pods are placed anew, in the order of
     their creation, into the empty cluster. Preemption is carried out. What does not fit is tried again as long as
@@ -148,8 +160,16 @@ def diff(before: Scheduler | str | Path, after: Scheduler | str | Path, pods: Wh
 
         with Record.open(before) as one, Record.open(after) as two:
             return diff_runs(one, two)
+    if isinstance(before, Cluster) and after is None:
+        for name, pair in (("configs", configs), ("versions", versions)):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise InputError(f"diff: {name}: found {pair!r}; expected two to compare")
+        before, after = (
+            Scheduler(before, config, kubernetes_version=version)
+            for config, version in zip(configs, versions, strict=True)
+        )
     if not isinstance(before, Scheduler) or not isinstance(after, Scheduler):
-        raise InputError("diff: expected two schedulers, or two records")
+        raise InputError("diff: expected two schedulers, two records, or a cluster and two configs or versions")
     if before.cluster is not after.cluster:
         raise InputError("diff: the two schedulers have different clusters; expected two schedulers of one cluster")
     if pods not in ("pending", "all"):

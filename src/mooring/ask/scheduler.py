@@ -217,14 +217,17 @@ def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
 
     Without arguments it is the cluster that kubectl would talk to.
     """
-    found = _run(read_live(kubeconfig, context, "python", give='a file as in mooring.connect("FILE")'))
+    found = _run(read_live(kubeconfig, context, "python", give='a file as in mooring.connect(kubeconfig="FILE")'))
     cluster = Cluster().take_over(found.objects)
     cluster.release = found.release
     return cluster
 
 
-async def read_live(kubeconfig: str, context: str, command: str, *, give: str = "--kubeconfig FILE") -> Manifests:
-    """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us."""
+async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -> Manifests:
+    """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us.
+
+    ``give`` is how the caller's user names a cluster, for the message if none is configured.
+    """
     from mooring.core.config.features import Features, nearest_version
     from mooring.live.informers import load_objects
     from mooring.net.kubeconfig import find_config

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from mooring.api.errors import UsageError
+from mooring.api.errors import InputError, UsageError
 from mooring.cli.options import (
     ClusterSource,
     cluster_options,
@@ -61,6 +63,7 @@ def lint(
       helm template my-chart | mooring lint - --cluster dump.json
       mooring lint manifests/ --cluster dump.json -o sarif > lint.sarif
     """
+    from mooring.ask.lint.context import STANDARD_INPUT
     from mooring.ask.lint.findings import Severity, draw, to_sarif
     from mooring.ask.lint.lint import lint as find
 
@@ -71,7 +74,11 @@ def lint(
     source = ClusterSource(dumps, kubeconfig, context)
     if no_cluster and source != ClusterSource():
         raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
-    cluster = None if no_cluster else source.cluster("lint", quiet=True)
+    for each in manifests:
+        if each != STANDARD_INPUT and not Path(each).exists():  # told before a cluster is asked
+            raise InputError(f"{each}: no such file or directory")
+    give = "--cluster DUMP, --kubeconfig FILE or --no-cluster"
+    cluster = None if no_cluster else source.cluster("lint", quiet=True, give=give)
     found = find(
         *manifests,
         cluster=cluster,

@@ -180,6 +180,7 @@ def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
 
 
 DUMP = "kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json"
+GIVE = "--cluster DUMP or --kubeconfig FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +196,8 @@ class ClusterSource:
         if self.dumps and (self.kubeconfig or self.context):
             raise UsageError("--cluster means a dump and --kubeconfig a live cluster; expected one of them")
 
-    def manifests(self, command: str) -> Manifests:
-        """The objects; ``command`` is how the API server knows us."""
+    def manifests(self, command: str, *, give: str = GIVE) -> Manifests:
+        """The objects; ``command`` is how the API server knows us, ``give`` what to say where no cluster is named."""
         import asyncio
 
         from mooring.api.manifests import Manifests, load_manifests
@@ -208,9 +209,9 @@ class ClusterSource:
             return Manifests(objects=objects, server_release=recorded.release)
         if self.dumps:
             return load_manifests(self.dumps)
-        return asyncio.run(read_live(self.kubeconfig, self.context, command))
+        return asyncio.run(read_live(self.kubeconfig, self.context, command, give=give))
 
-    def cluster(self, command: str, *, quiet: bool = False, needs_nodes: bool = True) -> Cluster:
+    def cluster(self, command: str, *, quiet: bool = False, needs_nodes: bool = True, give: str = GIVE) -> Cluster:
         """The cluster to ask. What was passed over or has no effect is said on standard error.
 
         A dump without a node is refused: it is empty, of something else or cut off, and every answer would be a no.
@@ -220,7 +221,7 @@ class ClusterSource:
         cluster = self._recorded()
         note = ""
         if cluster is None:
-            manifests = self.manifests(command)
+            manifests = self.manifests(command, give=give)
             note = manifests.ignored_note
             if note and not quiet:
                 say(f"mooring: {note}")

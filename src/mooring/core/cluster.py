@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy, deepcopy
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import CLUSTER_SCOPED, set_default_meta
@@ -128,6 +129,14 @@ def _paths(path: str) -> Iterator[str]:
     yield from matching
 
 
+_FUNCTIONS = ("capacity", "diff", "drill", "explain", "plan", "plan_removal", "simulate")
+_ASKED_ELSEWHERE = {
+    **{name: f"mooring.{name}(cluster, …)" for name in _FUNCTIONS},
+    **{name: f"mooring.Scheduler(cluster).{name}(pod)" for name in ("decide", "place", "schedule")},
+    "lint": "mooring.lint(manifests, cluster=cluster)",
+}
+"""Questions that people look for here: a cluster does not know how to answer them."""
+
 Addable: TypeAlias = Object | Source
 """An API object, the path of a file or directory with manifests, or a manifest as a dict or as bytes."""
 
@@ -170,21 +179,49 @@ class Cluster:
         return deepcopy(self._get(*parse_reference(reference)))
 
     def __getitem__(self, reference: str) -> Any:
-        """The same as :meth:`get`; a pod may be named without its kind: ``cluster["shop/web-7"]``."""
+        """The same as :meth:`get`; nodes and pods may be named without their kind: ``cluster["shop/web-7"]``."""
         if not isinstance(reference, str):
-            raise InputError(f"found {reference!r}; expected a name, such as node/node-3 or shop/web-7")
-        pod = self._pods.get(reference)
-        return self.get(reference) if pod is None else deepcopy(pod)
+            raise InputError(f"found {reference!r}; expected a name, such as node-3 or shop/web-7")
+        return deepcopy(self._named(reference))
 
     def __contains__(self, reference: str) -> bool:
-        """Report whether there is an object of this name, such as ``node/node-3`` or ``shop/web-7``."""
-        if reference in self._pods:
-            return True
+        """Report whether there is an object of this name, such as ``node-3`` or ``shop/web-7``."""
         try:
-            self._get(*parse_reference(reference))
+            self._named(reference)
         except InputError:
             return False
         return True
+
+    def __iter__(self) -> Iterator[str]:
+        """The references of all objects, such as ``node/node-3`` and ``pod/shop/web-7``."""
+        for obj in (*self.nodes, *self._pods.values(), *self.state.objects):
+            yield f"{type(obj).__name__.lower()}/{obj.key}"
+
+    def __len__(self) -> int:
+        """How many objects there are, of all kinds."""
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        """A cluster is there, also an empty one."""
+        return True
+
+    def _named(self, reference: str) -> Object:
+        """An object by its reference; a node by its name, a pod by its key or by its name in the usual namespace."""
+        kind = reference.partition("/")[0].lower()
+        if "/" in reference and kind in _KINDS and reference not in self._pods:
+            return self._get(*parse_reference(reference))
+        with suppress(InputError):
+            return self._get(Node, reference)
+        for key in (reference, f"{self.namespace}/{reference}"):
+            if key in self._pods:
+                return self._pods[key]
+        raise not_there("node or pod", reference, (each.key for each in (*self.nodes, *self._pods.values())))
+
+    if not TYPE_CHECKING:  # types know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            how = _ASKED_ELSEWHERE.get(name)
+            raise AttributeError(f"a Cluster has no {name!r}" + (f"; ask {how}" if how else ""), name=name, obj=self)
 
     def find_pod(self, key: str) -> Pod | None:
         """The pod of this ``namespace/name``, if it is there. It is the cluster's own: read it."""
@@ -346,6 +383,10 @@ class Cluster:
     def table(self) -> DecisionTable:
         """The nodes, how full they are, and whether pods may come."""
         return nodes_table(self.state)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per node."""
+        return self.table().to_pandas("node")
 
     def _repr_html_(self) -> str:
         return f"<p>{repr(self)[1:-1]}</p>{self.table().html()}"

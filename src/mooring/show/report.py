@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mooring.api.errors import UsageError
+from mooring.api.errors import InputError, UsageError
 from mooring.api.tables import write_parquet
 from mooring.record.measures import Measures, zone_name
-from mooring.show.figures import IN_ZONE, ReportedRun, count, duration, figures, share, side_by_side
+from mooring.show.figures import IN_ZONE, ReportedRun, count, duration, figures, runs_of_records, share, side_by_side
 from mooring.show.report_page import page
+from mooring.sim.result import Simulation
 
 # --------------------------------------------------------------------------------------------------------------------
 # A report as Markdown, short enough for a pull request. Names stand in code, so that they are never markup.
@@ -226,6 +227,29 @@ def write_report(runs: Sequence[ReportedRun], path: Path, *, one_row: bool = Fal
         with contextlib.suppress(OSError):  # where nothing could be written there is none
             part.unlink()
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def report(*runs: Simulation | str | Path, to: str | Path, one_row: bool = False) -> Path:
+    """Write the figures of simulations and records, several of them side by side, and return where they are.
+
+    ``to`` is a page (.html), Markdown (.md), or a table (.csv, .parquet, .json). ``one_row``: in tables a row for each
+    run, not one per time.
+    """
+    path = Path(to)
+    check_form(path)
+    found = []
+    for number, run in enumerate(runs, 1):
+        if isinstance(run, str | Path):
+            found += runs_of_records([run])
+        elif isinstance(run, Simulation) and run.measures is not None:
+            facts = {"decides as": f"Kubernetes {run.kubernetes_version}", "seed": str(run.seed)}
+            found.append(ReportedRun(run.name or f"run {number}", run.measures, facts))
+        else:
+            raise InputError(f"report: found {run!r}; expected what mooring.simulate returns, or the path of a record")
+    if not found:
+        raise InputError("report: expected what mooring.simulate returns, or the path of a record")
+    write_report(found, path, one_row=one_row)
+    return path
 
 
 def check_form(path: Path) -> None:

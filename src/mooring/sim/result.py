@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,6 +84,18 @@ class Simulation:
     def table(self) -> DecisionTable:
         """Why pods wait that have no node, the most frequent reason first."""
         return DecisionTable(("pending", "why"), [(count, text) for text, count in self.pending_reasons().items()])
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per sample: how full the cluster was and how many pods waited, over time."""
+        columns = {} if self.measures is None else self.measures.columns
+        names = tuple(columns) or ("seconds",)
+        return DecisionTable(names, list(zip(*columns.values(), strict=True))).to_pandas("seconds")
+
+    if not TYPE_CHECKING:  # types know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            how = "; mooring.report(simulation, to='run.html') draws it" if name in ("plot", "report", "show") else ""
+            raise AttributeError(f"a Simulation has no {name!r}{how}", name=name, obj=self)
 
     def _repr_html_(self) -> str:
         waits = ", ".join(f"{name} {format_duration(round(each, 3))}" for name, each in self.waiting_s.items())

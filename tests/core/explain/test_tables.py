@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import mooring
 from mooring.core.explain.decision import DecisionTable, NodeShare, RefusalRow, Refusals, Scores
+from mooring.testing import make_node, make_pod
 
 SCORES = Scores([NodeShare("a", 130, {"Fit": 100, "Spread": 30}), NodeShare("b", 7, {"Fit": 7, "Spread": 0})])
 REFUSALS = Refusals(
@@ -81,3 +83,10 @@ def test_the_real_pandas_takes_it() -> None:
     frame = SCORES.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.loc["a", "total"] == 130 and frame.index.name == "node"
+
+
+def test_what_is_asked_first_has_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=Frame))
+    cluster = mooring.Cluster(make_node("a"), make_node("b"), make_pod("web"))
+    assert cluster.to_pandas().index == mooring.explain(cluster, "web").to_pandas().index == "node"
+    assert mooring.simulate(cluster).to_pandas().index == "seconds"

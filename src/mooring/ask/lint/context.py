@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mooring.api import yaml
-from mooring.api.checks import problems_in
+from mooring.api.checks import pod_name_problem, problems_in
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod, Taint
 from mooring.api.defaults import SYSTEM_PRIORITIES, Admission, set_default_meta
@@ -175,6 +175,8 @@ def _decode(subject: Subject) -> None:
             subject.obj = _typed(struct, value, subject)
         if isinstance(subject.obj, Pod):
             subject.pod = subject.obj
+            problem = pod_name_problem(subject.obj.name)
+            subject.problems += [problem] if problem else []
         elif is_workload(kind):
             subject.pod = _typed(Pod, made_by(_named(value))[0], subject)
     except InputError as error:

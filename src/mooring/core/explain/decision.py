@@ -244,6 +244,10 @@ class Decision:
         room = f"; room can be made on {self.nominated_node}" if self.nominated_node else ""
         return f"{self.pod} {self.outcome.value}: {self.message}{room}"
 
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per node: the scores of those that can take the pod, or why each refuses it."""
+        return (self.scores or self.refusals).to_pandas()
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline}>"
 
