@@ -97,19 +97,20 @@ async def test_a_wait_gives_up_when_nothing_happens() -> None:
 def test_latencies_are_tapped_from_the_schedulers_own_meters() -> None:
     meters = Meters(SchedulerMetrics())
     meters.profile("one").attempt("scheduled", 5.0)
-    before = meters.algorithm
-    latency = Latency(meters, ["one"])
+    algorithm = meters.metrics.scheduling_algorithm_duration.labels()
+    before = algorithm.later
+    latency = Latency(meters.metrics, ["one"])
     latency.start()
-    meters.algorithm(0.002)
+    algorithm.later(0.002)
     meters.profile("one").attempt("scheduled", 0.0015)
     meters.profile("one").attempt("error", 0.1)
     latency.stop()
-    meters.algorithm(7.0)
+    algorithm.later(7.0)
     assert latency.algorithm() == Latencies(1, 2.0, 2.0, 2.0, 2.0)
     found = latency.attempts()
     assert set(found) == {"scheduled", "error"}
     assert (found["scheduled"].count, found["scheduled"].mean) == (1, 1.5), "what was before does not count"
-    assert meters.algorithm == before
+    assert algorithm.later == before
 
 
 def test_a_process_is_measured_from_inside_and_from_outside() -> None:

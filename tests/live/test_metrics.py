@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.core.config.features import V1_36, V1_37, Features
-from mooring.live.metrics import FOLD, SchedulerMetrics, sli_attempts_label
+from mooring.live.metrics import FOLD, SchedulerMetrics
 from mooring.net.prometheus import HistogramChild, MetricsRegistry, exponential_buckets, go_float
 
 WIRE = Path(__file__).parent / "wire"
@@ -100,7 +100,7 @@ def test_families_without_children_are_not_shown():
     assert registry.render() == "# HELP c_total y\n# TYPE c_total counter\nc_total 0\n"
     labelled.labels("v").inc()
     assert 'a_total{b="v"} 1\n' in registry.render()
-    labelled.remove("v")
+    labelled.clear()
     assert "a_total" not in registry.render()
 
 
@@ -218,11 +218,6 @@ def test_numbers_as_go_writes_them(value, want):
 def test_buckets_agree_to_the_last_digit():
     bounds = [go_float(bound) for bound in exponential_buckets(0.00001, 1.5, 20)]
     assert [*bounds, "+Inf"] == WANTED["scheduler_plugin_execution_duration_seconds"]["le"]
-
-
-@pytest.mark.parametrize(("attempts", "want"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
-def test_attempts_label(attempts, want):
-    assert sli_attempts_label(attempts) == want
 
 
 ABSENT = {

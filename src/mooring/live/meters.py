@@ -1,4 +1,4 @@
-"""What the scheduler counts and times, with the children of hot metrics bound once: a label lookup costs more."""
+"""What the scheduler counts and times."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState
 from mooring.live.failure import UNSCHEDULABLE
-from mooring.live.metrics import Note, SchedulerMetrics, sli_attempts_label
+from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import Room, SchedulerObserver
-from mooring.net.prometheus import CounterChild, GaugeChild, HistogramChild
 
 SAMPLED = 10
 """Plugins are timed in one of ten attempts; upstream draws one of ten at random."""
@@ -41,64 +40,26 @@ class _Evaluated:
 class ProfileMeters(PluginMeters):
     """The metrics of one profile."""
 
-    __slots__ = (
-        "_attempts",
-        "_batch_attempts",
-        "_begun",
-        "_durations",
-        "_evaluated",
-        "_flushes",
-        "_metrics",
-        "_name",
-        "_node_hints",
-        "_plugins",
-        "_points",
-        "_stored",
-        "timer",
-    )
+    __slots__ = ("_begun", "_evaluated", "_metrics", "_name", "_points", "timer")
 
     def __init__(self, metrics: SchedulerMetrics, name: str, clock: Clock | None = None) -> None:
         self._metrics = metrics
-        self._begun = 0
-        self.timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
-        self._plugins: dict[tuple[str, str, Code], HistogramChild] = {}
-        self._node_hints: dict[bool, HistogramChild] = {}
-        self._stored: HistogramChild | None = None
-        self._batch_attempts: dict[str, CounterChild] = {}
-        self._flushes: dict[str, CounterChild] = {}
         self._name = name
-        self._attempts: dict[str, CounterChild] = {}
-        self._durations: dict[str, Note] = {}
-        self._points: dict[tuple[str, str], Note] = {}
+        self._begun = 0
+        self._points = metrics.framework_extension_point_duration
+        self.timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
         self._evaluated: dict[int, _Evaluated] = {}  # by the identity of the list of plugins
 
     def attempt(self, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
-        counter = self._attempts.get(result)
-        if counter is None:
-            counter = self._attempts[result] = self._metrics.schedule_attempts.labels(result, self._name)
-            self._durations[result] = self._metrics.scheduling_attempt_duration.labels(result, self._name).later
-        counter.value += 1
-        self._durations[result](seconds)
+        self._metrics.schedule_attempts[result, self._name].value += 1
+        self._metrics.scheduling_attempt_duration[result, self._name].later(seconds)
         self._metrics.noted()
 
     def extension_point(self, point: str, status: str, seconds: float) -> None:
-        try:
-            self._points[point, status](seconds)
-        except KeyError:
-            note = self._metrics.framework_extension_point_duration.labels(point, status, self._name).later
-            self._points[point, status] = note
-            note(seconds)
+        self._points[point, status, self._name].later(seconds)
 
     def forget(self) -> None:
-        self._node_hints.clear()
-        self._stored = None
-        self._batch_attempts.clear()
-        self._flushes.clear()
-        self._plugins.clear()
-        self._attempts.clear()
-        self._durations.clear()
-        self._points.clear()
         self._evaluated.clear()
 
     def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
@@ -112,49 +73,27 @@ class ProfileMeters(PluginMeters):
         return self.timer if self._begun % SAMPLED == 1 else None
 
     def _plugin(self, plugin: str, method: str, code: Code, seconds: float) -> None:
-        key = (plugin, method, code)
-        child = self._plugins.get(key)
-        if child is None:
-            point = METRIC_NAMES.get(method, method)
-            child = self._metrics.plugin_execution_duration.labels(plugin, point, CODE_NAMES[code])
-            self._plugins[key] = child
-        child.later(seconds)
+        point = METRIC_NAMES.get(method, method)
+        self._metrics.plugin_execution_duration[plugin, point, CODE_NAMES[code]].later(seconds)
 
     def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
-        child = self._node_hints.get(is_hinted)
-        if child is None:
-            hinted = "hint" if is_hinted else "no_hint"
-            child = self._node_hints[is_hinted] = self._metrics.get_node_hint_duration.labels(hinted, self._name)
-        child.later(seconds)
+        hinted = "hint" if is_hinted else "no_hint"
+        self._metrics.get_node_hint_duration[hinted, self._name].later(seconds)
         if not is_hinted:
-            self._batch_attempt("no_hint")
+            self._metrics.batch_attempts[self._name, "no_hint"].value += 1
         if flushed:
-            self._flush(flushed)
+            self._metrics.batch_cache_flushed[self._name, flushed].value += 1
 
     def batch_rescored(self, seconds: float) -> None:
         self._metrics.versioned.batch_rescore_attempts.labels(self._name).inc()
         self._metrics.versioned.batch_rescore_duration.labels(self._name).observe(seconds)
 
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
-        if self._stored is None:
-            self._stored = self._metrics.store_schedule_results_duration.labels(self._name)
-        self._stored.later(seconds)
+        self._metrics.store_schedule_results_duration[self._name,].later(seconds)
         if hint is not None:
-            self._batch_attempt("hint_used" if hint else "hint_not_used")
+            self._metrics.batch_attempts[self._name, "hint_used" if hint else "hint_not_used"].value += 1
         if flushed:
-            self._flush(flushed)
-
-    def _batch_attempt(self, result: str) -> None:
-        child = self._batch_attempts.get(result)
-        if child is None:
-            child = self._batch_attempts[result] = self._metrics.batch_attempts.labels(self._name, result)
-        child.value += 1
-
-    def _flush(self, reason: str) -> None:
-        child = self._flushes.get(reason)
-        if child is None:
-            child = self._flushes[reason] = self._metrics.batch_cache_flushed.labels(self._name, reason)
-        child.value += 1
+            self._metrics.batch_cache_flushed[self._name, flushed].value += 1
 
     # ---- what plugins count ------------------------------------------------------------------------------------
 
@@ -228,21 +167,8 @@ class Meters(SchedulerObserver, QueueRecorder):
     def __init__(self, metrics: SchedulerMetrics, clock: Clock | None = None) -> None:
         self.metrics = metrics
         self._clock = clock or SystemClock()
-        self._events: dict[str, Note] = {}
         self._profiles: dict[str, ProfileMeters] = {}
         self._gates: dict[str, ProfileGates] = {}
-        self._incoming: dict[tuple[str, str], tuple[CounterChild, CounterChild]] = {}
-        self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
-        self._in_flight: dict[str, GaugeChild] = {}
-        self._sli: dict[int, HistogramChild] = {}
-        self._hints: dict[tuple[str, str, str], HistogramChild] = {}
-        self._bind_children()
-
-    def _bind_children(self) -> None:
-        """Look up the children of metrics that every pod updates."""
-        self.algorithm: Callable[[float], None] = self.metrics.scheduling_algorithm_duration.labels().later
-        self._attempts = self.metrics.pod_scheduling_attempts.labels().later
-        self._bindings = self.metrics.goroutines.labels("binding")
 
     def profile(self, name: str) -> ProfileMeters:
         meters = self._profiles.get(name)
@@ -253,29 +179,26 @@ class Meters(SchedulerObserver, QueueRecorder):
     # ---- what the scheduler tells ------------------------------------------------------------------------------
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
-        self.algorithm(seconds)
+        self.metrics.scheduling_algorithm_duration[()].later(seconds)
 
     def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:
         self.metrics.permit_wait_duration.labels(CODE_NAMES[code]).observe(seconds)
 
     def binding(self, info: QueuedPodInfo) -> None:
-        self._bindings.inc()
+        self.metrics.goroutines["binding",].inc()
 
     def binding_ended(self, info: QueuedPodInfo) -> None:
-        self._bindings.dec()
+        self.metrics.goroutines["binding",].dec()
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
         self.profile(profile.scheduler_name).attempt("scheduled", seconds)
-        metrics = self.metrics
-        self._attempts(info.attempts)
+        self.metrics.pod_scheduling_attempts[()].later(info.attempts)
         if info.initial_attempt_timestamp is not None:
-            number = min(info.attempts, 15)
-            child = self._sli.get(number)
-            if child is None:
-                child = self._sli[number] = metrics.pod_scheduling_sli_duration.labels(sli_attempts_label(number))
-            child.later(self._clock.monotonic() - info.initial_attempt_timestamp)
+            label = str(info.attempts) if info.attempts < 15 else "15+"
+            took_s = self._clock.monotonic() - info.initial_attempt_timestamp
+            self.metrics.pod_scheduling_sli_duration[label,].later(took_s)
         if info.was_flushed:
-            metrics.pod_scheduled_after_flush.inc()
+            self.metrics.pod_scheduled_after_flush.inc()
 
     def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
         result = "unschedulable" if reason == UNSCHEDULABLE else "error"
@@ -346,27 +269,15 @@ class Meters(SchedulerObserver, QueueRecorder):
         return self.metrics.render()
 
     def reset(self) -> None:
-        """Forget all counts; children that were bound to them are of no more use."""
+        """Forget all counts."""
         self.metrics.reset()
         for profile in self._profiles.values():  # engines hold on to them
             profile.forget()
-        self._incoming.clear()
-        self._unschedulable.clear()
-        self._in_flight.clear()
-        self._sli.clear()
-        self._hints.clear()
-        self._events.clear()
-        self._bind_children()
 
     # ---- what the event handlers tell --------------------------------------------------------------------------
 
     def event_handled(self, event: str, seconds: float) -> None:
-        try:
-            self._events[event](seconds)
-        except KeyError:
-            label = self.metrics.versioned.event(event)
-            note = self._events[event] = self.metrics.event_handling_duration.labels(label).later
-            note(seconds)
+        self.metrics.event_handling_duration[self.metrics.versioned.event(event),].later(seconds)
         self.metrics.noted()  # a replica that stands by hears events for weeks, and makes no attempt
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
@@ -378,27 +289,15 @@ class Meters(SchedulerObserver, QueueRecorder):
             self.metrics.versioned.queue_incoming_entities.labels(queue, label, "podgroup").inc()
 
     def incoming_pod(self, queue: str, event: str) -> None:
-        children = self._incoming.get((queue, event))
-        if children is None:
-            label = self.metrics.versioned.event(event)
-            children = self._incoming[queue, event] = (
-                self.metrics.queue_incoming_pods.labels(queue, label),
-                self.metrics.versioned.queue_incoming_entities.labels(queue, label, "pod"),
-            )
-        for child in children:
-            child.value += 1
+        label = self.metrics.versioned.event(event)
+        self.metrics.queue_incoming_pods[queue, label].value += 1
+        self.metrics.versioned.queue_incoming_entities[queue, label, "pod"].value += 1
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
-        child = self._unschedulable.get((plugin, profile))
-        if child is None:
-            child = self._unschedulable[plugin, profile] = self.metrics.unschedulable_pods.labels(plugin, profile)
-        child.inc(change)
+        self.metrics.unschedulable_pods[plugin, profile].inc(change)
 
     def in_flight_events(self, event: str, change: int) -> None:
-        child = self._in_flight.get(event)
-        if child is None:
-            child = self._in_flight[event] = self.metrics.inflight_events.labels(self.metrics.versioned.event(event))
-        child.inc(change)
+        self.metrics.inflight_events[self.metrics.versioned.event(event),].inc(change)
 
     def pre_enqueue(self, profile: str) -> ProfileGates:
         gates = self._gates.get(profile)
@@ -407,11 +306,6 @@ class Meters(SchedulerObserver, QueueRecorder):
         return gates
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        key = (plugin, event, hint)
-        child = self._hints.get(key)
-        if child is None:
-            child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(
-                plugin, self.metrics.versioned.event(event), hint
-            )
-        child.later(seconds)
+        label = self.metrics.versioned.event(event)
+        self.metrics.queueing_hint_execution_duration[plugin, label, hint].later(seconds)
         self.metrics.noted()

@@ -1,7 +1,7 @@
 """kube-scheduler's metrics under kube-scheduler's names, so that existing dashboards and alerts go on working.
 
-``SchedulerMetrics`` has one attribute per metric; ``labels`` takes values in the order given here. Code that updates a
-metric often keeps the bound child. Rendering is for the endpoint and happens there.
+``SchedulerMetrics`` has one attribute per metric, which takes label values in the order given here. Rendering is for
+the endpoint and happens there.
 
 Not here: kube-scheduler's ``workqueue_*``, because there are no work queues, and what is about Go alone.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.live.resource_metrics import process_metrics
 from mooring.live.versioned_metrics import VersionedMetrics
-from mooring.net.prometheus import CounterChild, MetricsRegistry, counter, exponential_buckets, fill, gauge, histogram
+from mooring.net.prometheus import MetricsRegistry, counter, exponential_buckets, fill, gauge, histogram
 
 _ATTEMPT = exponential_buckets(0.001, 2, 15)
 _EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)
@@ -25,9 +25,6 @@ _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 1677
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 FOLD = 8_000
 """Noted observations are folded into histograms after this many attempts and requests: about 40,000 numbers."""
-
-Note = Callable[[float], None]  # takes an observation of a histogram down
-_Requests = tuple[CounterChild, Note, Note, Note]  # how many, how long, their size, that of the answer
 
 
 class SchedulerMetrics:
@@ -315,8 +312,6 @@ class SchedulerMetrics:
     ) -> None:
         self.registry = MetricsRegistry()
         self._before_render: list[Callable[[], None]] = []
-        self._requests: dict[tuple[str, str, str], _Requests] = {}
-        self._held_back: dict[tuple[str, str], Note] = {}
         self._noted = 0
         fill(self, self.registry)
         self.versioned = VersionedMetrics(self.registry, features)
@@ -341,31 +336,16 @@ class SchedulerMetrics:
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
         """Count a request to the API server, for ``RestClient``."""
-        known = self._requests.get((code, method, host)) or self._of_requests(code, method, host)
-        counter, duration, size, answer_size = known
-        counter.value += 1
-        duration(duration_s)
-        size(sent)
+        self.rest_client_requests[code, method, host].value += 1
+        self.rest_client_request_duration[method, host].later(duration_s)
+        self.rest_client_request_size[method, host].later(sent)
         if received:
-            answer_size(received)
+            self.rest_client_response_size[method, host].later(received)
         self.noted()
 
     def held_back(self, host: str, method: str, seconds: float) -> None:
         """Time how long the client's own rate limit held a request back, for ``RestClient``."""
-        known = self._held_back.get((method, host))
-        if known is None:
-            known = self.rest_client_rate_limiter_duration.labels(method, host).later
-            self._held_back[method, host] = known
-        known(seconds)
-
-    def _of_requests(self, code: str, method: str, host: str) -> _Requests:
-        known = self._requests[code, method, host] = (
-            self.rest_client_requests.labels(code, method, host),
-            self.rest_client_request_duration.labels(method, host).later,
-            self.rest_client_request_size.labels(method, host).later,
-            self.rest_client_response_size.labels(method, host).later,
-        )
-        return known
+        self.rest_client_rate_limiter_duration[method, host].later(seconds)
 
     def noted(self) -> None:
         """Something was noted in histograms; it is counted before it becomes much."""
@@ -395,8 +375,3 @@ class SchedulerMetrics:
     def reset(self) -> None:
         """Forget the scheduler's own counts, as DELETE /metrics does upstream."""
         self.registry.reset(name for name in self.registry.names() if name.startswith("scheduler_"))
-
-
-def sli_attempts_label(attempts: int) -> str:
-    """The ``attempts`` label: exact up to 14, ``15+`` beyond."""
-    return str(attempts) if attempts < 15 else "15+"

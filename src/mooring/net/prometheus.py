@@ -1,7 +1,8 @@
 """Counters, gauges and histograms that cost little to update, and Prometheus' text form of them.
 
-A bound child is an object with a number in it: updating it is one attribute access, observing a histogram one
-bisection, or less if it is only noted. Either one thread makes all updates, or the threads share a lock of their own.
+A family is a dict of its children by label values: ``family["a", "b"]`` makes a child at first sight. Updating a child
+is one attribute access, observing a histogram one bisection, or less if it is only noted. Either one thread makes all
+updates, or the threads share a lock of their own.
 Rendering writes what Go's client library would write: label names sorted, ``le`` last, numbers in Go's shortest form,
 families without children left out.
 """
@@ -100,8 +101,8 @@ class HistogramChild:
 Child = TypeVar("Child", CounterChild, GaugeChild, HistogramChild)
 
 
-class Family(Generic[Child]):
-    """All children of one metric; ``labels`` gives the child for label values, in the order of ``label_names``."""
+class Family(dict[tuple[str, ...], Child], Generic[Child]):
+    """All children of one metric, by label values in the order of ``label_names``."""
 
     kind = "untyped"
 
@@ -109,36 +110,32 @@ class Family(Generic[Child]):
         self.name = name
         self.help_text = help_text
         self.label_names = tuple(label_names)
-        self._children: dict[tuple[str, ...], Child] = {}
         self._order = sorted(range(len(self.label_names)), key=lambda index: self.label_names[index])
-        if not self.label_names:
-            self._children[()] = self._make()
+        self.clear()
 
     def _make(self) -> Child:
         raise NotImplementedError
 
-    def labels(self, *values: str) -> Child:
-        """Return the child to keep and update; the same values give the same child."""
-        child = self._children.get(values)
-        if child is None:
-            if len(values) != len(self.label_names):
-                raise ValueError(f"{self.name} has labels {self.label_names}, found {values}")
-            child = self._children[values] = self._make()
+    def __missing__(self, values: tuple[str, ...]) -> Child:
+        if len(values) != len(self.label_names):
+            raise ValueError(f"{self.name} has labels {self.label_names}, found {values}")
+        child = self[values] = self._make()
         return child
 
-    def remove(self, *values: str) -> None:
-        self._children.pop(values, None)
+    def labels(self, *values: str) -> Child:
+        """The child of these values."""
+        return self[values]
 
     def clear(self) -> None:
         """Forget everything, as a reset does; children that were bound before no longer show."""
-        self._children.clear()
+        super().clear()
         if not self.label_names:
-            self._children[()] = self._make()
+            self[()] = self._make()
 
     def render(self, out: list[str]) -> None:
         # Another thread may add a child meanwhile. ``copy`` is one step for the interpreter; ``list(items())`` is not:
         # each of its tuples can set off a garbage collection, and with it a change of threads.
-        children = [(self._pairs(values), child) for values, child in self._children.copy().items()]
+        children = [(self._pairs(values), child) for values, child in self.copy().items()]
         if not children:
             return
         out.append(f"# HELP {self.name} {_escape_help(self.help_text)}\n# TYPE {self.name} {self.kind}\n")
@@ -161,7 +158,7 @@ class Counter(Family[CounterChild]):
         return CounterChild()
 
     def inc(self, by: float = 1.0) -> None:
-        self._children[()].inc(by)
+        self[()].inc(by)
 
     def _render_child(self, out: list[str], pairs: str, child: CounterChild) -> None:
         out.append(f"{self.name}{f'{{{pairs}}}' if pairs else ''} {go_float(child.value)}\n")
@@ -176,7 +173,7 @@ class Gauge(Family[GaugeChild]):
         return GaugeChild()
 
     def set(self, value: float) -> None:
-        self._children[()].set(value)
+        self[()].set(value)
 
     def _render_child(self, out: list[str], pairs: str, child: GaugeChild) -> None:
         out.append(f"{self.name}{f'{{{pairs}}}' if pairs else ''} {go_float(child.value)}\n")
@@ -196,10 +193,10 @@ class Histogram(Family[HistogramChild]):
         return HistogramChild(self._bounds)
 
     def observe(self, value: float) -> None:
-        self._children[()].observe(value)
+        self[()].observe(value)
 
     def fold(self) -> None:
-        for child in self._children.copy().values():
+        for child in self.copy().values():
             child.fold()
 
     def _render_child(self, out: list[str], pairs: str, child: HistogramChild) -> None:

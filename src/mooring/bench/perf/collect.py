@@ -8,9 +8,10 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from mooring.api.errors import MooringError
+from mooring.live.metrics import SchedulerMetrics
 from mooring.net.prometheus import HistogramChild, exponential_buckets
 
 SCHEDULED, ATTEMPTED = "Scheduled", "Attempted"
@@ -201,13 +202,6 @@ def _high_water_mib(pid: str) -> float:
     return 0.0
 
 
-class SchedulerMeters(Protocol):
-    """What a scheduler in this process counts; see ``mooring.live.meters.Meters``."""
-
-    algorithm: Callable[[float], None]
-    metrics: Any
-
-
 @dataclass(slots=True)
 class Latencies:
     """Milliseconds."""
@@ -258,29 +252,30 @@ def _from_buckets(bounds: Sequence[float], counts: Sequence[int], rank: float) -
 
 
 class Latency:
-    """Taps a scheduler's own meters while a collector runs."""
+    """Taps a scheduler's own metrics while a collector runs."""
 
-    def __init__(self, meters: SchedulerMeters, profiles: Sequence[str]) -> None:
-        self._meters, self._profiles = meters, profiles
+    def __init__(self, metrics: SchedulerMetrics, profiles: Sequence[str]) -> None:
+        self._metrics, self._profiles = metrics, profiles
+        self._algorithm = metrics.scheduling_algorithm_duration.labels()
         self._samples: list[float] = []
         self._before: dict[str, tuple[list[int], float]] = {}
 
     def start(self) -> None:
-        self._inner = self._meters.algorithm
+        self._inner = self._algorithm.later
         inner, note = self._inner, self._samples.append
 
         def observe(seconds: float) -> None:
             inner(seconds)
             note(seconds)
 
-        self._meters.algorithm = observe
+        self._algorithm.later = observe
         self._before = {result: self._attempts(result) for result in _RESULTS}
 
     def stop(self) -> None:
-        self._meters.algorithm = self._inner
+        self._algorithm.later = self._inner
 
     def _children(self, result: str) -> list[HistogramChild]:
-        family = self._meters.metrics.scheduling_attempt_duration
+        family = self._metrics.scheduling_attempt_duration
         return [family.labels(result, profile) for profile in self._profiles]
 
     def _attempts(self, result: str) -> tuple[list[int], float]:

@@ -182,7 +182,7 @@ async def _measure(
     def new_collector(name: str, matches: Callable[[PodRecord], bool]) -> Collector:
         latency = None
         if live is not None:
-            latency = Latency(live.scheduler.meters, list(live.scheduler.profiles))
+            latency = Latency(live.scheduler.meters.metrics, list(live.scheduler.profiles))
         end = profiler.stop if profiler is not None else lambda: None
         return Collector(name, matches, process, latency, lambda: target.load_cpu_s, begin, end)
 
