@@ -122,12 +122,13 @@ class Stage:
             config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": enabled}]}
         self.clock = VirtualClock(1_000.0)
         self.writer, self.recorder, self.heard = PaperWriter(), PaperRecorder(), Heard()
+        observers = (self.heard, *options.pop("observers", ()))
         options = {"clock": self.clock, "rng": random.Random(0), "registry": registry, **options}
         self.scheduler = Scheduler(
             config_from_dict(config, options.get("features", DEFAULT_FEATURES)),
             lambda pods: self.writer,
             self.recorder,
-            SchedulerOptions(observers=(self.heard,), **options),
+            SchedulerOptions(observers=observers, **options),
         )
 
     def put(self, *objects: Any) -> None:

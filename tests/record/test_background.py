@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mooring.api.errors import MooringError, UsageError
+from mooring.record import background
 from mooring.record.background import LOOK_S, PART, PART_S, InBackground
 from mooring.record.entries import Attempt, Configured, ExtenderVerbs, Gap, Header
 from mooring.record.files import MAGIC, RotatedFiles, WholeWrites, create
@@ -187,6 +189,28 @@ def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Pat
     assert output.is_full
     with Record.open(tmp_path / "r", follows=True) as record:
         assert not record.is_complete
+
+
+def test_an_end_that_is_not_written_in_time_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "CLOSE_S", 0.01)
+    goes_on = threading.Event()
+
+    class Hangs(io.FileIO):
+        def write(self, data: Any) -> int:
+            goes_on.wait()
+            return super().write(data)
+
+    limits = files(tmp_path / "r")
+    limits.begin = lambda: WholeWrites(Hangs(tmp_path / "r", "w"))  # type: ignore[method-assign]
+    output = InBackground(limits)
+    output.begin(HEADER)
+    output.take_state(1.0, [make_node("a")])
+    output.close(3.0)
+    goes_on.set()
+    output._thread.join()
+    assert [each.getMessage() for each in caplog.records] == ["The end of the record is missing"]
 
 
 def test_after_a_while_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

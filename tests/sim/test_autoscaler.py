@@ -44,6 +44,16 @@ def test_a_group_grows_no_further_than_it_may() -> None:
     assert (result.nodes, result.placed, len(result.pending)) == (2, 2, 3)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_node_whose_name_is_taken_ends_the_story(least: int) -> None:
+    """It never came, and the simulation waited for it for ever."""
+    taken = "apply: {apiVersion: v1, kind: Node, metadata: {name: pool-1}, status: {capacity: {cpu: '1', pods: '9'}}}"
+    group = f"nodeGroup: {{name: pool, min: {least}, max: 2, cpu: '1'}}"
+    found = run_scenario(story(taken, "workload: {count: 3, cpu: '1'}", group))
+    assert 'node group pool: node pool-1: nodes "pool-1" already exists' in found.failure
+    assert found.is_mistake and found.ended_at_s < 600
+
+
 def test_pods_that_would_not_fit_add_no_node() -> None:
     result = simulated("nodeGroup: {name: pool, max: 2, cpu: '1'}", "workload: {count: 1, cpu: '3'}")
     assert (result.nodes, len(result.pending)) == (0, 1)

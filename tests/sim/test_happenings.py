@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.api.errors import InputError
+from mooring.api.errors import ApiError, InputError
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import DELETED, Event
+from mooring.sim.backend import Backend
 from mooring.sim.player import play
 from mooring.sim.result import Simulation
 from mooring.sim.scenario import Scenario
@@ -308,6 +311,23 @@ def test_ephemeral_volumes_come_and_go_with_the_pods_of_a_workload() -> None:
         found = run_scenario(scenario)
         assert found.failure == "", fields
         assert (found.arrived, found.ended) == (4, 4 if "run" in fields else 0)
+
+
+def test_a_pod_that_cannot_come_again_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be missing, and nothing would say so."""
+    create, created = Backend.create, Counter[str]()
+
+    async def once(self: Backend, manifest: Any) -> Any:
+        created[manifest["metadata"]["name"]] += 1
+        if created[manifest["metadata"]["name"]] > 1:
+            raise ApiError("exceeded quota", code=403)
+        return await create(self, manifest)
+
+    monkeypatch.setattr(Backend, "create", once)
+    steps = "- advance: 40s\n- drain: node1\n- advance: 2m\n"
+    text = f"steps:\n{NODES}{SCRATCH_CLASS}- workload: {{count: 2, cpu: '1', recreate: true, {SCRATCH}}}\n{steps}"
+    found = run_scenario(parse_scenario(text, source="s.yaml", folder=Path(), name="story"))
+    assert re.search(r"pod default/\S+ cannot come again: exceeded quota", found.failure)
 
 
 def test_pods_of_a_lost_node_come_again_where_they_are_recreated() -> None:

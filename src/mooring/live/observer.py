@@ -10,19 +10,21 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.core import Pod
-from mooring.api.errors import UsageError
+from mooring.api.errors import MooringError, UsageError
 from mooring.api.meta import Object
 from mooring.api.times import format_micro_time
 from mooring.core.config.features import Features
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.engine.pod_groups import GroupDecision
+from mooring.core.framework.cycle_state import place_of
 from mooring.core.framework.extender import ExtenderAnswer, ExtenderClient
 from mooring.core.framework.handle import WaitingPods
 from mooring.core.framework.runtime import Profile
@@ -32,6 +34,8 @@ from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState
 from mooring.live.events import InvolvedObject
 from mooring.live.logs import get_logger
+
+log = get_logger("mooring.live.observer")
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -72,7 +76,7 @@ class Observed(Protocol):
 
 
 class SchedulerObserver:
-    """Override what you want to hear; the rest costs nothing. A method must be quick and must not raise."""
+    """Override what you want to hear; the rest costs nothing. A method must be quick."""
 
     def configured(self, scheduler: Observed) -> None:
         """The scheduler is put together, or goes on with another configuration."""
@@ -133,39 +137,65 @@ class SchedulerObserver:
 
 
 class Observers:
-    """Several observers as one: of each event, the methods of those who want to hear it."""
+    """Several observers as one: of each event, the methods of those who want to hear it.
+
+    An observer that raises fails alone: the others hear of the event, and the scheduler goes on. Only a MooringError,
+    which says something to the user, passes: a simulation ends when its record cannot be written.
+    """
 
     def __init__(self, observers: Iterable[SchedulerObserver] = ()) -> None:
         each = tuple(observers)
 
-        def hearing(name: str) -> list[SchedulerObserver]:
-            return [one for one in each if getattr(type(one), name) is not getattr(SchedulerObserver, name)]
+        def hearing(name: str) -> tuple[Callable[..., Any], ...]:
+            silent = getattr(SchedulerObserver, name)
+            return tuple(_guarded(getattr(one, name)) for one in each if getattr(type(one), name) is not silent)
 
-        self.configured = tuple(one.configured for one in hearing("configured"))
-        self.put = tuple(one.put for one in hearing("put"))
-        self.delete = tuple(one.delete for one in hearing("delete"))
-        self._asking: tuple[Callable[[], bool], ...] = tuple(one.wants_detail for one in hearing("wants_detail"))
-        self.decided = tuple(one.decided for one in hearing("decided"))
-        self.group_decided = tuple(one.group_decided for one in hearing("group_decided"))
-        self.waiting = tuple(one.waiting for one in hearing("waiting"))
-        self.waited = tuple(one.waited for one in hearing("waited"))
-        self.binding = tuple(one.binding for one in hearing("binding"))
-        self.bound = tuple(one.bound for one in hearing("bound"))
-        self.binding_failed = tuple(one.binding_failed for one in hearing("binding_failed"))
-        self.binding_ended = tuple(one.binding_ended for one in hearing("binding_ended"))
-        self.failed = tuple(one.failed for one in hearing("failed"))
-        self.preempting = tuple(one.preempting for one in hearing("preempting"))
-        self.evicted = tuple(one.evicted for one in hearing("evicted"))
-        self.preempted = tuple(one.preempted for one in hearing("preempted"))
-        self.event = tuple(one.event for one in hearing("event"))
-        self.moved = tuple(one.moved for one in hearing("moved"))
+        self.configured = hearing("configured")
+        self.put = hearing("put")
+        self.delete = hearing("delete")
+        self._asking = hearing("wants_detail")
+        self.decided = hearing("decided")
+        self.group_decided = hearing("group_decided")
+        self.waiting = hearing("waiting")
+        self.waited = hearing("waited")
+        self.binding = hearing("binding")
+        self.bound = hearing("bound")
+        self.binding_failed = hearing("binding_failed")
+        self.binding_ended = hearing("binding_ended")
+        self.failed = hearing("failed")
+        self.preempting = hearing("preempting")
+        self.evicted = hearing("evicted")
+        self.preempted = hearing("preempted")
+        self.event = hearing("event")
+        self.moved = hearing("moved")
 
     def wants_detail(self) -> bool:
         """Ask all of them, also after the first yes: an observer may remember what it answered."""
         wanted = False
         for ask in self._asking:
-            wanted |= ask()
+            wanted |= bool(ask())
         return wanted
+
+
+def _guarded(tell: Callable[..., Any]) -> Callable[..., Any]:
+    """Log what an observer's method raises; what it raises again is passed over."""
+    has_failed = False
+
+    @wraps(tell)
+    def told(*event: Any) -> Any:
+        nonlocal has_failed
+        try:
+            return tell(*event)
+        except MooringError:
+            raise
+        except Exception as error:
+            if not has_failed:
+                text = f"{type(error).__name__}: {error}{place_of(error, {tell.__module__})}"
+                log.error(text, "An observer raised; the scheduler goes on", method=tell.__qualname__)
+            has_failed = True
+            return None
+
+    return told
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -173,8 +203,6 @@ class Observers:
 #
 # ``record`` encodes and returns; a task writes what has gathered twice a second. When the disk is slower than the
 # scheduler the buffer fills, and then decisions are left out of the log and counted: the scheduler is never held up.
-
-log = get_logger("mooring.live.observer")
 
 FLUSH_S = 0.5
 

@@ -163,6 +163,9 @@ class InBackground:
         self._end_file(time)
         self._work.put(None)
         self._thread.join(CLOSE_S)  # a daemon: a disk that hangs does not keep the process from ending
+        if self._thread.is_alive():
+            waited = f"it was not written within {CLOSE_S:g}s"
+            log.error(waited, "The end of the record is missing", path=self._files.path, entries=self._pending)
 
     def _go_on_with_state(self) -> None:
         """Pack a part of the keyframe; after the last one, what came meanwhile."""

@@ -7,16 +7,16 @@ for as many as they need. Whether a pod would fit is asked of a fork of the clus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mooring.api.clock import Clock
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
-from mooring.api.errors import InputError
+from mooring.api.errors import ApiError, InputError
 from mooring.controlplane.cluster.pod_sets import made_for, nodes_for
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.workloads import DAEMON_SETS
@@ -31,6 +31,9 @@ from mooring.core.state.pod_info import PodClass, PodShape
 from mooring.live.scheduler import Scheduler
 from mooring.sim.objects import node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
+
+if TYPE_CHECKING:
+    from mooring.sim.scenario import ScenarioCluster
 
 PRICE = "mooring/price-per-hour"
 _FIELDS = {"name", "min", "max", "delay", "idle", "price", "cpu", "memory", "pods", "capacity", "labels", "taints",
@@ -100,8 +103,6 @@ Of pods alike that no node helps, one is tried.
 MOST_ROUNDS = 100
 """Rounds of the event loop in which the scheduler hears of a node that was created."""
 
-Write = Callable[[Any], Awaitable[object]]
-
 
 class _Members:
     """The nodes of a group: those that are there, and those on their way."""
@@ -119,20 +120,19 @@ class _Members:
 
 
 class Autoscaler:
-    """Scales all groups of a simulation. ``create`` and ``delete`` write Nodes.
+    """Scales all groups of a simulation.
 
     ``daemons`` says which pods of DaemonSets a new node would have: they are there before any pod is tried on it.
     """
 
     def __init__(
-        self, scheduler: Scheduler, clock: Clock, create: Write, delete: Write, daemons: Callable[[Node], list[Pod]]
+        self, scheduler: Scheduler, clock: Clock, cluster: ScenarioCluster, daemons: Callable[[Node], list[Pod]]
     ) -> None:
         self._scheduler, self._clock, self._daemons = scheduler, clock, daemons
-        self._create, self._delete = create, delete
+        self._cluster = cluster
         self._groups: list[_Members] = []
-        self._task: asyncio.Task[None] | None = None
+        self._is_running = False
         self._tried = -1  # attempts of the scheduler at the last look
-        self._work: set[asyncio.Task[None]] = set()
 
     async def add(self, group: NodeGroup) -> None:
         """Begin to scale a group; its smallest number of nodes is there at once."""
@@ -143,8 +143,9 @@ class Autoscaler:
         self._groups.sort(key=lambda each: each.group.price)  # the cheapest is tried first
         for _ in range(group.least):
             await self._add_node(members)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="autoscaler")
+        if not self._is_running:
+            self._is_running = True
+            self._cluster.beside(self._run())
 
     @property
     def is_idle(self) -> bool:
@@ -154,11 +155,6 @@ class Autoscaler:
         counts = self._scheduler.queue.counts()
         is_seen = not sum(counts.values()) or self._tried == self._scheduler.decisions
         return is_seen and not any(members.coming for members in self._groups)
-
-    def stop(self) -> None:
-        for task in (self._task, *self._work):
-            if task is not None:
-                task.cancel()
 
     async def _run(self) -> None:
         while True:
@@ -208,6 +204,8 @@ class Autoscaler:
             if new >= members.room:
                 continue
             node = _node_of(members.group, members.numbered + new + 1)
+            if node.name in fork.table.nodes:  # the API server would say the same, had it been asked
+                raise ApiError(f'node group {name}: node {node.name}: nodes "{node.name}" already exists', code=409)
             self._plan(fork, node)
             if session.decide(pod, detail=False).node == node.name:
                 wanted[name] = new + 1
@@ -226,14 +224,11 @@ class Autoscaler:
     def _order(self, members: _Members) -> None:
         members.coming += 1
         members.numbered += 1
-        task = asyncio.create_task(self._arrive(members, members.numbered))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._cluster.beside(self._arrive(members, members.numbered))
 
     async def _arrive(self, members: _Members, number: int) -> None:
         await asyncio.sleep(members.group.delay_s)
-        name = f"{members.group.name}-{number}"
-        await self._create(members.group.node(number))
+        name = await self._create(members, number)
         for _ in range(MOST_ROUNDS):  # it is on its way until the scheduler has heard of it
             if name in self._scheduler.cluster.table.nodes:
                 break
@@ -243,8 +238,15 @@ class Autoscaler:
 
     async def _add_node(self, members: _Members) -> None:
         members.numbered += 1
-        await self._create(members.group.node(members.numbered))
-        members.there[f"{members.group.name}-{members.numbered}"] = None
+        members.there[await self._create(members, members.numbered)] = None
+
+    async def _create(self, members: _Members, number: int) -> str:
+        name = f"{members.group.name}-{number}"
+        try:
+            await self._cluster.create(members.group.node(number))
+        except ApiError as error:
+            raise ApiError(f"node group {members.group.name}: node {name}: {error}", code=error.code) from error
+        return name
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class Autoscaler:
                     members.there[name] = now
                 elif now - since >= members.group.idle_s and len(members.there) > members.group.least:
                     del members.there[name]
-                    await self._delete(f"node/{name}")
+                    await self._cluster.delete(f"node/{name}")
 
 
 def _node_of(group: NodeGroup, number: int) -> Node:

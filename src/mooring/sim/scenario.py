@@ -166,6 +166,7 @@ class ScenarioCluster:
         self.place = ""  # the step that is being played, as its file names it
         self._audience = audience or Silence()
         self._workloads: list[asyncio.Task[None]] = []
+        self._beside: set[asyncio.Task[None]] = set()  # what follows by itself: those that go on, or failed
         self._expected: list[int | None] = []
 
     # Writing
@@ -303,6 +304,17 @@ class ScenarioCluster:
         self._workloads.append(asyncio.create_task(blaming(), name=f"workload {len(self._workloads)}"))
         await asyncio.sleep(0)
 
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something follow from the story by itself. Nobody waits for its end; what goes wrong ends the story."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._settle)
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        """Keep what failed, for :meth:`check_workloads`."""
+        if task.cancelled() or task.exception() is None:
+            self._beside.discard(task)
+
     @property
     def expected_arrivals(self) -> int:
         """How many pods the workloads that have begun will bring, as far as that is known."""
@@ -340,15 +352,16 @@ class ScenarioCluster:
 
     def check_workloads(self) -> None:
         """Raise what has gone wrong in a workload. One that the end of the simulation cut off has not gone wrong."""
-        for task in self._workloads:
+        for task in (*self._workloads, *self._beside):
             if task.done() and not task.cancelled():
                 task.result()
 
     async def stop_workloads(self) -> None:
         """Let no more pods come."""
-        for task in self._workloads:
+        tasks = (*self._workloads, *self._beside)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._workloads, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def say(self, text: str) -> None:
         """Tell the audience something."""

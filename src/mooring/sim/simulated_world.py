@@ -6,7 +6,7 @@ The control plane never sees these pods, except those for which its controllers 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,12 +72,15 @@ class SimulatedWorld(EmbeddedWorld):
     async def _bring_up(self) -> RestClient:
         client = await super()._bring_up()
         api = self.plane.api
-        self.stored = StoredPods(api, self.streamed)
+        self.stored = StoredPods(api, self.streamed, self._beside)
         self.budgets = SimulatedBudgets(api, self.controllers.of(DisruptionController), self.streamed)
         listeners = ((NODES, self.node_watch.note), (PODS, self.stored.note), (BUDGETS, self.budgets.note))
         for kind, note in listeners:
             self._stack.callback(api.store.subscribe(kind, note))
         return client
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self.cluster.beside(work)  # which is made after the API server
 
     async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         await super()._feed(scheduler, client)
@@ -112,8 +115,7 @@ class SimulatedWorld(EmbeddedWorld):
         if self.autoscaler is None:
             cluster = self.cluster
             daemons = PlannedDaemons(self.plane.api)
-            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster.create, cluster.delete, daemons.on)
-            self._stack.callback(self.autoscaler.stop)
+            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster, daemons.on)
         await self.autoscaler.add(group)
 
     def result(self) -> Simulation:
@@ -237,6 +239,7 @@ class _SplitBackend(Backend):
         placed, since = -1, clock.monotonic()
         while True:
             await asyncio.sleep(rest_s)
+            self._world.cluster.check_workloads()
             if self._world.is_idle():
                 return
             if self._streamed.ahead:  # pods may run for months: to ask every second would take longer than all else

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -313,11 +313,11 @@ def needs_controllers(pod: Pod) -> bool:
 class StoredPods:
     """Pods of workloads that the API server stores. They arrive, end and are recreated as streamed pods do."""
 
-    def __init__(self, api: Api, streamed: StreamedPods) -> None:
-        self._api, self._streamed = api, streamed
+    def __init__(self, api: Api, streamed: StreamedPods, begin: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """``begin`` lets something happen beside the story, which ends if that fails."""
+        self._api, self._streamed, self._begin = api, streamed, begin
         self._pods: dict[str, tuple[Arrival, Create]] = {}
         self._loop = asyncio.get_running_loop()
-        self._coming: set[asyncio.Future[None]] = set()
 
     async def arrive(self, arrival: Arrival, create: Create) -> None:
         """Create a pod."""
@@ -334,7 +334,7 @@ class StoredPods:
         if event.type == DELETED:
             arrival, create = known
             if arrival.recreate:
-                self._loop.call_soon(self._come_again, arrival, create)
+                self._loop.call_soon(lambda: self._begin(self._come_again(arrival, create)))
             else:
                 del self._pods[entry.key]
         elif (entry.fields or {}).get("status.phase") in ("Succeeded", "Failed"):
@@ -342,10 +342,11 @@ class StoredPods:
             self._streamed.ended += 1
             self._loop.call_soon(self._forget, entry)
 
-    def _come_again(self, arrival: Arrival, create: Create) -> None:
-        coming = asyncio.ensure_future(create(replace(arrival, recreate=False)))
-        self._coming.add(coming)
-        coming.add_done_callback(self._coming.discard)
+    async def _come_again(self, arrival: Arrival, create: Create) -> None:
+        try:
+            await create(replace(arrival, recreate=False))
+        except ApiError as error:
+            raise ApiError(f"pod {arrival.pod.key} cannot come again: {error}", code=error.code) from error
 
     def _forget(self, entry: StoredEntry) -> None:
         """A pod that has ended is gone, and with it what was made for it."""
