@@ -10,6 +10,7 @@ a test compares them with the code.
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import runpy
 import sys
@@ -311,11 +312,11 @@ def metrics() -> str:
 
 
 def features() -> str:
-    from mooring.core.config.features import VERSIONS, KubernetesVersion
+    from mooring.core.config.versions import VERSIONS, KubernetesVersion
 
     def state(name: str, version: KubernetesVersion) -> str:
         gate = version.gates.get(name)
-        return "–" if gate is None else f"{gate.stage.value} {'on' if gate.default else 'off'}"
+        return "–" if gate is None else str(gate)
 
     names = sorted({name for version in VERSIONS.values() for name in version.gates})
     rows = [(f"`{name}`", *(state(name, version) for version in VERSIONS.values())) for name in names]
@@ -323,6 +324,38 @@ def features() -> str:
         "# Feature gates\n\nSet with `--feature-gates=Name=true,…`. Stage and default, by the version of Kubernetes "
         "that mooring decides as:\n\n" + table(("gate", *VERSIONS), rows)
     )
+
+
+def versions() -> str:
+    """What changed for scheduling from each minor version to the next, as the tables of versions say it."""
+    from mooring.core.config.versions import VERSIONS, differences
+
+    parts = [
+        "# Versions of Kubernetes",
+        "",
+        "mooring decides as one minor version of kube-scheduler: the one that `--kubernetes-version` names, or else "
+        "the cluster's. This page says what changed for scheduling from each to the next. "
+        "`mooring diff --version A B --explain` prints the same for any two. "
+        "[Agreement](../parity.md) says how far each version was compared with the real one.",
+    ]
+    for old, new in itertools.pairwise(VERSIONS.values()):
+        rows = [(each.about, f"`{each.name}`", each.says, _upstream(each.upstream)) for each in differences(old, new)]
+        preview = " (a preview: what is merged so far)" if new.is_preview else ""
+        parts += [
+            "",
+            f"## {old} to {new}{preview}",
+            "",
+            table(("about", "name", "since then", "upstream"), rows).rstrip(),
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _upstream(reference: str) -> str:
+    project, _, number = reference.partition("#")
+    if number:
+        return f"[{reference}](https://github.com/kubernetes/{project}/pull/{number})"
+    number = reference.removeprefix("KEP-")
+    return f"[{reference}](https://kep.k8s.io/{number})" if number else ""
 
 
 def formats() -> str:
@@ -354,6 +387,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/plugins.md": plugins,
     "reference/metrics.md": metrics,
     "reference/features.md": features,
+    "reference/versions.md": versions,
     "reference/formats.md": formats,
     "reference/lint.md": lint_rules,
     "reference/extension-points.md": extension_points,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 import group_corpus  # noqa: E402
 import parity_corpus as corpus  # noqa: E402
 
-from mooring.core.config.features import VERSIONS  # noqa: E402
 from mooring.core.engine.decision import ScheduleResult  # noqa: E402
 from mooring.core.engine.in_tree import IN_TREE  # noqa: E402
 from mooring.sim.replay import start_replay  # noqa: E402
@@ -31,15 +29,16 @@ INTRODUCTION = """\
 This page is written by `make parity`; do not edit it by hand.
 
 mooring decides as one version of kube-scheduler, by default as 1.36; `--kubernetes-version` chooses, and a live cluster
-or a dump says which it is. What kube-scheduler did is recorded, case by case, in
-[`tests/parity/golden`](../tests/parity/golden/README.md) (v1.36.4) and
-[`tests/parity/golden-1.37`](../tests/parity/golden-1.37/README.md) (v1.37.0-rc.1). Each case is replayed without its
-recorded verdicts. A step is *exact* when everything agrees: the outcome, every plugin's score on every node, the
-totals, the reason, the message byte for byte, the nominated node, the victims, the volumes and the devices; the node
-must be among those with the highest total.
+or a dump says which it is. What kube-scheduler did is recorded, case by case, in {corpora}.
+Each case is replayed without its recorded verdicts. A step is *exact* when everything agrees: the outcome, every
+plugin's score on every node, the totals, the reason, the message byte for byte, the nominated node, the victims, the
+volumes and the devices; the node must be among those with the highest total.
+[Versions of Kubernetes](reference/versions.md) says what differs between them.
 """
 
 FROM_SOURCE = """\
+## What no case shows
+
 The corpus of 1.37 has no case in which batching scores a node again, no DeviceTaintRule, no pod that is being resized
 and no gate away from its default. There mooring follows kube-scheduler's source at v1.37.0-rc.1, and tests of its own.
 """
@@ -65,7 +64,7 @@ DELIBERATE = """\
   minutes. kube-scheduler lets an attempt take as long as it takes.
 
 On a live cluster (mooring was run against kube-apiserver v1.34.9, v1.36.4 and v1.37.0-rc.1, where it bound pods with
-and without claims; 1.34 with the warning that it decides as 1.36):
+and without claims):
 
 - **A DeviceTaintRule's event** has its own name in metrics (`resource.k8s.io/DeviceTaintRuleAdd` …); kube-scheduler
   calls it an update of the slices that the rule concerns.
@@ -228,35 +227,31 @@ def groups() -> tuple[list[str], list[str]]:
     return parts, surprises
 
 
-def differences() -> list[str]:
-    """What one version has that the one before has not."""
-    parts = ["## What differs between versions\n"]
-    parts.append("All of it is in `mooring.core.config.features`, the one place that knows versions.\n")
-    parts.append(FROM_SOURCE)
-    versions = list(VERSIONS.values())
-    for before, version in pairwise(versions):
-        parts.append(f"### From {before} to {version}\n")
-        parts += [f"- {sentence}" for sentence in version.changes.values()]
-        gates = [
-            f"`{name}` {'on' if gate.default else 'off'}"
-            for name, gate in sorted(version.gates.items())
-            if gate.default != (name in before.gates and before.gates[name].default)
-        ]
-        gone = [f"`{name}`" for name in sorted(before.gates) if name not in version.gates]
-        parts.append(f"- Feature gates with another default: {', '.join(gates)}.")
-        parts.append(f"- Feature gates that are no more: {', '.join(gone)}.\n")
+def overview(results: list[Result]) -> list[str]:
+    """Exact steps of all steps, by family and version."""
+    by_version = [{family: f"{exact} / {steps}" for family, _, steps, exact in result.rows} for result in results]
+    families = sorted({family for rows in by_version for family in rows})
+    parts = ["## Steps decided exactly, by family and version\n"]
+    parts += [f"| family | {' | '.join(str(result.recorded) for result in results)} |", "|---|" + "--:|" * len(results)]
+    parts += [f"| {family} | {' | '.join(rows.get(family, '–') for rows in by_version)} |" for family in families]
+    totals = (f"{exact} / {steps}" for _, steps, exact in (result.total for result in results))
+    parts.append(f"| **total** | {' | '.join(totals)} |\n")
     return parts
 
 
 def main() -> int:
     results = [Result(recorded) for recorded in corpus.CORPORA]
-    parts = [INTRODUCTION]
+    folders = [
+        f"[`tests/parity/{each.folder}`](../tests/parity/{each.folder}/README.md) ({each.version.tag})"
+        for each in corpus.CORPORA
+    ]
+    parts = [INTRODUCTION.format(corpora=f"{', '.join(folders[:-1])} and {folders[-1]}"), *overview(results)]
     for result in results:
         parts += result.page()
     about_groups, group_surprises = groups()
     parts += about_groups
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join([*parts, *differences(), DELIBERATE]), encoding="utf-8")
+    PAGE.write_text("\n".join([*parts, FROM_SOURCE, DELIBERATE]), encoding="utf-8")
     surprises = [line for result in results for line in result.surprises] + group_surprises
     for line in surprises:
         print(line, file=sys.stderr)

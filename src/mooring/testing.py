@@ -34,8 +34,8 @@ from mooring.api.pod_groups import PodGroup
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.ask import scheduler as surface_scheduler
 from mooring.core import cluster as surface_cluster
-from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.handle import Handle

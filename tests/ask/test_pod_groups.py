@@ -8,7 +8,8 @@ from mooring.api.errors import InputError
 from mooring.ask.asked_pod import asked_group, with_groups
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.config.features import V1_36, V1_37, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_36, V1_37
 from mooring.testing import make_node, make_pod, make_pod_group
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.cli.main import run
+from mooring.core.config.versions import VERSIONS
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"pods": "9"}}}
 POD = {
@@ -38,6 +39,9 @@ def invoke(capsys: pytest.CaptureFixture[str]) -> Any:
     return call
 
 
+OLDEST, *_, NEWEST = VERSIONS
+
+
 def case(version: str | None) -> str:
     pod = {**POD, "metadata": {"name": "p", "namespace": "default", "uid": "u"}}
     value = {"id": "c", "objects": [CORDONED], "steps": [{"pod": pod, "afterwards": "deleted"}]}
@@ -51,8 +55,8 @@ def case(version: str | None) -> str:
         pytest.param("v1.36.4", (), OLD, "", id="a case of 1.36"),
         pytest.param("v1.37.0-rc.1", (), NEW, "", id="a case of 1.37"),
         pytest.param("v1.37.0-rc.1", ("--kubernetes-version", "1.36"), OLD, "", id="the option comes first"),
-        pytest.param("v1.30.1", (), OLD, "the cluster is Kubernetes 1.30; deciding as 1.36", id="an old case"),
-        pytest.param("v1.39.0", (), NEW, "the cluster is Kubernetes 1.39; deciding as 1.37", id="a new case"),
+        pytest.param("v1.30.1", (), OLD, f"the cluster is Kubernetes 1.30; deciding as {OLDEST}", id="an old case"),
+        pytest.param("v1.50.0", (), NEW, f"the cluster is Kubernetes 1.50; deciding as {NEWEST}", id="a new case"),
     ],
 )
 def test_decide(
@@ -86,9 +90,9 @@ def test_explain(invoke: Any, tmp_path: Path, kubelet: str, option: tuple[str, .
 
 
 def test_a_version_that_there_is_not(invoke: Any) -> None:
-    result = invoke("config", "defaults", "--kubernetes-version", "1.35")
+    result = invoke("config", "defaults", "--kubernetes-version", "1.29")
     assert result.exit_code == 2
-    assert "--kubernetes-version: found '1.35', expected one of 1.36, 1.37" in result.stderr
+    assert f"--kubernetes-version: found '1.29', expected one of {', '.join(VERSIONS)}" in result.stderr
 
 
 def test_the_default_configuration_of_a_version(invoke: Any) -> None:

@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from mooring.controlplane.serving.faults import FaultRule
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_37
 from mooring.live.context import SchedulerOptions
 from mooring.live.informers import consequences
 

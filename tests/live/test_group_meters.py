@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_37
 from mooring.live.metrics import SchedulerMetrics
 from mooring.testing import make_node, make_object, make_pod, make_pod_group
 

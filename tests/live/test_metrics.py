@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.core.config.features import V1_36, V1_37, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_36, V1_37
 from mooring.live.metrics import FOLD, SchedulerMetrics
 from mooring.net.prometheus import HistogramChild, MetricsRegistry, exponential_buckets, go_float
 

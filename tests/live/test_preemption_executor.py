@@ -10,7 +10,8 @@ import pytest
 from mooring.api.clock import VirtualClock
 from mooring.api.core import Pod, PodStatus
 from mooring.api.meta import ObjectMeta
-from mooring.core.config.features import DEFAULT_FEATURES, VERSIONS, Features
+from mooring.core.config.features import DEFAULT_FEATURES, Features
+from mooring.core.config.versions import VERSIONS
 from mooring.core.state.cluster import ClusterState
 from mooring.live import preemption as preemption_executor
 from mooring.live.context import SchedulerContext, SchedulerOptions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.core.config.features import VERSIONS, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import VERSIONS
 from mooring.live.metrics import SchedulerMetrics
 
 

@@ -21,8 +21,9 @@ from mooring.api.core import Pod
 from mooring.api.meta import Condition
 from mooring.api.pod_groups import PodGroup
 from mooring.api.times import format_time
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.context import SchedulerOptions
 from mooring.live.events import InvolvedObject

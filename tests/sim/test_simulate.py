@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
-from mooring.core.config.features import VERSIONS, KubernetesVersion
+from mooring.core.config.versions import VERSIONS, KubernetesVersion
 from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.plugins.devices.allocator import ClaimWriter
 from mooring.core.plugins.volumes.bind_volumes import VolumeWriter

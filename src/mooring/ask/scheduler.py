@@ -18,7 +18,8 @@ from mooring.api.manifests import Manifests
 from mooring.api.pod_groups import PodGroup
 from mooring.ask.asked_pod import Askable, AskedPod, find_group, find_pod, with_groups
 from mooring.core.cluster import Cluster, Source, as_cluster, read_manifests
-from mooring.core.config.features import Features, KubernetesVersion, nearest_version, parse_version
+from mooring.core.config.features import Features
+from mooring.core.config.versions import KubernetesVersion, nearest_version, parse_version
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
 from mooring.core.session import Configuration, PluginReference, Session, configuration_of, open_session, registry_with
@@ -39,7 +40,7 @@ class Scheduler:
     ) -> None:
         """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled.
 
-        Decisions are those of ``kubernetes_version`` (``"1.36"`` or ``"1.37"``); without it, of the cluster's version.
+        Decisions are those of ``kubernetes_version`` (such as ``"1.37"``); without it, of the cluster's version.
         """
         self.cluster = as_cluster(cluster)
         self._config, self._plugins, self._asked_version = config, tuple(plugins), kubernetes_version
@@ -228,7 +229,8 @@ async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -
 
     ``give`` is how the caller's user names a cluster, for the message if none is configured.
     """
-    from mooring.core.config.features import Features, nearest_version
+    from mooring.core.config.features import Features
+    from mooring.core.config.versions import nearest_version
     from mooring.live.informers import load_objects
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, server_version, user_agent

@@ -29,10 +29,11 @@ from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.api.manifests import read_bytes
 from mooring.api.text import hint
 from mooring.ask.pareto import DEFAULT, YOURS, Objective, Point, Tuning, choose, mark_best, parse_objective
-from mooring.core.config.features import DEFAULT_VERSION, Features, parse_version
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict, enabling, load_config_file
 from mooring.core.config.plugin_loading import load_plugins
 from mooring.core.config.profile import expand_all
+from mooring.core.config.versions import DEFAULT_VERSION, parse_version
 from mooring.core.config.wire import to_wire
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.sim.library import find

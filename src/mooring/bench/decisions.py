@@ -16,8 +16,9 @@ from mooring.api.memory import keep_freed_memory, measuring
 from mooring.api.meta import ObjectMeta
 from mooring.api.pod_groups import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 from mooring.bench.clusters import add_bound_claim, add_csi_nodes, fill_with_unimportant, make_cluster, pods_of
-from mooring.core.config.features import DEFAULT_FEATURES, V1_37, Features
+from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.session import open_session

@@ -64,14 +64,15 @@ def version_option(command: F) -> F:
     """Add ``--kubernetes-version`` to a command, as parameter ``kubernetes_version``."""
     return click.option(
         "--kubernetes-version",
-        metavar="1.36|1.37",
+        metavar="1.35|1.36|1.37",
         help="Decide as kube-scheduler of this version.  [default: the cluster's if something says it, or 1.36]",
     )(command)
 
 
 def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> Features:
     """The version that was asked for, or the nearest to a cluster's release, with a warning if it is another one."""
-    from mooring.core.config.features import Features, nearest_version, parse_version
+    from mooring.core.config.features import Features
+    from mooring.core.config.versions import nearest_version, parse_version
 
     if kubernetes_version is not None:
         return Features(parse_version(kubernetes_version))

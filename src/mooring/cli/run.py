@@ -45,7 +45,7 @@ def run(arguments: tuple[str, ...]) -> int:
         click.echo(help_text(EXAMPLE))
         return 0
     if flags.text("version") not in ("false", ""):
-        from mooring.core.config.features import VERSIONS
+        from mooring.core.config.versions import VERSIONS
 
         versions = " or ".join(version.tag for version in VERSIONS.values())
         click.echo(f"mooring {__version__} (decides as Kubernetes {versions})")

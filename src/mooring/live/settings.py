@@ -13,20 +13,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mooring.api.errors import ApiError, ConfigError, MooringError, PluginError, UsageError
-from mooring.core.config.features import (
-    DEFAULT_VERSION,
-    VERSIONS,
-    Features,
-    KubernetesVersion,
-    check_supported,
-    nearest_version,
-    parse_feature_gates,
-    parse_version,
-)
+from mooring.core.config.features import Features, check_supported, parse_feature_gates
 from mooring.core.config.load import config_from_dict, enabling, load_config_file, unused
 from mooring.core.config.plugin_loading import load_installed, load_plugins
 from mooring.core.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.core.config.validation import validate
+from mooring.core.config.versions import DEFAULT_VERSION, VERSIONS, KubernetesVersion, nearest_version, parse_version
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.framework.registry import Registry
 from mooring.live.flags import Flags, openssl_ciphers

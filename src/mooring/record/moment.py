@@ -18,9 +18,10 @@ from mooring.api.errors import InputError
 from mooring.api.pod_groups import PodGroup
 from mooring.api.version import release_of
 from mooring.core.cluster import Cluster
-from mooring.core.config.features import Features, nearest_version
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.versions import nearest_version
 from mooring.core.engine.batching import Batching
 from mooring.core.engine.decision import CycleAttempt as EngineAttempt
 from mooring.core.engine.decision import ScheduleResult

@@ -14,7 +14,7 @@ from typing import Any
 
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.api.text import hint
-from mooring.core.config.features import DEFAULT_VERSION
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.record.files import names_a_record
 from mooring.sim.imports.story import story_of_files
 from mooring.sim.scenario import Scenario

@@ -21,9 +21,10 @@ from mooring.api.meta import Object
 from mooring.api.times import parse_time
 from mooring.api.version import release_of
 from mooring.api.well_known import REGION, ZONE
-from mooring.core.config.features import Features, nearest_version
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KubeSchedulerConfiguration
+from mooring.core.config.versions import nearest_version
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.handle import Nominations
 from mooring.core.framework.registry import Registry

@@ -18,7 +18,8 @@ from mooring.api.clock import Clock
 from mooring.api.errors import ApiError, InputError, MooringError
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.controlplane.types.kind import Object
-from mooring.core.config.features import DEFAULT_VERSION, Features, check_supported, parse_feature_gates, parse_version
+from mooring.core.config.features import Features, check_supported, parse_feature_gates
+from mooring.core.config.versions import DEFAULT_VERSION, parse_version
 from mooring.core.framework.extender import ExtenderClient
 from mooring.sim.backend import Backend, Ref, kind_named
 from mooring.sim.objects import documents, node, pod, taint

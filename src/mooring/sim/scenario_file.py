@@ -31,8 +31,8 @@ from mooring.api.pod_templates import is_workload
 from mooring.api.text import hint
 from mooring.api.times import parse_time
 from mooring.api.well_known import ZONE
-from mooring.core.config.features import DEFAULT_VERSION
 from mooring.core.config.plugin_loading import load_module
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.record.files import file_and_time
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.expectations import Step, expectation

@@ -20,8 +20,8 @@ from mooring.api.memory import seldom_collecting
 from mooring.api.meta import Object
 from mooring.api.times import format_duration
 from mooring.core.cluster import Cluster
-from mooring.core.config.features import parse_version
 from mooring.core.config.load import enabling
+from mooring.core.config.versions import parse_version
 from mooring.core.config.wire import to_wire
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.runtime import Profile

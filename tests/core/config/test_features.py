@@ -8,15 +8,8 @@ import pytest
 
 import mooring
 from mooring.api.errors import UsageError
-from mooring.core.config.features import (
-    DEFAULT_FEATURES,
-    UNSUPPORTED,
-    V1_36,
-    Features,
-    Stage,
-    check_supported,
-    parse_feature_gates,
-)
+from mooring.core.config.features import DEFAULT_FEATURES, UNSUPPORTED, Features, check_supported, parse_feature_gates
+from mooring.core.config.versions import V1_36, Stage
 
 GATES = V1_36.gates
 

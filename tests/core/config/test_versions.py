@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,31 @@ import pytest
 import mooring
 from mooring.api.errors import ConfigError, UsageError
 from mooring.core.config.defaults import default_plugins
-from mooring.core.config.features import (
+from mooring.core.config.features import Features, parse_feature_gates
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.profile import expand_all
+from mooring.core.config.types import (
+    NodeResourcesFitArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from mooring.core.config.validation import validate_args
+from mooring.core.config.versions import (
     CHANGES,
+    V1_35,
     V1_36,
     V1_37,
     VERSIONS,
-    Features,
     KubernetesVersion,
     Stage,
+    differences,
     nearest_version,
-    parse_feature_gates,
     parse_version,
 )
-from mooring.core.config.load import config_from_dict
-from mooring.core.config.profile import expand_all
+
+OLDEST, *_, NEWEST = VERSIONS.values()
 
 
 @pytest.mark.parametrize(
@@ -37,31 +49,30 @@ def test_a_version_that_is_asked_for(text: str, version: KubernetesVersion) -> N
     assert parse_version(text) is version
 
 
-@pytest.mark.parametrize("text", ["1.35", "1.38", "2.36", "", "new", "137"])
+@pytest.mark.parametrize("text", ["1.33", "1.39", "2.36", "", "new", "137"])
 def test_a_version_that_there_is_not(text: str) -> None:
     with pytest.raises(UsageError) as e:
         parse_version(text)
-    assert str(e.value) == f"--kubernetes-version: found {text!r}, expected one of 1.36, 1.37"
+    assert str(e.value) == f"--kubernetes-version: found {text!r}, expected one of {', '.join(VERSIONS)}"
 
 
 @pytest.mark.parametrize(
     ("release", "version", "warning"),
     [
         pytest.param((0, 0), V1_36, "", id="a cluster that does not say"),
-        pytest.param((1, 36), V1_36, "", id="the oldest"),
-        pytest.param((1, 37), V1_37, "", id="the newest"),
+        pytest.param((1, 36), V1_36, "", id="one that there is"),
         pytest.param(
-            (1, 34),
-            V1_36,
-            "the cluster is Kubernetes 1.34; deciding as 1.36, the nearest version: "
-            "features and texts that came with 1.36 or before may differ",
+            (1, 30),
+            OLDEST,
+            f"the cluster is Kubernetes 1.30; deciding as {OLDEST}, the nearest version: "
+            f"features and texts that came with {OLDEST} or before may differ",
             id="older than the oldest",
         ),
         pytest.param(
-            (1, 38),
-            V1_37,
-            "the cluster is Kubernetes 1.38; deciding as 1.37, the nearest version: "
-            "what changed after 1.37 is not known here",
+            (1, 50),
+            NEWEST,
+            f"the cluster is Kubernetes 1.50; deciding as {NEWEST}, the nearest version: "
+            f"what changed after {NEWEST} is not known here",
             id="newer than the newest",
         ),
     ],
@@ -75,7 +86,7 @@ def test_the_nearest_version(release: tuple[int, int], version: KubernetesVersio
     [
         ("StorageCapacityScoring", (False, Stage.ALPHA, False), (True, Stage.BETA, False)),
         ("VolumeLimitScaling", (False, Stage.ALPHA, False), (True, Stage.BETA, False)),
-        ("DRADeviceTaintRules", (False, Stage.BETA, False), (True, Stage.GA, True)),
+        ("DRADeviceTaintRules", (False, Stage.BETA, False), (True, Stage.GA, False)),
         ("DRAPrioritizedList", (True, Stage.GA, False), (True, Stage.GA, True)),
         ("NodeDeclaredFeatures", (True, Stage.BETA, False), (True, Stage.GA, True)),
         ("GenericWorkload", (False, Stage.ALPHA, False), (False, Stage.BETA, False)),
@@ -103,13 +114,14 @@ def test_a_gate_of_another_version_is_off_and_cannot_be_set() -> None:
     with pytest.raises(UsageError) as e:
         parse_feature_gates(["SchedulerQueueingHints=true"], V1_37)
     assert str(e.value) == (
-        "--feature-gates: unrecognized feature gate: SchedulerQueueingHints; Kubernetes 1.36 has it, 1.37 has not"
+        "--feature-gates: unrecognized feature gate: SchedulerQueueingHints; "
+        "Kubernetes 1.35 and 1.36 have it, 1.37 has not"
     )
 
 
 def test_changes_are_no_gates() -> None:
     assert Features(V1_37)["DeallocationIsSilent"] and not Features(V1_36)["DeallocationIsSilent"]
-    assert not CHANGES & {name for version in VERSIONS.values() for name in version.gates}
+    assert not set(CHANGES) & {name for version in VERSIONS.values() for name in version.gates}
     with pytest.raises(UsageError):
         parse_feature_gates(["DeallocationIsSilent=true"], V1_37)
     with pytest.raises(KeyError):
@@ -119,7 +131,7 @@ def test_changes_are_no_gates() -> None:
 @pytest.mark.parametrize("name", sorted(CHANGES))
 def test_every_change_is_heeded_somewhere(name: str) -> None:
     source = Path(mooring.__file__).parent
-    files = (path for path in source.rglob("*.py") if path.name != "features.py")
+    files = (path for path in source.rglob("*.py") if path.name != "versions.py")
     assert any(f'"{name}"' in path.read_text() for path in files)
 
 
@@ -143,3 +155,32 @@ def test_a_plugin_runs_only_where_its_version_lets_it() -> None:
     assert expanded["default-scheduler"]["preFilter"][0] == ("NodeName", 0)
     with pytest.raises(ConfigError, match="NodeName"):
         expand_all(config_from_dict(document), version=V1_36)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "version", "problem"),
+    [
+        pytest.param("LeastAllocated", V1_36, "must be nil when type is not RequestedToCapacityRatio", id="1.36"),
+        pytest.param("LeastAllocated", V1_35, "", id="1.35 lets it pass"),
+    ],
+)
+def test_a_capacity_ratio_without_its_strategy(strategy: str, version: KubernetesVersion, problem: str) -> None:
+    ratio = RequestedToCapacityRatioParam([UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10)])
+    args = NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(strategy, [ResourceSpec("cpu", 1)], ratio))
+    problems = validate_args(args, features=Features(version))
+    assert bool(problems) == bool(problem)
+    assert all(problem in each for each in problems)
+
+
+def test_what_differs_between_two_versions() -> None:
+    found = {change.name: change for change in differences(V1_35, V1_36)}
+    assert found["BalanceCountsImprovement"].upstream == "kubernetes#135573"
+    assert found["NodeDeclaredFeatures"].says == "ALPHA off → BETA on"
+    assert "NodeNameComesFirst" not in found
+    assert not list(differences(V1_36, V1_36))
+    both = {change.name for change in differences(V1_35, V1_37)}
+    assert {change.name for change in CHANGES.values() if change.since in (36, 37)} <= both
+
+
+def test_every_change_names_its_upstream_change() -> None:
+    assert all(re.fullmatch(r"kubernetes#\d{6}", change.upstream) for change in CHANGES.values())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mooring.api.meta import Condition
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.session import open_session

@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
 from mooring.core.explain.why import draw_group, explain_group
 from mooring.core.session import open_session
 from mooring.testing import bound, make_cluster, make_node, make_pod, make_pod_group

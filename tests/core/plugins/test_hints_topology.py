@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mooring.api.errors import ParseError
+from mooring.core.config.features import Features
 from mooring.core.config.types import InterPodAffinityArgs, PodTopologySpreadArgs
+from mooring.core.config.versions import V1_35
 from mooring.core.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.core.plugins.pod_topology_spread import PodTopologySpread
 
@@ -221,3 +225,33 @@ def test_affinity_terms_that_do_not_parse_are_an_error_and_so_worth_an_attempt(a
     bad = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
     with pytest.raises(ParseError):
         ask(affinity, "ASSIGNED_POD", "ADD", wanting(pod, near=[bad]), None, pod("other", node="n1"))
+
+
+# ---- until 1.35 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_handle(handle):
+    return replace(handle, features=Features(V1_35))
+
+
+def test_until_1_35_a_nominated_pod_wakes_nobody(old_handle, pod, ask):
+    nominated = pod("other", labels=WEB, nominated="n1")
+    spread = PodTopologySpread(PodTopologySpreadArgs(), old_handle)
+    assert ask(spread, "ASSIGNED_POD", "ADD", spreading(pod), None, nominated) == "Skip"
+    affinity = InterPodAffinity(InterPodAffinityArgs(), old_handle)
+    assert ask(affinity, "ASSIGNED_POD", "ADD", wanting(pod, **NEAR_WEB), None, nominated) == "Skip"
+
+
+def test_until_1_35_own_labels_do_not_wake_for_affinity(old_handle, pod, ask):
+    affinity = InterPodAffinity(InterPodAffinityArgs(), old_handle)
+    waiting = wanting(pod, **NEAR_WEB)
+    assert ask(affinity, "POD", "UPDATE_POD_LABEL", waiting, waiting, waiting) == "Skip"
+
+
+def test_until_1_35_a_deleted_pod_that_objected_wakes_nobody(handle, old_handle, pod, ask):
+    objector = wanting(lambda **more: pod("objector", node="n1", **more), far=[term(WEB)])
+    waiting = pod(labels=WEB)
+    for its, want in ((handle, "Queue"), (old_handle, "Skip")):
+        affinity = InterPodAffinity(InterPodAffinityArgs(), its)
+        assert ask(affinity, "ASSIGNED_POD", "DELETE", waiting, objector, None) == want

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_35, V1_36
 from mooring.core.plugins.image_locality import ImageLocality
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import normalized_image
@@ -102,3 +105,12 @@ def test_the_number_of_nodes_is_frozen_until_the_node_itself_changes() -> None:
     cluster.set_pod(make_pod("p", node="n0"))
     later = scores(plugin, cluster, pod("x:1"))
     assert later is not None and later["n0"] == later["n1"]
+
+
+def test_image_volumes_count_since_1_36() -> None:
+    cluster = world(2, big=(900, 1))
+    asked = pod("none:1", volumes=("big:1",))
+    handles = [replace(make_handle(cluster), features=Features(version)) for version in (V1_35, V1_36)]
+    before, after = (scores(ImageLocality(None, handle), cluster, asked) for handle in handles)
+    assert before == {"n0": 0, "n1": 0}
+    assert after == {"n0": 43, "n1": 0}

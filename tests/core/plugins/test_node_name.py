@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.core.config.features import V1_36, V1_37, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_36, V1_37
 from mooring.core.framework.status import Code
 from mooring.core.plugins.node_name import NodeName
 from mooring.core.session import open_session

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.core.config.features import Features
 from mooring.core.config.types import NodeResourcesBalancedAllocationArgs, ResourceSpec
+from mooring.core.config.versions import V1_35
 from mooring.core.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.core.state.cluster import ClusterState
 from mooring.testing import make_cluster, make_handle, make_node, make_pod, scores
@@ -45,6 +48,14 @@ def scored(used: tuple[str, Any], pod: tuple[str, Any], *resources: str, **node:
 )
 def test_appendix_a3_and_trap_9(used: tuple[str, int], pod: tuple[str, int], wanted: int) -> None:
     assert scored(used, pod) == wanted
+
+
+def test_until_1_35_the_balance_with_the_pod_counts() -> None:
+    cluster = make_cluster(make_node("a", cpu="100", memory=1000), make_pod("x", node="a", cpu="30", memory=0))
+    handle = replace(make_handle(cluster), features=Features(V1_35))
+    args = NodeResourcesBalancedAllocationArgs([ResourceSpec(name) for name in ("cpu", "memory")])
+    asked = make_pod(cpu="6", memory=0)
+    assert scores(NodeResourcesBalancedAllocation(args, handle), cluster, asked) == {"a": 82}
 
 
 def test_best_effort_pods_are_skipped() -> None:

@@ -17,8 +17,9 @@ from mooring.bench.perf.definitions import PerfWorkload
 from mooring.bench.perf.opcodes import Executor
 from mooring.bench.perf.report import PerfResult, blank, result_of
 from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
-from mooring.core.config.features import DEFAULT_VERSION, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import default_config, load_config_file
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
 from mooring.net.kubeconfig import load_kubeconfig

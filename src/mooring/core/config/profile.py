@@ -10,7 +10,7 @@ import msgspec
 from mooring.api.errors import ConfigError
 from mooring.api.text import hint
 from mooring.core.config.defaults import default_args
-from mooring.core.config.features import DEFAULT_FEATURES, DEFAULT_VERSION, Features, KubernetesVersion
+from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.types import (
     ARGS_TYPES,
     EXTENSION_POINTS,
@@ -23,6 +23,7 @@ from mooring.core.config.types import (
     plugin_set,
 )
 from mooring.core.config.validation import validate_args
+from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
 from mooring.core.framework.extension_points import EXTENSION_POINTS as POINTS
 
 # Where the plugins that come with kube-scheduler can run, in its newest version. The plugins themselves say so too; a
@@ -59,7 +60,7 @@ IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
 
 def points_in(version: KubernetesVersion, points: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     """Leave out the points at which plugins cannot run yet in this version."""
-    return {name: there - {version.later_points.get(name, "")} for name, there in points.items()}
+    return {name: there - version.later_points(name) for name, there in points.items()}
 
 
 _MAX_SCORE = 100
@@ -85,7 +86,7 @@ def expand(
     plugins = profile.plugins
     registry_points = points_in(version, registry_points)
     problems = _Problems(registry_points)
-    problems.add_arguments(profile)
+    problems.add_arguments(profile, version)
     expanded = {
         point: _explicit(point, plugin_set(plugins, point).enabled, registry_points, problems) for point in _CHECK_ORDER
     }
@@ -157,7 +158,7 @@ class _Problems:
         self._texts: list[str] = []
         self._named: set[str] = set()
 
-    def add_arguments(self, profile: KubeSchedulerProfile) -> None:
+    def add_arguments(self, profile: KubeSchedulerProfile, version: KubernetesVersion) -> None:
         """Check what upstream checks when it builds the plugins."""
         seen: set[str] = set()
         for entry in profile.plugin_config:
@@ -166,7 +167,7 @@ class _Problems:
             seen.add(entry.name)
             if isinstance(entry.args, NodeResourcesFitArgs) and entry.name in enabled_names(profile.plugins):
                 # Upstream's validation misses these arguments; the plugin itself refuses them.
-                problems = validate_args(entry.args)
+                problems = validate_args(entry.args, features=Features(version))
                 if problems:
                     text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
                     self._texts.append(f'initializing plugin "{entry.name}": {text}')

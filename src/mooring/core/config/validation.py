@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mooring.api.core import NodeSelectorRequirement, NodeSelectorTerm, TopologySpreadConstraint
@@ -191,12 +191,12 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
-def validate_args(args: PluginArgs, path: str = "", features: Features = DEFAULT_FEATURES) -> list[str]:
+def validate_args(args: PluginArgs, path: str = "", features: Mapping[str, bool] = DEFAULT_FEATURES) -> list[str]:
     """Return what is wrong with a plugin's arguments; ``path`` is where they stand, empty when a plugin asks itself."""
     return list(dict.fromkeys(_args_problems(args, path + "." if path else "", features)))
 
 
-def _args_problems(args: PluginArgs, at: str, features: Features) -> Iterator[str]:
+def _args_problems(args: PluginArgs, at: str, features: Mapping[str, bool]) -> Iterator[str]:
     match args:
         case DefaultPreemptionArgs():
             yield from _default_preemption(args, at)
@@ -211,7 +211,7 @@ def _args_problems(args: PluginArgs, at: str, features: Features) -> Iterator[st
         case NodeResourcesBalancedAllocationArgs():
             yield from _balanced_allocation(args, at)
         case NodeResourcesFitArgs():
-            yield from _fit(args, at)
+            yield from _fit(args, at, features)
         case PodTopologySpreadArgs():
             yield from _topology_spread(args, at)
         case VolumeBindingArgs():
@@ -235,7 +235,7 @@ def _default_preemption(args: DefaultPreemptionArgs, at: str) -> Iterator[str]:
         )
 
 
-def _dynamic_resources(args: DynamicResourcesArgs, at: str, features: Features) -> Iterator[str]:
+def _dynamic_resources(args: DynamicResourcesArgs, at: str, features: Mapping[str, bool]) -> Iterator[str]:
     """Setting what has no effect because its gate is off is a mistake here."""
     timeout = args.filter_timeout
     if timeout is not None:
@@ -313,7 +313,7 @@ def _balanced_allocation(args: NodeResourcesBalancedAllocationArgs, at: str) -> 
             yield invalid(f"{at}resources[{i}].weight", resource.weight, "must be 1")
 
 
-def _fit(args: NodeResourcesFitArgs, at: str) -> Iterator[str]:
+def _fit(args: NodeResourcesFitArgs, at: str, features: Mapping[str, bool]) -> Iterator[str]:
     for i, name in enumerate(args.ignored_resources):
         for mistake in qualified_name(name):
             yield invalid(f"{at}ignoredResources[{i}]", name, mistake)
@@ -335,13 +335,16 @@ def _fit(args: NodeResourcesFitArgs, at: str) -> Iterator[str]:
                 f"resource weight of {resource.name} not in valid range (0, 100]",
             )
     ratio = strategy.requested_to_capacity_ratio
+    needs_its_strategy = features.get("CapacityRatioNeedsItsStrategy", True)
     if strategy.type == "RequestedToCapacityRatio":
         if ratio is None:
             yield required(
                 f"{path}.requestedToCapacityRatio", "must be specified when type is RequestedToCapacityRatio"
             )
         else:
-            yield from _shape(ratio.shape, f"{path}.requestedToCapacityRatio.shape")
+            yield from _shape(ratio.shape, f"{path}.{'requestedToCapacityRatio.' if needs_its_strategy else ''}shape")
+    elif ratio is not None and not needs_its_strategy:
+        yield from _shape(ratio.shape, f"{path}.shape")
     elif ratio is not None:
         yield forbidden(f"{path}.requestedToCapacityRatio", "must be nil when type is not RequestedToCapacityRatio")
 
@@ -393,7 +396,7 @@ def _constraint(constraint: TopologySpreadConstraint, at: str) -> Iterator[str]:
         yield forbidden(f"{at}.labelSelector", "constraint must not define a selector, as they deduced for each pod")
 
 
-def _volume_binding(args: VolumeBindingArgs, at: str, features: Features) -> Iterator[str]:
+def _volume_binding(args: VolumeBindingArgs, at: str, features: Mapping[str, bool]) -> Iterator[str]:
     seconds = args.bind_timeout_seconds
     if seconds < 0:
         yield invalid(f"{at}bindTimeoutSeconds", seconds, "invalid BindTimeoutSeconds, should not be a negative value")

@@ -32,7 +32,8 @@ class ImageLocality:
     name: ClassVar[str] = "ImageLocality"
 
     def __init__(self, args: None, handle: Handle) -> None:
-        self._counts_volumes = handle.is_enabled("ImageVolumesRaiseTheCeiling")
+        self._counts_volumes = handle.is_enabled("ImageVolumesCount", True)
+        self._raises_the_ceiling = handle.is_enabled("ImageVolumesRaiseTheCeiling")
         self._kept: OrderedDict[int, tuple[Hashable, Scores | None]] = OrderedDict()  # by shape
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -59,7 +60,8 @@ class ImageLocality:
     def _compute(self, shape: PodShape, table: NodeTable) -> Scores | None:
         total_nodes = len(table)
         present: Scores | None = None  # bytes
-        for name in shape.images:
+        containers = len(shape.spec.init_containers) + len(shape.spec.containers)
+        for name in shape.images if self._counts_volumes else shape.images[:containers]:
             for node_name, size, holders in table.images.holders(name):
                 row = table.nodes[node_name].row
                 if row >= 0:
@@ -68,7 +70,6 @@ class ImageLocality:
                     present[row] += int(size * (holders / total_nodes))
         if present is None:
             return None
-        containers = len(shape.spec.init_containers) + len(shape.spec.containers)
-        ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.images) if self._counts_volumes else containers)
+        ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.images) if self._raises_the_ceiling else containers)
         present = np.maximum(np.minimum(present, ceiling), MIN_THRESHOLD)  # the floor wins if there is no container
         return MAX_NODE_SCORE * (present - MIN_THRESHOLD) // (ceiling - MIN_THRESHOLD)

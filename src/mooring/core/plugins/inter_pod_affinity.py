@@ -198,6 +198,9 @@ class InterPodAffinity:
         self._cluster: ClusterState = handle.cluster
         self._replaces_selectors = handle.is_enabled("MergedNamespacesReplaceTheSelector")
         self._any_term_wakes = handle.is_enabled("AnyAntiAffinityTermWakes")
+        self._own_labels_wake = handle.is_enabled("OwnLabelsWake", True)
+        self._nominated_wake = handle.is_enabled("NominatedPodsWake", True)
+        self._deleted_objectors_wake = handle.is_enabled("DeletedObjectorsWake", True)
 
     def sign(self, pod: PodInfo) -> Hashable:
         if pod.shape.has_pod_affinity:
@@ -425,10 +428,10 @@ class InterPodAffinity:
         A pod that affinity wants must match all terms at once. Until 1.36 so must one that anti-affinity avoids:
         a pod that matches only some of its terms wakes no pod, though it may have been in the way.
         """
-        if old is not None and new is not None and new.uid == pod.uid:
+        if old is not None and new is not None and new.uid == pod.uid and self._own_labels_wake:
             return Hint.QUEUE
         for each in (old, new):
-            if isinstance(each, Pod) and not each.spec.node_name and not each.status.nominated_node_name:
+            if isinstance(each, Pod) and not self._is_placed(each):
                 return Hint.SKIP
         terms = self._terms(pod)
         wanted, unwanted = terms.required_affinity, terms.required_anti_affinity
@@ -438,7 +441,11 @@ class InterPodAffinity:
         if new is not None:
             return _hint(_means(wanted, new))
         assert isinstance(old, Pod)
-        return _hint(self._avoids(unwanted, old) or self._avoids(self._terms(old).required_anti_affinity, pod))
+        objected = self._deleted_objectors_wake and self._avoids(self._terms(old).required_anti_affinity, pod)
+        return _hint(objected or self._avoids(unwanted, old))
+
+    def _is_placed(self, pod: Pod) -> bool:
+        return bool(pod.spec.node_name or (self._nominated_wake and pod.status.nominated_node_name))
 
     def _avoids(self, terms: tuple[AffinityTerm, ...], pod: Object) -> bool:
         if self._any_term_wakes:

@@ -22,6 +22,8 @@ NEUTRAL, TWO = constant(MAX_NODE_SCORE * 3 // 2), constant(2)
 class NodeResourcesBalancedAllocation:
     """Compares the balance with and without the pod: 75 is neutral, an improvement scores up to 100.
 
+    Until 1.35 the score is the balance with the pod.
+
     A pod that asks for nothing has no balance to improve and is left out, or
     all such pods would crowd onto one node.
     """
@@ -30,6 +32,7 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle
+        self._compares = handle.is_enabled("BalanceCountsImprovement", True)
         self._columns = ResourceColumns(args.resources, handle, use_non_zero=False)
         self.traits = Traits(score_reads=self._columns.reads, uses_volumes=False, in_range=True)
 
@@ -45,5 +48,7 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         before, after = balance(self._columns.of(nodes, pod.shape))
-        scores: Scores = (after - before + NEUTRAL) // TWO  # upstream's 50 + (50 + after - before) // 2
+        scores: Scores = after
+        if self._compares:
+            scores = (after - before + NEUTRAL) // TWO  # upstream's 50 + (50 + after - before) // 2
         return scores

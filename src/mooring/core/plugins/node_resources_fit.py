@@ -73,7 +73,7 @@ class NodeResourcesFit:
     name: ClassVar[str] = "NodeResourcesFit"
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
-        problems = validate_args(args)
+        problems = validate_args(args, features=handle.features)
         if problems:  # upstream, too, checks these arguments only when the plugin is made
             raise ConfigError(*problems)
         self._handle = handle

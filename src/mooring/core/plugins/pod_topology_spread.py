@@ -154,6 +154,7 @@ class PodTopologySpread:
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         self._cluster: ClusterState = handle.cluster
         self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
+        self._nominated_wake = handle.is_enabled("NominatedPodsWake", True)
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
         self._default_actions = {constraint.when_unsatisfiable for constraint in self._defaults}
@@ -439,7 +440,7 @@ class PodTopologySpread:
 
     def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         """A pod that is counted came, went, or is selected differently; or this pod tolerates more."""
-        if any(isinstance(each, Pod) and not _takes_part(each, pod) for each in (old, new)):
+        if any(isinstance(each, Pod) and not self._takes_part(each, pod) for each in (old, new)):
             return Hint.SKIP
         constraints = self._hard_constraints(pod)
         if not isinstance(old, Pod) or not isinstance(new, Pod):
@@ -453,6 +454,13 @@ class PodTopologySpread:
             new.labels != old.labels
             and any(each.selector.matches(old.labels) != each.selector.matches(new.labels) for each in constraints)
         )
+
+    def _takes_part(self, other: Pod, pod: Pod) -> bool:
+        """Report whether a pod may be counted by this one: it is of its namespace, on a node or nominated to one."""
+        if other.uid == pod.uid:
+            return True
+        is_placed = other.spec.node_name or (self._nominated_wake and other.status.nominated_node_name)
+        return bool(is_placed) and other.namespace == pod.namespace
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         """A node that takes part came, went, changed its domain or its taints, or began or ceased to take part."""
@@ -508,13 +516,6 @@ def _selector(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> S
     selector = compile_selector(constraint.label_selector)
     own = [Requirement(key, "In", (labels[key],)) for key in constraint.match_label_keys if key in labels]
     return selector.with_requirements(*own) if own else selector
-
-
-def _takes_part(other: Pod, pod: Pod) -> bool:
-    """Report whether a pod may be counted by this one: it is on a node or nominated to one, in the same namespace."""
-    if other.uid == pod.uid:
-        return True
-    return bool(other.spec.node_name or other.status.nominated_node_name) and other.namespace == pod.namespace
 
 
 def _hint(helps: bool) -> Hint:

@@ -17,7 +17,7 @@ from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.core.config.features import DEFAULT_VERSION
+from mooring.core.config.versions import DEFAULT_VERSION
 from mooring.sim.backend import Ref, kind_named, manifest_of
 from mooring.sim.imports.imported import Imported, ImportedChange
 from mooring.sim.objects import check_workload

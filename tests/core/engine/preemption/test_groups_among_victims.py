@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
-from mooring.core.config.features import V1_37, Features
+from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import V1_37
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.engine.dry_run import DryRun
 from mooring.core.session import Session, open_session

@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from mooring.core.config.features import V1_36, V1_37, Features
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_36, V1_37
 from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Rules
 
 from .builders import allocate, allocation, chosen, claim, device, everything, exactly, holding, in_use, sliced
