@@ -89,16 +89,22 @@ class PaperServer:
     def __init__(self, **answers):
         self.answers, self.asked = answers, []
 
-    async def get(self, path, query):
+    async def get(self, path, query, *, into):
         plural = path.rpartition("/")[2]
         self.asked.append((plural, dict(query)))
         answers = self.answers.get(plural)
         if answers is None:
-            return HttpAnswer(200, {}, b'{"items":null}')
+            return await self._given(into, b'{"items":null}')
         answer = answers[1 if "continue" in query else 0]
         if isinstance(answer, Exception):
             raise answer
-        return HttpAnswer(200, {}, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+        return await self._given(into, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+
+    @staticmethod
+    async def _given(into, body):
+        into.begin()
+        await into.feed(body)
+        return HttpAnswer(200, {}, b"")
 
 
 async def test_lists_are_read_page_by_page():

@@ -30,9 +30,10 @@ from mooring.net.kinds import (
     VOLUME_ATTACHMENTS,
 )
 from mooring.net.kubeconfig import ClientConfig
+from mooring.net.lists import ListReader
 from mooring.net.rest import RestClient, user_agent
 from mooring.net.watch import PAGE_SIZE
-from mooring.net.watch_events import Garbled, ResourceKind, read_page
+from mooring.net.watch_events import EventReader, Garbled, ResourceKind
 
 
 class Listener(Protocol):
@@ -95,18 +96,17 @@ async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES
 
 
 async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
-    objects: list[Any] = []
+    page: ListReader[Any] = ListReader(EventReader(kind))
     query = {**kind.selectors(), "limit": str(PAGE_SIZE)}
     while True:
-        answer = await client.get(kind.path, query)
         try:
-            page = read_page(answer.body)
+            await client.get(kind.path, query, into=page)
+            meta = await page.end()
         except Garbled as error:
             raise ApiError(f"{kind.name}: {error}") from None
-        objects += [kind.decode(item) for item in page.items or ()]
-        if not page.metadata.continue_:
-            return objects
-        query["continue"] = page.metadata.continue_
+        if not meta.continue_:
+            return page.objects
+        query["continue"] = meta.continue_
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.api.errors import InputError
+from mooring.api.errors import ApiError, InputError
 from mooring.api.version import __version__
-from mooring.net.connect import Connector, HeaderFields, HttpAnswer, Proxy
+from mooring.net.connect import MAX_ANSWER_BYTES, Connector, HeaderFields, HttpAnswer, Proxy
 from mooring.net.errors import ConnectionFailed, RequestTimeout, ServerError, error_of_answer, parse_retry_after
 from mooring.net.http1_connection import ReadConnections, Reading
 from mooring.net.kubeconfig import ClientConfig
@@ -40,8 +40,22 @@ JSON_PATCH = "application/json-patch+json"
 MAX_RETRIES = 10
 DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 30.0
+MAX_REFUSAL_BYTES = 1 << 16
+MAX_READ_S = 600.0
+"""How long an answer may take that is read as it comes, however steadily it does."""
 PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
 """Events wait behind each other on a few connections: several in one write, and their answers in one read."""
+
+
+class BodySink(Protocol):
+    """Takes the body of a success as it comes, so that it is never in memory as a whole."""
+
+    size: int
+
+    def begin(self) -> None:
+        """The body begins; what came before is void, because a read that was cut off is asked again."""
+
+    async def feed(self, chunk: bytes) -> None: ...
 
 
 class RequestObserver(Protocol):
@@ -199,9 +213,16 @@ class RestClient:
     # Verbs
 
     def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None, limited: bool = True
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float | None = None,
+        limited: bool = True,
+        into: BodySink | None = None,
     ) -> Coroutine[Any, Any, HttpAnswer]:
-        return self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited)
+        """With ``into`` the answer has no body, and ``timeout_s`` is for how long nothing of it may come."""
+        return self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited, into=into)
 
     def create(
         self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
@@ -241,6 +262,7 @@ class RestClient:
         content_type: str = "",
         timeout_s: float | None = None,
         limited: bool = True,
+        into: BodySink | None = None,
     ) -> HttpAnswer:
         """Send a request, with retries as client-go has them; ``path`` is escaped and carries the query."""
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
@@ -256,7 +278,7 @@ class RestClient:
                 await self._refresh_credentials()
             started = self.clock.monotonic()
             try:
-                answer = await self._once(method, path, body, content_type, timeout_s)
+                answer = await self._once(method, path, body, content_type, timeout_s, into)
             except BaseException as error:
                 if self._observer is not None:
                     took_s = self.clock.monotonic() - started
@@ -269,7 +291,8 @@ class RestClient:
             status = answer.status
             if self._observer is not None:
                 took_s = self.clock.monotonic() - started
-                self._observer.requested(self.transport.host, method, str(status), took_s, len(body), len(answer.body))
+                received = len(answer.body) if into is None or answer.body else into.size
+                self._observer.requested(self.transport.host, method, str(status), took_s, len(body), received)
             if 200 <= status < 300:
                 return answer
             if status == 401 and may_refresh and self.config.credentials.invalidate():
@@ -284,11 +307,11 @@ class RestClient:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(
-        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float, into: BodySink | None
     ) -> Coroutine[Any, Any, HttpAnswer]:
         """Writes go through the pool, reads have connections of their own."""
         if method == "GET":
-            return self._read(path, timeout_s)
+            return self._read(path, timeout_s, into)
         pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
         target = (self.transport.prefix + path).encode()
         return pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
@@ -321,11 +344,24 @@ class RestClient:
         headers.extend(self.transport.proxy_headers)
         return headers
 
-    async def _read(self, path: str, timeout_s: float) -> HttpAnswer:
+    async def _read(self, path: str, timeout_s: float, into: BodySink | None) -> HttpAnswer:
+        now = asyncio.get_running_loop().time
+        latest = now() + MAX_READ_S
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as timer:
                 async with self.transport.open(self.transport.prefix + path, self._headers("")) as got:
-                    return HttpAnswer(got.status, got.headers, await _whole(got))
+                    if not 200 <= got.status < 300:
+                        return HttpAnswer(got.status, got.headers, await _whole(got, MAX_REFUSAL_BYTES))
+                    if into is None:
+                        body = await _whole(got, MAX_ANSWER_BYTES)
+                        if len(body) > MAX_ANSWER_BYTES:
+                            raise ApiError(f"GET {path.partition('?')[0]}: more than {MAX_ANSWER_BYTES:,} bytes came")
+                        return HttpAnswer(got.status, got.headers, body)
+                    into.begin()
+                    while chunk := await got.readany():
+                        await into.feed(chunk)
+                        timer.reschedule(min(now() + timeout_s, latest))
+                    return HttpAnswer(got.status, got.headers, b"")
         except TimeoutError:
             # Whether it had been sent by then is not known here, so it may have been.
             text = f"GET {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
@@ -355,7 +391,7 @@ class RestClient:
                         if got.status == 401 and may_refresh and self.config.credentials.invalidate():
                             continue
                         if not 200 <= got.status < 300:
-                            body = await _whole(got, 1 << 16)
+                            body = await _whole(got, MAX_REFUSAL_BYTES)
                             raise error_of_answer(got.status, body, got.headers, method="GET", path=target)
                         timer.reschedule(asyncio.get_running_loop().time() + timeout_s)
                         yield got
@@ -371,11 +407,11 @@ def _was_cut_off(method: str, error: BaseException) -> bool:
     return error.was_sent and method == "GET"
 
 
-async def _whole(reading: Reading, most: int = sys.maxsize) -> bytes:
+async def _whole(reading: Reading, most: int) -> bytes:
     """The body, or its beginning."""
     parts: list[bytes] = []
     size = 0
-    while size < most and (part := await reading.readany()):
+    while size <= most and (part := await reading.readany()):
         parts.append(part)
         size += len(part)
     return b"".join(parts)

@@ -57,9 +57,10 @@ from mooring.net.errors import (
     VersionTooLarge,
 )
 from mooring.net.http1_connection import Reading
+from mooring.net.lists import ListReader, read_page
 from mooring.net.pool import Backoff
 from mooring.net.rest import RestClient
-from mooring.net.watch_events import ApiObject, EventReader, Garbled, LineSplitter, ResourceKind, read_page
+from mooring.net.watch_events import ApiObject, EventReader, Garbled, LineSplitter, ResourceKind
 
 log = logging.getLogger("mooring.net.watch")
 
@@ -327,7 +328,7 @@ class Reflector(Generic[T]):
         version = "" if self._is_version_lost else (self._newest_version or "0")
         # A server takes a limit together with an exact version as "exactly this version", which may be gone.
         limit = self._page_size if version in ("", "0") else 0
-        objects: list[T] = []
+        page = ListReader(self._events)
         token = ""
         while True:
             query = self.kind.selectors()
@@ -338,23 +339,25 @@ class Reflector(Generic[T]):
             elif version:
                 query["resourceVersion"] = version
             try:
-                answer = await self._client.get(self.kind.path, query)
+                await self._client.get(self.kind.path, query, into=page)
             except Gone as error:
                 if not token:
                     self._version_refused(error)
                     raise
                 # The pages were interrupted by a compaction: one big list instead.
-                objects, token, limit = [], "", 0
+                page.restart()
+                token, limit = "", 0
                 continue
             except ServerError as error:
                 self._version_refused(error)
                 raise
-            token, listed_version = await self._read_page(answer.body, objects)
+            meta = await page.end()
+            token = meta.continue_
             if not token:
                 break
-        self._listed_at(listed_version)
+        self._listed_at(meta.resource_version)
         self._synchronised()
-        await self._replace(objects, listed_version)
+        await self._replace(page.objects, meta.resource_version)
 
     def _listed_at(self, version: str) -> None:
         if self._is_behind(version):
@@ -397,33 +400,24 @@ class Reflector(Generic[T]):
 
     async def list_now(self) -> tuple[list[T], str]:
         """Everything that is there now, and the version of that: a consistent read."""
-        objects: list[T] = []
+        page = ListReader(self._events)
         query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
         while True:
             try:
-                answer = await self._client.get(self.kind.path, query, limited=False)
+                await self._client.get(self.kind.path, query, limited=False, into=page)
             except Gone:
                 if "continue" not in query:
                     raise
-                objects, query, version = [], dict(self.kind.selectors()), ""  # one big list instead of pages
+                page.restart()
+                query, version = dict(self.kind.selectors()), ""  # one big list instead of pages
                 continue
-            token, listed_version = await self._read_page(answer.body, objects)
-            version = version or listed_version
-            if not token:
+            meta = await page.end()
+            version = version or meta.resource_version
+            if not meta.continue_:
                 if _is_older(self._newest_version, version):
                     self._ahead_version = version
-                return objects, version
-            query["continue"] = token
-
-    async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
-        page = read_page(body)
-        for number, raw in enumerate(page.items or (), 1):
-            decoded = self._events.decode("ADDED", raw)
-            if decoded is not None:
-                objects.append(decoded)
-            if number % 200 == 0:
-                await asyncio.sleep(0)
-        return page.metadata.continue_, page.metadata.resource_version
+                return page.objects, version
+            query["continue"] = meta.continue_
 
     def _synchronised(self) -> None:
         self._is_version_lost = False

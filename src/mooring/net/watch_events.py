@@ -15,40 +15,15 @@ from mooring.api.errors import InputError
 from mooring.api.meta import Object
 from mooring.net.errors import error_of_watch
 
-# --------------------------------------------------------------------------------------------------------------------
-# The answer to a list request: some objects, not yet decoded, and what to ask for the rest.
-
 
 class Garbled(Exception):
     """The server says something that is not a list, or not a watch event."""
 
 
-class PageMeta(msgspec.Struct, rename="camel"):
-    """The version of the list, and the token for the next page; empty on the last one."""
-
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class ListPage(msgspec.Struct):
-    """One page of a list."""
-
-    metadata: PageMeta = msgspec.field(default_factory=PageMeta)
-    items: list[msgspec.Raw] | None = None
-
-
-_decoder = msgspec.json.Decoder(ListPage)
-
-
-def read_page(body: bytes) -> ListPage:
-    """Split a list into its objects."""
-    try:
-        try:
-            return _decoder.decode(body)
-        except RecursionError:
-            return _decoder.decode(flattened(body))
-    except msgspec.DecodeError as error:
-        raise Garbled(f"the answer is not a list: {error}") from None
+MAX_OBJECT_BYTES = 16 << 20
+"""No object is larger: API servers take requests up to 3 MiB, and etcd half of that unless it is told otherwise."""
+UNREADABLE = 1000
+"""About so many objects that cannot be read are told of once each."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -165,9 +140,13 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
         if b"\n" not in chunk:
+            self._size += len(chunk)
+            if self._size > MAX_OBJECT_BYTES:
+                raise Garbled(f"a watch event is larger than {MAX_OBJECT_BYTES:,} bytes")
             if chunk:
                 self._parts.append(chunk)
             return []
@@ -181,7 +160,8 @@ class LineSplitter:
                 lines.append(chunk[start:end])
             start = end + 1
             end = chunk.find(b"\n", start)
-        self._parts = [chunk[start:]] if start < len(chunk) else []
+        self._size = len(chunk) - start
+        self._parts = [chunk[start:]] if self._size else []
         return lines
 
 
@@ -210,6 +190,7 @@ class EventReader(Generic[T]):
 
     def __init__(self, kind: ResourceKind[T]) -> None:
         self._kind = kind
+        self._told: set[str] = set()
 
     def read(self, line: bytes) -> tuple[str, T | None, BookmarkMeta | None]:
         """Read an event: its type, and its object or its bookmark; neither if the object cannot be read."""
@@ -247,13 +228,18 @@ class EventReader(Generic[T]):
         except msgspec.DecodeError as error:
             raise Garbled(f"not a bookmark: {error}") from None
 
-    def decode(self, type_: str, raw: msgspec.Raw) -> T | None:
-        """Decode an object; None, and a line in the log, if it cannot be read."""
+    def decode(self, type_: str, raw: bytes | msgspec.Raw) -> T | None:
+        """Decode an object; None if it cannot be read, and a line in the log, the first time."""
         try:
             item = self._kind.decode(raw)
             if self._kind.share is not None:
                 self._kind.share(item)
             return item
         except (msgspec.DecodeError, ValueError, InputError) as error:
-            log.error("%s: an object that cannot be read is left out (%s): %s", self._kind.name, type_, error)
+            text = f"{self._kind.name}: an object that cannot be read is left out ({type_}): {error}"
+            if text not in self._told:
+                if len(self._told) >= UNREADABLE:
+                    self._told.clear()
+                self._told.add(text)
+                log.error("%s", text)
             return None

@@ -24,7 +24,7 @@ from mooring.net.connect import HttpAnswer
 from mooring.net.credentials import StaticCredentials
 from mooring.net.errors import AlreadyExists, Fenced, NotFound, error_of_answer
 from mooring.net.kubeconfig import ClientConfig
-from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient, with_query
+from mooring.net.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, BodySink, RestClient, with_query
 from mooring.net.watch_events import ResourceKind
 
 if TYPE_CHECKING:  # slow to import: a story can be read without a server
@@ -316,6 +316,7 @@ class InProcessClient(RestClient):
         content_type: str = "",
         timeout_s: float | None = None,
         limited: bool = True,
+        into: BodySink | None = None,
     ) -> HttpAnswer:
         await asyncio.sleep(0)  # as with a socket, an answer never comes in the same turn of the loop
         if method != "GET" and self._is_fenced():
@@ -323,7 +324,11 @@ class InProcessClient(RestClient):
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
         reply = await self._plane.handlers.answer(ApiRequest(method, path, headers, body))
         assert isinstance(reply, Reply)
-        return _answer(reply, method, path)
+        answer = _answer(reply, method, path)
+        if into is not None:
+            into.begin()
+            await into.feed(answer.body)
+        return answer
 
     @contextlib.asynccontextmanager
     async def stream(
