@@ -100,6 +100,16 @@ async def test_strangers_see_health_and_are_told_which_flags_to_set(make_stage):
         assert "give --authentication-kubeconfig and --authorization-kubeconfig" in json.loads(body)["message"]
 
 
+async def test_nothing_of_ours_delays_the_lease(make_stage):
+    """Its client has no rate limit, which its events would use up, and does not wait for what a server asks."""
+    async with Beside(make_stage(), "--leader-elect=true") as beside:
+        client = beside.control._lease_client
+        assert {client.limiter.reserve() for _ in range(1000)} == {0.0}
+        assert not client._heeds_retry_after
+        events = beside.control._lease_events._client
+        assert events is not client and events.limiter.interval_s > 0 and events._is_paperwork
+
+
 @pytest.mark.parametrize(
     ("attribute", "path", "check"),
     [

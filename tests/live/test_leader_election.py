@@ -16,7 +16,7 @@ from mooring.api.errors import ApiError, UsageError
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import LeaderElectionSettings, LeaderElector, LeaseLost
 from mooring.net.connect import HttpAnswer
-from mooring.net.errors import Conflict, ConnectionFailed, NotFound
+from mooring.net.errors import Conflict, ConnectionFailed, NotFound, TooManyRequests
 
 SETTINGS = LeaderElectionSettings(lease_duration_s=6, renew_deadline_s=4, retry_period_s=1)
 RECORDED = [
@@ -305,6 +305,29 @@ async def test_a_short_outage_is_survived(leases, time):
     await time.run(10)
     assert work.leading
     assert work.times == 1
+    await work.stop()
+
+
+async def test_an_outage_that_ends_just_before_the_deadline_is_survived(leases, time):
+    work = Work(candidate(leases, time, "first"))
+    await time.run(1.5)
+    leases.is_down = True
+    await time.run(4.0)  # the first renewal fails at 2.0, the deadline is at 6.0
+    leases.is_down = False
+    await time.run(10)
+    assert (work.leading, work.times) == (True, 1)
+    await work.stop()
+
+
+async def test_a_server_that_asks_to_wait_for_ever_does_not_cost_the_lease(leases, time):
+    """Every try is answered 429. The elector goes on trying in its own time, and renews when that is over."""
+    work = Work(candidate(leases, time, "first"))
+    await time.run(1.5)
+    seen = len(leases.requests)
+    leases.refuse = [TooManyRequests("not now", code=429, retry_after_s=1e30) for _ in range(6)]
+    await time.run(3.5)
+    assert [method for method, _, _ in leases.requests[seen:]].count("PUT") >= 4
+    assert work.leading and not leases.refuse
     await work.stop()
 
 

@@ -102,6 +102,16 @@ def test_the_line_of_an_answer(code, body, line):
         pytest.param("7", 7.0, id="seconds"),
         pytest.param("-1", None, id="less than nothing"),
         pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", None, id="a date, which API servers do not send"),
+        pytest.param("Fri, 31 Dec 9999 23:59:59 GMT", None, id="a date in the far future"),
+        pytest.param("31", 30.0, id="longer than anybody has reason to ask for"),
+        pytest.param("1" + 30 * "0", 30.0, id="for ever"),
+        pytest.param("9" * 400, 30.0, id="more than a float holds"),
+        pytest.param("1e30", None, id="a float"),
+        pytest.param("inf", None, id="infinity"),
+        pytest.param("1_0", None, id="a number as Python writes it"),
+        pytest.param("٣", None, id="digits of another script"),
+        pytest.param("", None, id="nothing"),
+        pytest.param("soon", None, id="a word"),
     ],
 )
 def test_retry_after(value, want):

@@ -155,6 +155,28 @@ async def test_429_and_5xx_wait_for_retry_after(serve, method):
     assert naps.taken == [3.0, 0.0]
 
 
+async def test_pauses_end_with_the_time_of_the_request(serve):
+    async def handler(_: web.Request) -> web.Response:
+        return status(429, **{"Retry-After": "1" + 30 * "0"})
+
+    naps = Naps()
+    async with client_for(await serve(handler), sleep=naps) as client:
+        with pytest.raises(TooManyRequests):
+            await client.create(PODS, b"{}", timeout_s=70)
+    assert naps.taken == [30.0, 30.0]
+
+
+async def test_a_client_that_tries_again_by_itself_does_not_wait_here(serve):
+    async def handler(_: web.Request) -> web.Response:
+        return status(429, **{"Retry-After": "5"})
+
+    naps = Naps()
+    async with client_for(await serve(handler), sleep=naps, heeds_retry_after=False) as client:
+        with pytest.raises(TooManyRequests):
+            await client.update(PODS, b"{}")
+    assert naps.taken == []
+
+
 async def test_retries_end_after_ten(serve):
     calls = 0
 

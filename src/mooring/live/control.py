@@ -202,15 +202,22 @@ class Control:
         self._lease_client = client = RestClient(
             client_config,
             agent=user_agent(COMPONENT, "leader-election"),
-            qps=connection.qps,
-            burst=connection.burst,
+            # Nothing may delay the lease: no limit of our own, which its events would use up, and no Retry-After. The
+            # elector asks twice every two seconds at most, and tries again by itself.
+            qps=-1,
+            heeds_retry_after=False,
             observer=self._metrics,
             transport=host.make_transport(client_config),
             clock=host.clock,
         )
         # Events about leases go to the core API, as upstream's do.
         self._lease_events = EventRecorder(
-            client, hostname=host.hostname, legacy=True, workers=1, clock=host.clock, rng=host.make_rng()
+            client.sibling(qps=connection.qps, burst=connection.burst, is_paperwork=True),
+            hostname=host.hostname,
+            legacy=True,
+            workers=1,
+            clock=host.clock,
+            rng=host.make_rng(),
         )
         self.elector = LeaderElector(
             client,

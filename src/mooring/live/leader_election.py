@@ -4,8 +4,9 @@ Clocks of different machines are never compared. A candidate notes when *it* saw
 lease expired when that is longer ago than the lease's duration, by its own monotonic clock.
 
 A leader renews every ``retry_period_s`` without reading first. When renewals fail for ``renew_deadline_s`` it stops,
-well before another candidate may take over. Its right to write ends by a clock that does not stop, counted from when it
-sent its last renewal, and earlier than the lease: what it sent last needs time to arrive, and clocks run apart.
+well before another candidate may take over; it tries until then, where client-go ends up to one period earlier. Its
+right to write ends by a clock that does not stop, counted from when it sent its last renewal, and earlier than the
+lease: what it sent last needs time to arrive, and clocks run apart.
 
 | a candidate looks at the lease | client-go | here |
 |---|---|---|
@@ -41,6 +42,8 @@ LOOKS_PER_PERIOD = 4
 LOOK_JITTER = 0.2
 EXPIRED_S = 0.001
 """So long after a lease has expired a candidate looks: then it has."""
+LAST_TRY_S = 0.25
+"""No renewal is tried so shortly before the deadline: its answer would come too late."""
 WATCHDOG_S = 20.0
 RELEASED_S = 1
 """How long a lease lasts that its holder has given back, as client-go writes it."""
@@ -239,10 +242,12 @@ class LeaderElector:
                 if self._observed.holder not in ("", self.identity):
                     log.info("Failed to renew lease", lock=self._where, holder=self._observed.holder)
                     return
-                if self._clock.monotonic() + self.settings.retry_period_s > deadline:
+                left_s = deadline - self._clock.monotonic()
+                if left_s < LAST_TRY_S:
                     log.info("Failed to renew lease", lock=self._where)
                     return
-                await self._sleep(self.settings.retry_period_s)
+                # Shorter pauses at the end: an outage that is over before the deadline does not cost the lease.
+                await self._sleep(min(self.settings.retry_period_s, left_s / 2))
             self._report_transition()
             await self._sleep(self.settings.retry_period_s)
 

@@ -20,6 +20,8 @@ import msgspec
 
 from mooring.api.errors import ApiError
 
+MAX_RETRY_AFTER_S = 30.0
+"""kube-apiserver asks for 1 to 8 seconds. A proxy or an attacker may ask for years."""
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -182,14 +184,14 @@ def verb_of(method: str, path: str) -> str:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Read a Retry-After header; only the form in seconds is used by API servers."""
-    if value is None:
+    """Read a Retry-After header; what makes no sense counts as no header, and a long time as ``MAX_RETRY_AFTER_S``.
+
+    API servers use the form in seconds alone. A date, which needs a clock that agrees with theirs, makes no sense here.
+    """
+    value = (value or "").strip()
+    if not (value.isascii() and value.isdecimal()):
         return None
-    try:
-        seconds = int(value)
-    except ValueError:
-        return None
-    return float(seconds) if seconds >= 0 else None
+    return MAX_RETRY_AFTER_S if len(value) > 4 else min(float(value), MAX_RETRY_AFTER_S)
 
 
 def _error_of(status: _Status, code: int, message: str, *, retry_after_s: float | None = None) -> ApiError:

@@ -1,7 +1,8 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
 - Reads and streams have connections of their own, and writes share those of the pool.
-- 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
+- 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header. All
+  these pauses together take no longer than the request itself may.
 - A 401 makes the credentials forget what they have and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
 """
@@ -157,11 +158,13 @@ class RestClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         is_fenced: Callable[[], bool] = lambda: False,
         is_paperwork: bool = False,
+        heeds_retry_after: bool = True,
         clock: Clock | None = None,
     ) -> None:
         """``is_fenced`` is asked right before each write: whether this process has lost the right to write.
 
-        Nobody waits for ``is_paperwork``: its writes have connections of their own, and delay each other.
+        Nobody waits for ``is_paperwork``: its writes have connections of their own, and delay each other. A caller that
+        tries again in its own time does not want to wait in here for what the server asks: ``heeds_retry_after``.
         """
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
@@ -174,6 +177,7 @@ class RestClient:
         self._sleep = sleep
         self._is_fenced = is_fenced
         self._is_paperwork = is_paperwork
+        self._heeds_retry_after = heeds_retry_after
         self._known_fields: dict[str, HeaderFields] = {}  # by content type
         self._fields_authorization: str | None = None
 
@@ -266,7 +270,7 @@ class RestClient:
     ) -> HttpAnswer:
         """Send a request, with retries as client-go has them; ``path`` is escaped and carries the query."""
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
-        may_refresh = True
+        may_refresh, waited_s = True, 0.0
         for attempt in range(MAX_RETRIES + 1):
             if limited or attempt:
                 delay_s = self.limiter.reserve()
@@ -298,9 +302,10 @@ class RestClient:
             if status == 401 and may_refresh and self.config.credentials.invalidate():
                 may_refresh = False
                 continue
-            if attempt < MAX_RETRIES and (status == 429 or status >= 500):
+            if attempt < MAX_RETRIES and self._heeds_retry_after and (status == 429 or status >= 500):
                 wait_s = parse_retry_after(answer.headers.get("retry-after"))
-                if wait_s is not None:
+                if wait_s is not None and waited_s + wait_s <= timeout_s:
+                    waited_s += wait_s
                     await self._sleep(wait_s)
                     continue
             raise error_of_answer(status, answer.body, answer.headers, method=method, path=path)
