@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 
 import pytest
 
@@ -62,67 +61,6 @@ async def test_what_a_task_raises_is_logged(tasks, caplog):
 
     tasks.spawn(fail())
     assert await tasks.drain(60.0)
-    assert "Unexpected error in a background task" in caplog.text
-
-
-# ---- work that begins at once ---------------------------------------------------------------------------------------
-
-
-async def test_work_that_waits_for_nobody_is_over_where_it_begins_and_is_no_task(tasks):
-    done = []
-
-    async def work() -> None:
-        done.append("work")
-
-    at_once = Tasks(SystemClock(), at_once=True)
-    assert at_once.begin(work()).done() and done == ["work"] and len(at_once) == 0
-    later = tasks.begin(work())
-    assert not later.done() and len(tasks) == 1
-    await later
-
-
-async def test_work_that_has_to_wait_goes_on_as_a_task_of_its_own():
-    """It is given what it waits for, in a task: what it waits for can time out, and it can be stopped."""
-    tasks = Tasks(SystemClock(), at_once=True)
-    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    seen: list[object] = []
-
-    async def work() -> str:
-        await asyncio.sleep(0)
-        async with asyncio.timeout(60):
-            seen.append(await answer)
-        seen.append(asyncio.current_task())
-        return "over"
-
-    task = tasks.begin(work())
-    assert len(tasks) == 1 and not task.done()
-    assert isinstance(task, asyncio.Task) and inspect.iscoroutine(task.get_coro()), "Python 3.12 takes nothing else"
-    answer.set_result("answer")
-    assert await task == "over"
-    assert seen == ["answer", task]
-
-
-async def test_work_that_began_at_once_can_be_stopped_while_it_waits():
-    tasks = Tasks(SystemClock(), at_once=True)
-    seen = []
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            seen.append("stopped")
-
-    task = tasks.begin(work())
-    await asyncio.sleep(0)
-    await tasks.abort()
-    assert task.cancelled() and seen == ["stopped"] and len(tasks) == 0
-
-
-async def test_what_goes_wrong_at_once_is_logged(caplog):
-    async def work() -> None:
-        raise ValueError("broken")
-
-    assert Tasks(SystemClock(), at_once=True).begin(work()).done()
     assert "Unexpected error in a background task" in caplog.text
 
 

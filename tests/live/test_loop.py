@@ -369,7 +369,7 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
     stage = make_stage(stand_still=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
-    stage.scheduler._context.tasks.begin(answered.wait())
+    stage.scheduler._context.tasks.spawn(answered.wait())
     stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
     await until(lambda: told)
     answered.set()

@@ -218,11 +218,11 @@ def test_a_simulation_ends_with_its_last_pod_not_at_the_next_full_second() -> No
 
 
 def test_a_scheduler_that_breaks_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(self: Tasks, work: Coroutine[Any, Any, Any]) -> Any:
+    def spawn(self: Tasks, work: Coroutine[Any, Any, Any]) -> Any:
         work.close()
         raise TypeError("not like this")
 
-    monkeypatch.setattr(Tasks, "begin", begin)
+    monkeypatch.setattr(Tasks, "spawn", spawn)
     with pytest.raises(TypeError, match="not like this"):
         simulate([make_node("a")], [Arrival(0, pod("p"))])
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -69,7 +68,6 @@ class SchedulerOptions:
     is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
-    writes_at_once: bool = False  # whether most writes end without waiting, as in a simulation; see ``Tasks.begin``
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
     stand_still: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nothing else needs it
@@ -78,12 +76,9 @@ class SchedulerOptions:
 class Tasks:
     """Work in the background: bindings, evictions, patches. ``drain`` waits for all of it, ``abort`` stops it."""
 
-    def __init__(self, clock: Clock, *, at_once: bool = False) -> None:
-        """With ``at_once``, ``begin`` creates a task only for work that has to wait for something."""
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._at_once = at_once
         self._running: dict[asyncio.Future[Any], None] = {}  # ordered, so that two runs in virtual time do the same
-        self._over: asyncio.Future[None] | None = None  # returned for all work that ended where it began
         self.is_aborted = False
 
     def __len__(self) -> int:
@@ -95,29 +90,6 @@ class Tasks:
         self._running[task] = None
         task.add_done_callback(self._done)
         return task
-
-    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """The same for a coroutine of mooring's own, which need not start inside a task.
-
-        In a simulation nearly every write ends without waiting, and a task for each would be a fair part of the cost of
-        a pod. So the first step is driven right here, and only what has to wait becomes a task. That first step has no
-        current task: a coroutine that asks for it, as ``asyncio.timeout()`` does, would fail. Coroutines of plugins
-        that are not in-tree may do so, and those of the live writer do: they are always spawned.
-        """
-        if not self._at_once:
-            return self.spawn(work)
-        try:
-            awaited = work.send(None)
-        except StopIteration:
-            pass
-        except Exception as error:
-            log.error(error, "Unexpected error in a background task")
-        else:
-            return self.spawn(_finish(work, awaited))
-        if self._over is None:
-            self._over = asyncio.get_running_loop().create_future()
-            self._over.set_result(None)
-        return self._over
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._running.pop(task, None)
@@ -141,26 +113,6 @@ class Tasks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _finish(work: Coroutine[Any, Any, Any], awaited: Any) -> Any:
-    return await _rest_of(work, awaited)  # since Python 3.12 a task accepts no plain generator
-
-
-@types.coroutine
-def _rest_of(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
-    """Drive a coroutine that has been started and waits for ``awaited``: pass on what its task sends or throws."""
-    while True:
-        problem: BaseException | None = None
-        answer = None
-        try:
-            answer = yield awaited
-        except BaseException as error:
-            problem = error
-        try:
-            awaited = work.send(answer) if problem is None else work.throw(problem)
-        except StopIteration as end:
-            return end.value
 
 
 class DeferredChanges:
@@ -210,10 +162,9 @@ class SchedulerContext:
     wake: Callable[[], None] = lambda: None  # says that there may be something to decide
     clock: Clock = field(init=False)
     tasks: Tasks = field(init=False)
-    custom_binders: frozenset[str] = frozenset()  # profiles with a PreBind, Bind or PostBind plugin that is not in-tree
     session: Session = field(init=False)  # cluster, nominations, engine and profiles; a reload replaces it
     queue: SchedulingQueue = field(init=False)  # made after the first profiles, which give it its order and hints
 
     def __post_init__(self) -> None:
         self.clock = self.options.clock
-        self.tasks = Tasks(self.clock, at_once=self.options.writes_at_once)
+        self.tasks = Tasks(self.clock)

@@ -292,11 +292,7 @@ class PodAttempts:
                 tell(info, node_name, placement.waiting.pending_plugins)
         if to_activate:
             self._context.queue.activate(pods_to_activate(placement))
-        tasks, work = self._context.tasks, self.bind_pod(placement)
-        if profile.scheduler_name in self._context.custom_binders:
-            tasks.spawn(work)
-        else:
-            tasks.begin(work)
+        self._context.tasks.spawn(self.bind_pod(placement))
 
     def _not_permitted(self, placement: PodPlacement, status: Status) -> None:
         """A Reserve or Permit plugin refused the node, or failed."""

@@ -31,7 +31,7 @@ from mooring.live.observer import Observers
 from mooring.live.preemption import PreemptionExecutor
 from mooring.live.schedule_one import PodAttempts
 from mooring.live.scheduling_loop import SchedulingLoop
-from mooring.live.time_limits import is_in_tree, limit_plugins
+from mooring.live.time_limits import limit_plugins
 from mooring.net.extender.client import AskTogether
 
 log = get_logger("mooring.live")
@@ -69,7 +69,7 @@ class Scheduler:
         self.waiting_pods = context.waiting_pods
         self.preemptions = PreemptionExecutor(context)
         # Plugins come before the queue, which takes its order and hints from them; the binding cycle comes after it.
-        self._set_session(self._build(config, None))
+        self._context.session = self._build(config, None)
         self.queue = context.queue = queue = self._make_queue()
         self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._start_afresh)
         self._loop = SchedulingLoop(context, self._attempts)
@@ -231,18 +231,10 @@ class Scheduler:
 
     def _take_over(self, session: Session, is_changed: bool) -> None:
         self.close()
-        self._set_session(session)
+        self._context.session = session
         self.queue.replace_profiles(session.queue_profiles(), wake=is_changed)
         if is_changed:
             self._handlers.take_in_pending()
-
-    def _set_session(self, session: Session) -> None:
-        self._context.session = session
-        self._context.custom_binders = frozenset(
-            name
-            for name, profile in session.profiles.items()
-            if not all(map(is_in_tree, (*profile.pre_bind, *profile.bind, *profile.post_bind)))
-        )
 
     def _free(self, event: ClusterEvent, before: Object, after: Object) -> None:
         self._attempts.freed(event, before, after)  # made later than the first plugins

@@ -82,7 +82,7 @@ class StatusPatches:
             await self._send(waiting.pod, waiting.patch, before)
 
     def _send_after_others(self, pod: Pod, patch: Patch) -> asyncio.Future[None]:
-        task = self._tasks.begin(self._send(pod, patch, self._last.get(pod.uid)))
+        task = self._tasks.spawn(self._send(pod, patch, self._last.get(pod.uid)))
         if not task.done():
             self._last[pod.uid] = task
         return task

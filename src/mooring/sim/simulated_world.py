@@ -101,7 +101,6 @@ class SimulatedWorld(EmbeddedWorld):
                 plugin_timeout_s=0,
                 attempt_timeout_s=0,
                 is_metered=False,
-                writes_at_once=True,
             ),
         )
 
