@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from mooring.api.errors import MooringError
     from mooring.ask.capacity import Capacity, capacity
+    from mooring.ask.consolidate import Consolidation, consolidate
     from mooring.ask.diff import Difference, diff
     from mooring.ask.drill import Drill, drill
     from mooring.ask.lint.findings import Findings
     from mooring.ask.lint.lint import lint
+    from mooring.ask.optimise import Optimisation, optimise
     from mooring.ask.pareto import Tuning
     from mooring.ask.plan import Plan, plan
-    from mooring.ask.removing import Removal, plan_removal
     from mooring.ask.scheduler import Scheduler, connect, explain, load
     from mooring.ask.sweep import sweep
     from mooring.ask.tune import tune
@@ -41,28 +42,30 @@ if TYPE_CHECKING:
 __all__ = [
     "Capacity",
     "Cluster",
+    "Consolidation",
     "Decision",
     "Difference",
     "Drill",
     "Explanation",
     "Findings",
     "MooringError",
+    "Optimisation",
     "Plan",
     "Record",
-    "Removal",
     "Scheduler",
     "Simulation",
     "Tuning",
     "__version__",
     "capacity",
     "connect",
+    "consolidate",
     "diff",
     "drill",
     "explain",
     "lint",
     "load",
+    "optimise",
     "plan",
-    "plan_removal",
     "report",
     "simulate",
     "sweep",
@@ -72,27 +75,29 @@ __all__ = [
 _MODULES = {
     "Capacity": "mooring.ask.capacity",
     "Cluster": "mooring.core.cluster",
+    "Consolidation": "mooring.ask.consolidate",
     "Decision": "mooring.core.explain.decision",
     "Difference": "mooring.ask.diff",
     "Drill": "mooring.ask.drill",
     "Explanation": "mooring.core.explain.why",
     "Findings": "mooring.ask.lint.findings",
     "MooringError": "mooring.api.errors",
+    "Optimisation": "mooring.ask.optimise",
     "Plan": "mooring.ask.plan",
     "Record": "mooring.record.reader",
-    "Removal": "mooring.ask.removing",
     "Scheduler": "mooring.ask.scheduler",
     "Simulation": "mooring.sim.result",
     "Tuning": "mooring.ask.pareto",
     "capacity": "mooring.ask.capacity",
     "connect": "mooring.ask.scheduler",
+    "consolidate": "mooring.ask.consolidate",
     "diff": "mooring.ask.diff",
     "drill": "mooring.ask.drill",
     "explain": "mooring.ask.scheduler",
     "lint": "mooring.ask.lint.lint",
     "load": "mooring.ask.scheduler",
+    "optimise": "mooring.ask.optimise",
     "plan": "mooring.ask.plan",
-    "plan_removal": "mooring.ask.removing",
     "report": "mooring.show.report",
     "simulate": "mooring.sim.simulate",
     "sweep": "mooring.ask.sweep",

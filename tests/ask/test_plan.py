@@ -17,8 +17,8 @@ import mooring
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
+from mooring.ask.consolidate import consolidate
 from mooring.ask.plan import Adding, Plan, plan
-from mooring.ask.removing import plan_removal
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import read_types, waiting_pods
 from mooring.core.cluster import Cluster
@@ -358,7 +358,7 @@ def volume(**kind: Any) -> dict[str, Any]:
     ],
 )
 def test_nodes_that_can_go(objects: list[Object], nodes: list[str], moves: list[tuple[str, str, str]]) -> None:
-    found = plan_removal(Cluster(*objects))
+    found = consolidate(Cluster(*objects))
     assert found.nodes == nodes
     assert [(move.pod, move.source, move.target) for move in found.moves] == moves
     assert len(nodes) <= found.at_most
@@ -387,13 +387,13 @@ def test_nodes_that_can_go(objects: list[Object], nodes: list[str], moves: list[
 def test_pods_that_hold_their_node(pod: Pod, why: str) -> None:
     budget = make_object("PodDisruptionBudget", "keep", "default", spec={"selector": {"matchLabels": {"app": "kept"}}})
     full = owned("full", node="b", cpu="1")
-    found = plan_removal(Cluster(A, B, pod, full, budget))
-    assert found.kept["a"] == why
+    found = consolidate(Cluster(A, B, pod, full, budget))
+    assert found.kept["a"].why == why
 
 
 def test_emptydir_data_can_be_given_up() -> None:
     cluster = Cluster(A, B, owned("x", node="a", spec=volume(emptyDir={})), owned("y", node="b", cpu="1"))
-    assert plan_removal(cluster, delete_emptydir_data=True).nodes == ["a"]
+    assert consolidate(cluster, delete_emptydir_data=True).nodes == ["a"]
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -409,7 +409,7 @@ def test_the_moves_can_be_made_and_end_where_the_plan_says(cores: list[int], pod
     for i, (node, halves, apart) in enumerate(pods):
         more: dict[str, Any] = {"labels": {"app": "web"}, "spec": anti} if apart else {}
         running.append(owned(f"r{i}", node=f"n{node % len(cores)}", cpu=f"{halves * 500}m", **more))
-    found = plan_removal(Cluster(*nodes, *running))
+    found = consolidate(Cluster(*nodes, *running))
     ends: list[str] = []
 
     async def story(world: EmbeddedWorld) -> None:
@@ -446,11 +446,11 @@ def test_plans_print_as_the_command_does() -> None:
     assert "No pods need a place" in plan(Cluster(A), offers)._repr_html_()
     assert first(plan(Cluster(A, *pending("1", "9")), offers)) == "1 of 2 pods have no place, and no new node helps"
     assert first(plan(Cluster(*pending("1", "9")), offers)) == "Add 1 node for 1: 1 of 2 pods have no place even then"
-    removal = plan_removal(Cluster(A, B, owned("x", node="a", cpu="1"), owned("y", node="b", cpu="2")))
+    removal = consolidate(Cluster(A, B, owned("x", node="a", cpu="1"), owned("y", node="b", cpu="2")))
     assert first(removal) == "1 node can be removed with 1 move. No plan removes more."
-    assert first(plan_removal(Cluster(A, make_pod("x", node="a")))) == "No node can be removed"
+    assert first(consolidate(Cluster(A, make_pod("x", node="a")))) == "No node can be removed"
 
 
 def test_the_front_door_has_them() -> None:
     assert isinstance(mooring.plan(Cluster(A)), mooring.Plan)
-    assert isinstance(mooring.plan_removal(Cluster(A, B)), mooring.Removal)
+    assert isinstance(mooring.consolidate(Cluster(A, B)), mooring.Consolidation)

@@ -44,8 +44,12 @@ def said(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, st
             f"plan {SHOP} --pod shop/web-a=2", 0, "Add 1 node for 1: then there is room for 2 pods", id="a plan"
         ),
         pytest.param(
-            f"plan {SHOP} --remove", 0, "1 node can be removed with 1 move. No plan removes more.", id="a removal"
+            f"consolidate {SHOP}", 0, "1 node can be removed with 1 move. No plan removes more.", id="a consolidation"
         ),
+        pytest.param(
+            f"optimise {SHOP}", 0, "A better placement frees 1 of 4 nodes, with 1 move", id="a better placement"
+        ),
+        pytest.param(f"optimise {SHOP} --pending", 1, "No better placement was found", id="nothing is pending"),
     ],
 )
 def test_exit_codes_and_first_lines(command: str, code: int, headline: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +57,7 @@ def test_exit_codes_and_first_lines(command: str, code: int, headline: str, caps
     assert (found, out.splitlines()[0], err) == (code, headline, "")
 
 
-@pytest.mark.parametrize("command", ["capacity --pod shop/web-a", "drill", "plan", "plan --remove"])
+@pytest.mark.parametrize("command", ["capacity --pod shop/web-a", "drill", "plan", "consolidate", "optimise"])
 def test_yaml_and_json_say_the_same(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from mooring.api import yaml
 
@@ -74,9 +78,14 @@ def test_yaml_and_json_say_the_same(command: str, capsys: pytest.CaptureFixture[
         pytest.param(f"drill {SHOP} --lose nort-1", "did you mean north-1?", id="a node that is not there"),
         pytest.param(f"drill {SHOP} --plugin nope.py", "there is no file nope.py", id="a plugin that is not there"),
         pytest.param(f"plan {SHOP} --types nope.yaml", "nope.yaml: no such file", id="types that are not there"),
-        pytest.param(f"plan {SHOP} --remove --pod x", "--types and --pod are about nodes to add", id="add and remove"),
+        pytest.param(f"optimise {SHOP} --for cost", "cost needs prices", id="cost without prices"),
+        pytest.param(f"optimise {SHOP} --prices nope.yaml", "prices belong to the objective cost", id="only prices"),
         pytest.param(
-            f"plan {SHOP} --delete-emptydir-data", "belongs to --remove", id="data to delete and nothing to remove"
+            f"consolidate {SHOP} --prices nope.yaml", "nope.yaml: no such file", id="prices that are not there"
+        ),
+        pytest.param(f"optimise {SHOP} --time-limit nan", "is not a number", id="a time that is no number"),
+        pytest.param(
+            f"optimise {SHOP} --pending --for spread", "--pending only places pods", id="pending and something else"
         ),
         pytest.param(f"plan {SHOP} --pod shop/web-a=0", "'0' is no number of copies", id="no copies"),
     ],

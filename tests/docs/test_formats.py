@@ -44,6 +44,8 @@ COMMANDS = {
     "capacity": "capacity-v1",
     "drill": "drill-v1",
     "plan": "plan-v1",
+    "optimise": "optimise-v1",
+    "consolidate": "consolidate-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",
@@ -155,7 +157,16 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
         pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
         pytest.param("plan-v1", f"{PLAN} --pod {EXAMPLES}/what-if/more.yaml -o json", id="nodes to add"),
-        pytest.param("plan-v1", f"{PLAN} --remove -o json", id="nodes to remove"),
+        pytest.param(
+            "consolidate-v1",
+            f"mooring consolidate --cluster {EXAMPLES}/what-if/cluster.yaml -o json",
+            id="nodes to remove",
+        ),
+        pytest.param(
+            "optimise-v1",
+            f"mooring optimise --cluster {EXAMPLES}/what-if/cluster.yaml -o json",
+            id="a better placement",
+        ),
         pytest.param(
             "diff-v1",
             f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,14 @@ _FIT = "NodeResourcesFit"
 Amounts = NDArray[np.float64]
 
 
+class Offer(NamedTuple):
+    """A kind of node that can be had: all that the relaxed problem reads of a Variant."""
+
+    type: str
+    price: float
+    max: int | None  # how many there are
+
+
 @dataclass(frozen=True, slots=True)
 class LowerBound:
     """No plan costs less. ``nodes`` is the plan of the relaxed problem: a good start, if there is one."""
@@ -205,7 +213,7 @@ def _allowed(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
     return found
 
 
-def lower_bound(given: LinearProblem, variants: Sequence[Variant]) -> LowerBound:
+def lower_bound(given: LinearProblem, variants: Sequence[Variant | Offer]) -> LowerBound:
     """The bound of a solver, or a rough one where none is installed."""
     try:
         import highspy
@@ -214,7 +222,7 @@ def lower_bound(given: LinearProblem, variants: Sequence[Variant]) -> LowerBound
     return _solve(highspy, given, variants)
 
 
-def _rough(given: LinearProblem, variants: Sequence[Variant]) -> float:
+def _rough(given: LinearProblem, variants: Sequence[Variant | Offer]) -> float:
     """For each resource alone: what is missing, at the best price that there is for it."""
     missing = given.counts @ given.wanted - given.room.sum(axis=0)
     bounds = [0.0]
@@ -224,7 +232,7 @@ def _rough(given: LinearProblem, variants: Sequence[Variant]) -> float:
     return max(bounds)
 
 
-def _solve(highspy: Any, given: LinearProblem, variants: Sequence[Variant]) -> LowerBound:
+def _solve(highspy: Any, given: LinearProblem, variants: Sequence[Variant | Offer]) -> LowerBound:
     num_groups, num_new, num_old = len(given.counts), len(variants), len(given.room)
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

@@ -70,7 +70,11 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
     CommandEntry("capacity", "mooring.cli.what_if", "capacity", "Say how many more of these pods fit.", WHAT_IF),
     CommandEntry("drill", "mooring.cli.what_if", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
-    CommandEntry("plan", "mooring.cli.what_if", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
+    CommandEntry("plan", "mooring.cli.what_if", "plan", "Find the cheapest nodes to add.", WHAT_IF),
+    CommandEntry(
+        "optimise", "mooring.cli.optimise", "optimise", "Find a better placement, and the way to it.", WHAT_IF
+    ),
+    CommandEntry("consolidate", "mooring.cli.optimise", "consolidate", "Say which nodes could go.", WHAT_IF),
     CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF

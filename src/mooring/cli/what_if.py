@@ -1,4 +1,4 @@
-"""``mooring capacity``, ``drill`` and ``plan``: what if more pods came, nodes were lost, nodes were added or removed?
+"""``mooring capacity``, ``drill`` and ``plan``: what if more pods came, nodes were lost or added?
 
 Each command asks a scheduler that decides on a copy of the cluster; the cluster itself is only read.
 """
@@ -100,45 +100,23 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     help="Make room for these instead of the pods that wait: files or directories with manifests, or namespace/name "
     "of pods of the cluster. Without a number of copies, it is the one in the manifest.",
 )
-@click.option("--remove", is_flag=True, help="Find nodes that can be emptied and removed instead.")
-@click.option("--delete-emptydir-data", is_flag=True, help="With --remove: move pods although they have an emptyDir.")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many lines to show.")
 @output_option()
-def plan(
-    types: str | None,
-    pods: tuple[str, ...],
-    remove: bool,
-    delete_emptydir_data: bool,
-    top: int,
-    output: str,
-    **asked: Any,
-) -> int:
-    """Find the cheapest nodes to add so that all pods that wait fit; or with --remove, nodes that are not needed.
+def plan(types: str | None, pods: tuple[str, ...], top: int, output: str, **asked: Any) -> int:
+    """Find the cheapest nodes to add so that all pending pods fit.
 
     A plan is proved: all pods are placed with it on a copy of the cluster, as kube-scheduler would place them. Exit
-    code 0: all pods fit with the plan (with --remove: at least one node can go); 1: some do not, or none can; 2: the
-    input cannot be used.
+    code 0: all pods fit with the plan; 1: some do not; 2: the input cannot be used. `mooring consolidate` finds nodes
+    to remove.
 
     \b
     Example:
       mooring plan --cluster dump.json --types types.yaml
       mooring plan --cluster dump.json --types types.yaml --pod web.yaml --pod shop/db-0=3
-      mooring plan --cluster dump.json --remove
     """
     from mooring.ask.plan import draw, plan_with
-    from mooring.ask.removing import draw as draw_removal
-    from mooring.ask.removing import removal_with
 
-    if remove and (types or pods):
-        raise UsageError("--remove finds nodes to remove; --types and --pod are about nodes to add")
-    if delete_emptydir_data and not remove:
-        raise UsageError("--delete-emptydir-data belongs to --remove")
     scheduler = asked_scheduler("plan", output, **asked, needs_nodes=not types)
-    if remove:
-        with shown_on_a_terminal("nodes", "plan") as show:
-            gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data, progress=show)
-        emit(gone.to_dict(), output, lambda to: draw_removal(to, gone, top))
-        return 0 if gone.nodes else 1
     found = plan_with(
         scheduler, types, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
     )

@@ -267,6 +267,14 @@ class PodTopologySpread:
             self._masks.popitem(last=False)
         return mask
 
+    def eligible(
+        self, pod: PodInfo, constraint: Constraint, constraints: tuple[Constraint, ...], nodes: NodeRows
+    ) -> Mask | None:
+        """Which nodes count for one of the pod's constraints: they have every label; None means all."""
+        included = self._included(pod.shape, constraint, nodes)
+        has_all_keys = self._has_all_keys(nodes, constraints)
+        return included if has_all_keys is None else _both(has_all_keys, included)
+
     @staticmethod
     def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask | None:
         """Which nodes have every constraint's label; None means all."""
@@ -288,11 +296,9 @@ class PodTopologySpread:
         if not constraints:
             return SKIP if "DoNotSchedule" in self._default_actions else SKIP_FOR_TEMPLATE
         namespace = pod.pod.metadata.namespace
-        has_all_keys = self._has_all_keys(nodes, constraints)
         all_domains = []
         for constraint in constraints:
-            included = self._included(pod.shape, constraint, nodes)
-            eligible = included if has_all_keys is None else _both(has_all_keys, included)
+            eligible = self.eligible(pod, constraint, constraints, nodes)
             key = constraint.topology_key
             by_domain = self._counts_by_domain(nodes, namespace, constraint, eligible)
             if eligible is None and nodes.index is None:

@@ -1,13 +1,7 @@
-"""Nodes that can be emptied and removed, and the order of the moves.
+"""Nodes that could go: the order, the moves that empty them, what that saves, and what keeps the others.
 
-| a pod of the node | can it be moved? |
-|---|---|
-| of a DaemonSet, or static | it goes with the node |
-| without a controller | no: nobody would make it anew |
-| with a budget that allows no disruption | no |
-| with a volume that only this node can reach, or a hostPath | no |
-| with an emptyDir | only if its data may be deleted |
-| any other | if it fits elsewhere, without preemption |
+Pods of DaemonSets and static pods go with the node. ``why_it_stays`` says which others keep it; those that can be moved
+must fit elsewhere, without preemption.
 """
 
 from __future__ import annotations
@@ -22,27 +16,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.budgets import budgets_of
 from mooring.api.core import Node
-from mooring.api.tables import print_more, print_table, printed
+from mooring.api.tables import print_more, print_table, printed, printed_html
 from mooring.api.text import count_of, first_of
-from mooring.api.workloads import PodDisruptionBudget
 from mooring.ask.copies import stays_with_node
-from mooring.ask.drill import coming_back, lost_volumes
+from mooring.ask.drill import coming_back
+from mooring.ask.moves import Prices, price_of, why_it_stays
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import in_queue_order
 from mooring.core.cluster import Cluster
+from mooring.core.engine.decision import ScheduleResult
+from mooring.core.explain.why import explain_pod
 from mooring.core.session import Configuration, PluginReference, Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import PODS
 
+MAX_SUGGESTIONS = 20  # nodes for which it is asked what would help
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Eviction:
     """A pod that is evicted from one node, and where its successor goes."""
 
     pod: str
@@ -50,14 +46,28 @@ class Move:
     target: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Why a node stays, and the smallest change that would help, if one is known."""
+
+    why: str
+    helps: str = ""
+
+
 @dataclass(slots=True)
-class Removal:
-    """Nodes to remove, in order, with their moves. Printed, it reads as ``mooring plan --remove`` shows it."""
+class Consolidation:
+    """Nodes that can go, in order, with their moves. Printed, it reads as ``mooring consolidate`` shows it."""
 
     nodes: list[str] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
+    moves: list[Eviction] = field(default_factory=list)
     at_most: int = 0  # no plan removes more nodes
-    kept: dict[str, str] = field(default_factory=dict)  # nodes that stay, and why
+    kept: dict[str, Kept] = field(default_factory=dict)  # nodes that stay
+    prices: dict[str, float] = field(default_factory=dict)  # of all nodes; empty without a price table
+
+    @property
+    def saves(self) -> float:
+        """The price of the nodes that can go."""
+        return round(sum(self.prices.get(name, 0.0) for name in self.nodes), 6)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, camelCase, as ``-o json`` prints it."""
@@ -65,50 +75,71 @@ class Removal:
             "nodes": self.nodes,
             "moves": [{"pod": move.pod, "from": move.source, "to": move.target} for move in self.moves],
             "atMost": self.at_most,
-            "kept": self.kept,
+            "kept": [{"node": name, "why": kept.why, "helps": kept.helps or None} for name, kept in self.kept.items()],
+            "saves": self.saves if self.prices else None,
+            "cost": round(sum(self.prices.values()), 6) if self.prices else None,
         }
 
     def __repr__(self) -> str:
         return text(self)
 
+    def _repr_html_(self) -> str:
+        return printed_html(lambda to: draw(to, self))
 
-def plan_removal(
+
+def consolidate(
     cluster: Cluster,
     *,
+    prices: Prices = None,
     delete_emptydir_data: bool = False,
     config: Configuration = None,
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
-) -> Removal:
+) -> Consolidation:
     """Find nodes that can be emptied and removed, and the moves that empty them. The cluster stays as it is."""
     scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
-    return removal_with(scheduler, delete_emptydir_data=delete_emptydir_data)
+    return consolidate_with(scheduler, prices=prices, delete_emptydir_data=delete_emptydir_data)
 
 
-def removal_with(
-    scheduler: Scheduler, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
-) -> Removal:
+def consolidate_with(
+    scheduler: Scheduler,
+    *,
+    prices: Prices = None,
+    delete_emptydir_data: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Consolidation:
     """The same, asked of a scheduler and its cluster."""
-    return Removing(scheduler.session.fork(), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
+    session = scheduler.session.fork()
+    price = price_of(prices, session)
+    found = Consolidating(session, price, delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
+    if prices is not None:
+        found.prices = {node.name: price(node.name) for node in scheduler.cluster.nodes}
+    return found
 
 
-class Removing:
-    """Tries nodes one after another, the emptiest first. Nodes that were chosen stay closed to all moves."""
+class Consolidating:
+    """Tries nodes one after another, the dearest for its use first. Nodes that were chosen stay closed to all moves."""
 
     def __init__(
-        self, base: Session, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
+        self,
+        base: Session,
+        price: Callable[[str], float] = lambda name: 1.0,
+        *,
+        delete_emptydir_data: bool = False,
+        progress: Progress = lambda done, total: None,
     ) -> None:
         self._base = base
+        self._price = price
         self._progress = progress
         self._deletes = delete_emptydir_data
 
-    def plan(self) -> Removal:
-        found = Removal()
+    def plan(self) -> Consolidation:
+        found = Consolidation()
         movable: list[str] = []
-        for node in _emptiest_first(self._base.state):
+        for node in _emptiest_first(self._base.state, self._price):
             why = self._blocked(node)
             if why:
-                found.kept[node.name] = why
+                found.kept[node.name] = Kept(why)
             else:
                 movable.append(node.name)
         found.at_most = _at_most(self._base.state, movable)
@@ -116,64 +147,57 @@ class Removing:
         for i, name in enumerate(movable):
             self._progress(i, len(movable))
             if len(chosen) == found.at_most:
-                found.kept[name] = "the nodes that are left have no room for its pods"
+                found.kept[name] = Kept("the nodes that are left have no room for its pods")
                 continue
             trial = at.fork()
             _cordon(trial.state, [name])
             _, stuck = self._move(trial, [name])
-            if stuck:
-                found.kept[name] = stuck
+            if stuck is not None:
+                found.kept[name] = self._kept(stuck, trial, asks=len(found.kept) < MAX_SUGGESTIONS)
             else:
                 chosen.append(name)
                 at = trial
         moves = self._proved(chosen)
         while moves is None:
-            found.kept[chosen.pop()] = "its pods fit only where nodes before it were"
+            found.kept[chosen.pop()] = Kept("its pods fit only where nodes before it were")
             moves = self._proved(chosen)
         found.nodes, found.moves = chosen, moves
         return found
 
-    def _proved(self, nodes: Sequence[str]) -> list[Move] | None:
+    def _kept(self, stuck: ScheduleResult, there: Session, *, asks: bool) -> Kept:
+        """Why a pod finds no other place, and what would help it, asked where it was refused."""
+        suggestions = explain_pod(there, stuck.pod.pod).suggestions if asks else []
+        helps = suggestions[0].text if suggestions else ""
+        return Kept(f"no place for {stuck.pod.pod.key}: {stuck.message}", helps)
+
+    def _proved(self, nodes: Sequence[str]) -> list[Eviction] | None:
         """The moves if all these nodes are closed first and then emptied in order; None if a pod finds no place."""
         session = self._base.fork()
         _cordon(session.state, nodes)
         moves, stuck = self._move(session, nodes)
-        return None if stuck else moves
+        return moves if stuck is None else None
 
-    def _move(self, session: Session, nodes: Iterable[str]) -> tuple[list[Move], str]:
-        """Move all pods off these nodes; or why a pod cannot be moved."""
-        moves: list[Move] = []
+    def _move(self, session: Session, nodes: Iterable[str]) -> tuple[list[Eviction], ScheduleResult | None]:
+        """Move all pods off these nodes; or the decision about a pod that cannot be moved."""
+        moves: list[Eviction] = []
         for node in nodes:
             pods = _to_move(session.state.table.nodes[node])
             for pod in in_queue_order(session, sorted(pods, key=lambda pod: pod.pod.key)):
                 session.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
                 decision = session.place(coming_back(session.state, pod.pod))
                 if decision.node is None:
-                    return moves, f"no place for {pod.pod.key}: {decision.message}"
-                moves.append(Move(pod.pod.key, node, decision.node))
+                    return moves, decision
+                moves.append(Eviction(pod.pod.key, node, decision.node))
             for pod in list(session.state.table.nodes[node].pods.values()):
                 session.state.remove_pod(pod.uid)
             session.state.remove_node(node)
-        return moves, ""
+        return moves, None
 
     def _blocked(self, node: Node) -> str:
         """Why a pod keeps the node, whatever room there is elsewhere."""
-        cluster = self._base.state
-        pods = _to_move(cluster.table.nodes[node.name])
-        for pod in pods:
-            key = pod.pod.key
-            if pod.pod.metadata.controller() is None:
-                return f"{key} has no controller that would make it anew"
-            theirs = cluster.objects.in_namespace(PodDisruptionBudget, pod.pod.namespace)
-            for budget in budgets_of(pod.pod, theirs):
-                if budget.status.disruptions_allowed <= 0:
-                    return f"the budget {budget.key} allows no disruption of {key}"
-            if any(volume.host_path is not None for volume in pod.pod.spec.volumes):
-                return f"{key} uses a hostPath"
-            if not self._deletes and any(volume.empty_dir is not None for volume in pod.pod.spec.volumes):
-                return f"{key} has data in an emptyDir (--delete-emptydir-data lets them go)"
-        volumes = sorted(set(lost_volumes(cluster, pods, frozenset([node.name]))))
-        return f"only this node can reach the volume {volumes[0]}" if volumes else ""
+        pods = _to_move(self._base.state.table.nodes[node.name])
+        reasons = (why_it_stays(pod, self._base.state, delete_emptydir_data=self._deletes) for pod in pods)
+        return next((why for why in reasons if why), "")
 
 
 def _cordon(cluster: ClusterState, names: Iterable[str]) -> None:
@@ -184,8 +208,8 @@ def _cordon(cluster: ClusterState, names: Iterable[str]) -> None:
         cluster.set_node(node)
 
 
-def _emptiest_first(cluster: ClusterState) -> Iterator[Node]:
-    """By the larger share of CPU or memory that is requested, without pods that go with the node."""
+def _emptiest_first(cluster: ClusterState, price: Callable[[str], float]) -> Iterator[Node]:
+    """By the larger share of CPU or memory that is requested, for its price, without pods that go with the node."""
     rows = cluster.nodes()
     use = []
     for i, info in enumerate(rows.infos):
@@ -194,7 +218,7 @@ def _emptiest_first(cluster: ClusterState) -> Iterator[Node]:
             whole = int(rows.allocatable(name)[i])
             mine = sum(_asks(pod, name) for pod in _to_move(info))
             shares.append(mine / whole if whole else 0.0)
-        use.append((max(shares), info.name, info.node))
+        use.append((max(shares) / max(price(info.name), 1e-9), info.name, info.node))
     return (node for _, _, node in sorted(use, key=lambda each: each[:2]) if node is not None)
 
 
@@ -224,13 +248,13 @@ def _asks(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.shape.requests.get(resource, 0)
 
 
-# ---- how a removal looks in print ------------------------------------------------------------------------------------
+# ---- how it looks in print ------------------------------------------------------------------------------------------
 
 TOP = 20
 
 
-def draw(to: Console, found: Removal, top: int = TOP) -> None:
-    """Print the nodes to remove, the moves in their order, and why the others stay."""
+def draw(to: Console, found: Consolidation, top: int = TOP) -> None:
+    """Print the nodes that can go, the moves in their order, and why the others stay."""
     colour = "green" if found.nodes else "yellow"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.nodes:
@@ -242,20 +266,24 @@ def draw(to: Console, found: Removal, top: int = TOP) -> None:
         print_more(to, len(found.moves), top)
     if found.kept:
         to.print()
-        kept = [(name, Text(why)) for name, why in list(found.kept.items())[:top]]
+        kept = [
+            (name, Text(f"{each.why} (what would help: {each.helps})" if each.helps else each.why))
+            for name, each in list(found.kept.items())[:top]
+        ]
         print_table(to, ["STAYS", "BECAUSE"], kept)
         print_more(to, len(found.kept), top)
 
 
-def text(found: Removal) -> str:
+def text(found: Consolidation) -> str:
     """The same without colours."""
     return printed(lambda to: draw(to, found))
 
 
-def headline(found: Removal) -> str:
+def headline(found: Consolidation) -> str:
     """One line: how many nodes can go."""
     if not found.nodes:
         return "No node can be removed"
     most = "No plan removes more" if len(found.nodes) == found.at_most else f"No plan removes more than {found.at_most}"
     moves = f"with {count_of(len(found.moves), 'move')}" if found.moves else "without a move"
-    return f"{count_of(len(found.nodes), 'node')} can be removed {moves}. {most}."
+    saved = f" and saves {found.saves:g} of {sum(found.prices.values()):g}" if found.prices else ""
+    return f"{count_of(len(found.nodes), 'node')} can be removed {moves}{saved}. {most}."

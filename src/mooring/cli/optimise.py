@@ -1,0 +1,111 @@
+"""``mooring optimise`` and ``mooring consolidate``: what would be better, and how to get there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mooring.api.errors import UsageError
+from mooring.cli.options import asked_scheduler, scheduler_options
+from mooring.cli.output import Numbers, emit, output_option, progress, shown_on_a_terminal
+
+_EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods although they have an emptyDir.")
+_PRICES = click.option(
+    "--prices", metavar="FILE", help="Prices by node name or instance type, as YAML; without them a node costs 1."
+)
+
+
+@click.command()
+@scheduler_options
+@click.option(
+    "--for",
+    "objective",
+    type=click.Choice(["nodes", "cost", "spread"]),
+    default="nodes",
+    show_default=True,
+    help="What counts after the number of placed pods.",
+)
+@click.option("--pending", is_flag=True, help="Only place pending pods, with as few moves as possible.")
+@click.option("--preempt", is_flag=True, help="Let pods take the place of pods of a lower priority.")
+@_PRICES
+@click.option("--max-moves", type=click.IntRange(min=0), metavar="N", help="Move at most N pods.")
+@_EMPTYDIR
+@click.option(
+    "--time-limit", type=Numbers(min=0), default=60, show_default=True, metavar="S", help="Search for S seconds."
+)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many steps.")
+@output_option()
+def optimise(
+    objective: str,
+    pending: bool,
+    preempt: bool,
+    prices: str | None,
+    max_moves: int | None,
+    delete_emptydir_data: bool,
+    time_limit: float,
+    top: int,
+    output: str,
+    **asked: Any,
+) -> int:
+    """Find a better placement of the pods, and the steps that lead to it.
+
+    The objective is lexicographic: more pods placed, by priority; then --for; then fewer moves. A solver proposes, and
+    each step is replayed through every filter of the scheduler. Budgets are never exceeded. The cluster is only read.
+    Ctrl-C ends the search with the best plan so far. Exit code 0: there is a better placement; 1: none was found; 2:
+    the input cannot be used.
+
+    \b
+    Example:
+      mooring optimise --cluster dump.json
+      mooring optimise --cluster dump.json --pending
+      mooring optimise --kubeconfig ~/.kube/config --for cost --prices prices.yaml
+    """
+    from mooring.ask.optimise import PENDING, draw, optimise_with
+
+    if pending and (objective != "nodes" or prices):
+        raise UsageError("--pending only places pods; --for and --prices ask for more")
+    scheduler = asked_scheduler("optimise", output, **asked, needs_nodes=True)
+    with progress("s") as show:
+        found = optimise_with(
+            scheduler,
+            PENDING if pending else objective,
+            prices=prices,
+            preempt=preempt,
+            max_moves=max_moves,
+            delete_emptydir_data=delete_emptydir_data,
+            time_limit_s=time_limit,
+            progress=(lambda text, done, total: show("optimise", done, total, text))
+            if sys.stderr.isatty()
+            else lambda text, done, total: None,
+        )
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_better else 1
+
+
+@click.command()
+@scheduler_options
+@_PRICES
+@_EMPTYDIR
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
+@output_option()
+def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output: str, **asked: Any) -> int:
+    """Say which nodes could go, in which order, what that saves, and what keeps the others.
+
+    Nodes are emptied one after another on a copy of the cluster, where kube-scheduler chooses the new place of each
+    pod. For every node that stays, the pod that keeps it is named, and what would help. Exit code 0: at least one node
+    can go; 1: none can; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring consolidate --cluster dump.json
+      mooring consolidate --cluster dump.json --prices prices.yaml
+    """
+    from mooring.ask.consolidate import consolidate_with, draw
+
+    scheduler = asked_scheduler("consolidate", output, **asked, needs_nodes=True)
+    with shown_on_a_terminal("nodes", "consolidate") as show:
+        found = consolidate_with(scheduler, prices=prices, delete_emptydir_data=delete_emptydir_data, progress=show)
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.nodes else 1
