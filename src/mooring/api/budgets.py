@@ -29,7 +29,7 @@ def budget_selector(budget: PodDisruptionBudget, *, empty_counts: bool = True) -
 
 
 def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
-    """Those among the budgets of the pod's namespace that preemption and drains heed for it."""
+    """Return the budgets of the pod's namespace that apply to it in preemption and drains."""
     for budget in budgets:
         selector = budget_selector(budget, empty_counts=False)
         if selector is not None and selector.matches(pod.labels):
@@ -49,7 +49,7 @@ def disrupted(budget: PodDisruptionBudget) -> PodDisruptionBudget | None:
 def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
     """Count how many disruptions a budget allows that was never on a cluster, unless it says so itself.
 
-    The controller asks the workloads how many pods there should be; here those that are there are taken for that.
+    The controller asks the workloads for the desired number of pods; here the number of existing pods is used.
     """
     selector = budget_selector(budget)
     if budget.status.disruptions_allowed or budget.status.disrupted_pods or selector is None:

@@ -1,7 +1,7 @@
 """The mistakes that an API server would have refused: quantities, operators, selectors, effects.
 
-A cluster never shows such objects to a scheduler; files do. Each mistake is
-told with its path, as the author of the file knows it.
+An API server never shows such objects to a scheduler, but files may contain them. Each mistake is reported with its
+path in the file.
 """
 
 from __future__ import annotations

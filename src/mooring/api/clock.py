@@ -29,7 +29,7 @@ class UnstoppableClock(SystemClock):
 
 
 class VirtualClock:
-    """A clock that stands still until somebody moves it."""
+    """A clock that only moves when it is told to."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)

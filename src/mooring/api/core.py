@@ -337,7 +337,7 @@ class Pod(Object, kw_only=True):
 
     @property
     def goes_at_once(self) -> bool:
-        """Report whether the next that is heard of this pod is its end: nothing holds it, and it has no time left."""
+        """Report whether the next event will be this pod's deletion: no finalizer, and no grace period left."""
         meta = self.metadata
         return meta.deletion_grace_period_seconds == 0 and not meta.finalizers
 

@@ -208,7 +208,7 @@ class Admission:
             spec.storage_class_name = self._default_class
         volume = self._volumes.get(spec.volume_name)
         if volume is not None and _is_for(volume, claim):
-            # Somebody who writes both down means them to be bound; the controller would make it so.
+            # A claim and a volume that name each other are meant to be bound; the controller would bind them.
             claim.metadata.annotations.setdefault(BIND_COMPLETED, "yes")
             claim.status.phase = claim.status.phase or "Bound"
             reference = volume.spec.claim_ref or ObjectReference(kind="PersistentVolumeClaim", api_version="v1")

@@ -67,6 +67,6 @@ class OtherScheduler(UserWarning):
 
 
 def warn(notes: Iterable[str]) -> None:
-    """Tell whoever called mooring: fields that have no effect, plugins that do nothing."""
+    """Warn the caller: fields without effect, plugins that do nothing."""
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)

@@ -154,9 +154,9 @@ def load_manifests(
 ) -> Manifests:
     """Read files and directories into objects as a scheduler would see them on a cluster.
 
-    ``context`` has objects that were read before, whose classes count. ``contents`` are of files that were read: a pipe
-    can be read once. Objects are told apart by kind and name. Dumps may overlap: what a server has stored may be there
-    twice, if it is the same.
+    ``context`` has objects that were read before, whose classes count. ``contents`` are of files that were read,
+    because a pipe can be read only once. Objects are identified by kind and name. Dumps may overlap: a stored object
+    may appear twice if both copies are equal.
     """
     found = Manifests()
     with without_collecting():
@@ -195,7 +195,10 @@ def _finish(found: Manifests, context: Manifests | None) -> None:
 
 
 def _tell_apart(found: Manifests, context: Iterable[Object]) -> None:
-    """Keep one of each kind and name. A copy under another name gets a uid of its own, as a server would give it."""
+    """Keep one object of each kind and name.
+
+    A copy under another name gets its own uid, as a server would assign it.
+    """
     first: dict[tuple[type[Object], str], int] = {}
     owners = {(type(obj), obj.uid): obj.key for obj in context}
     kept: list[tuple[Object, str]] = []

@@ -11,19 +11,19 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 KEPT_BYTES = 64 << 20
 OWN_PAGES_BYTES = 32 << 20  # the most that glibc takes for M_MMAP_THRESHOLD
 MANY = 50_000
-"""So many new objects are a burden for the garbage collector; fewer are quickly looked at."""
+"""From this number of new objects on, garbage collection is expensive; fewer are collected quickly."""
 SELDOM = (10_000, 20, 50)
 """How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
 by itself, and looking at it early and often is what costs."""
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed memory for the next allocation instead of giving it back to the kernel; report whether that is done.
+    """Keep freed memory instead of returning it to the kernel; report whether this is supported.
 
-    A decision makes many arrays of some 40 KiB and frees them at once. glibc gives the end of its heap back when
-    128 KiB are free there. If the arrays happen to lie at the end, every decision asks the kernel for the same pages
-    again, and takes up to half as long again. Beyond 16,000 nodes arrays are so large that glibc asks the kernel for
-    pages for each one of them, unless it is told not to. Only glibc has these settings; elsewhere nothing is changed.
+    A decision makes many arrays of some 40 KiB and frees them at once. glibc returns the end of its heap to the kernel
+    when 128 KiB are free there. If the arrays happen to lie at the end, every decision asks the kernel for the same
+    pages again and takes up to 50 % longer. Beyond 16,000 nodes arrays are so large that glibc allocates pages for each
+    of them, unless it is configured not to. Only glibc has these settings; elsewhere nothing is changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -36,7 +36,7 @@ def keep_freed_memory() -> bool:
 def seldom_collecting() -> Iterator[None]:
     """Let the garbage collector look only when very many objects have come to life since it last did.
 
-    A simulation leaves next to no garbage in cycles: a hundred objects in 5,000 pods that come and go.
+    A simulation leaves almost no cyclic garbage: a hundred objects for 5,000 short-lived pods.
     """
     usual = gc.get_threshold()
     gc.set_threshold(10 * SELDOM[0], *SELDOM[1:])
@@ -59,7 +59,8 @@ def without_collecting() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            # What somebody has frozen stays frozen. Counting that goes through it all: not after little was read.
+            # Objects frozen by the caller stay frozen. Counting them walks through all of them, so it is skipped after
+            # small reads.
             if gc.get_count()[0] > MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
@@ -85,5 +86,5 @@ def measuring() -> Iterator[None]:
     try:
         yield
     finally:
-        if not was_frozen:  # what somebody has frozen stays frozen
+        if not was_frozen:  # objects frozen by the caller stay frozen
             gc.unfreeze()

@@ -62,9 +62,9 @@ def parse_quantity(text: str | int | float) -> Fraction:
 def as_int64(nanos: int, digits: int) -> int:
     """An amount in billionths as a number of units of ``10**digits`` billionths, rounded away from zero.
 
-    What an int64 does not hold becomes what kube-scheduler makes of it. A decimal number of up to 18 digits is scaled
-    by Go in steps: by 3, 6 or 9 places in one step, whose overflow nobody looks at; otherwise place by place, and an
-    overflow there makes 0. Longer numbers are cut to their lowest 64 bits.
+    Values beyond int64 become what kube-scheduler makes of them. Go scales a decimal number of up to 18 digits in
+    steps: by 3, 6 or 9 places in one step, where overflow is not checked; otherwise place by place, and an overflow
+    there gives 0. Longer numbers are cut to their lowest 64 bits.
     """
     unit: int = 10**digits
     whole = -(-nanos // unit) if nanos >= 0 else nanos // unit

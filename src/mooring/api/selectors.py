@@ -111,7 +111,7 @@ def requirement(key: str, operator: str, values: list[str] | tuple[str, ...], *,
             raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required")
         if parse_int64(values[0]) is None:
             raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, the value must be an integer")
-    for value in values:  # a number below zero is no label value: upstream refuses it for Gt and Lt, too
+    for value in values:  # a negative number is no label value: upstream also rejects it for Gt and Lt
         if not LABEL_VALUE.fullmatch(value):
             raise ParseError(f'{key}: values: Invalid value: "{value}": a label value is expected')
     return Requirement(key, operator, tuple(sorted(set(values))))

@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Replace control characters, except ends of lines and tabs: names and messages of a cluster are anybody's."""
+    """Replace control characters, except line ends and tabs: names and messages of a cluster are untrusted."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

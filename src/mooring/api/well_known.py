@@ -18,5 +18,5 @@ DISK_PRESSURE = CONDITION_PREFIX + "disk-pressure"
 PID_PRESSURE = CONDITION_PREFIX + "pid-pressure"
 NETWORK_UNAVAILABLE = CONDITION_PREFIX + "network-unavailable"
 
-# An annotation of static pods, which no scheduler places: the kubelet runs them from files of its own.
+# An annotation of static pods, which no scheduler places: the kubelet runs them from its own files.
 MIRROR = "kubernetes.io/config.mirror"

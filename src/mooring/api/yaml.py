@@ -32,7 +32,7 @@ _NUMERIC_START = frozenset("-+.0123456789")
 
 
 Lines: TypeAlias = dict[tuple[str | int, ...], int]
-"""The line of every field and list entry of a document, by its path; what an alias stands for has none of its own."""
+"""The line of every field and list entry of a document, by its path; the content of an alias has no lines."""
 
 
 class Document(NamedTuple):

@@ -250,8 +250,9 @@ class Cluster:
     def add(self, *objects: Addable, copies: int | None = None) -> list[Any]:
         """Add objects, or replace those of the same kind and name. Returns what was added, as copies.
 
-        With ``copies`` so many of each are added instead, under new names (``web-1``, ``web-2`` …) and with new uids; a
-        copy of a node gets its own hostname label. What else belongs to a node, such as its CSINode, is not copied.
+        With ``copies``, this many of each are added instead, under new names (``web-1``, ``web-2`` …) and with new
+        uids; a copy of a node gets its own hostname label. What else belongs to a node, such as its CSINode, is not
+        copied.
         """
         given, notes = self._read(objects)
         warn(notes)
@@ -290,7 +291,7 @@ class Cluster:
         self._put(placed)
 
     def take_over(self, objects: Iterable[Object]) -> Self:
-        """Add objects that nobody else holds, without copying them."""
+        """Add objects that have no other holder, without copying them."""
         for obj in objects:
             self._put(obj)
         return self

@@ -1,4 +1,4 @@
-"""The session: a cluster and the scheduler for it. Everybody who wants a decision asks one.
+"""The session: a cluster and its scheduler. Everything that needs a decision asks a session.
 
 ```
 open_session(configuration, cluster) ─▶ Session ─▶ decide ─▶ Decision ─▶ commit ─▶ the next pod sees it
@@ -60,8 +60,8 @@ def decide(engine: Engine, profile: Profile, pod: PodInfo, *, detail: bool = Tru
 class Session:
     """A cluster, its nominations, and an engine with the profiles of a configuration.
 
-    Nobody else builds an engine or a profile, chooses the profile that answers for a pod, or counts a pod in. Plugins
-    belong to the cluster that they are made for, so a fork has its own.
+    Only a session builds an engine or a profile, chooses the profile that answers for a pod, and counts a pod in.
+    Plugins belong to the cluster that they are made for, so a fork has its own.
     """
 
     state: ClusterState
@@ -92,7 +92,7 @@ class Session:
         return self._open(state, nominations, self.handle.devices, clock or self.clock, self.takes_all)
 
     def engine_for_hypotheses(self) -> Engine:
-        """An engine that does not take a hypothesis for the twin of the one before it, as batching would."""
+        """An engine without batching, so that a hypothesis does not reuse the result of an equal pod."""
         return Engine(self.state, self.nominations, batches=False)
 
     # ---- the cluster -------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Session:
         assert placed is not None, "it was committed"
         nominated, written = decision.state.read(_COMMITTED)
         for before, after in reversed(written):
-            if self.state.objects.get(type(after), after.key) is after:  # otherwise somebody has changed it since
+            if self.state.objects.get(type(after), after.key) is after:  # otherwise it was changed since
                 self.state.objects.put(before)
         release(self.state, self.profile_for(placed.pod), decision.state, placed)
         if nominated:
@@ -281,8 +281,8 @@ def open_session(
 ) -> Session:
     """Build every profile, or raise ConfigError with upstream's words for what is wrong.
 
-    ``extenders`` are what the configuration's entries stand for, made by the caller; without them
-    only ``ignoredByScheduler`` is heeded. ``prepare`` completes each handle before plugins are made with it.
+    ``extenders`` implement the configuration's entries and are made by the caller; without them only
+    ``ignoredByScheduler`` is honoured. ``prepare`` completes each handle before plugins are made with it.
     """
     registry = registry or in_tree_registry()
     config = with_ignored_resources(config)
@@ -393,7 +393,7 @@ def _points(have: Registry) -> dict[str, frozenset[str]]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The configuration and the plugins that somebody asks for: paths, dicts, classes, names of modules.
+# The configuration and plugins as given by the user: paths, dicts, classes, names of modules.
 
 Configuration: TypeAlias = str | Path | Mapping[str, Any] | KubeSchedulerConfiguration | None
 """The path of a KubeSchedulerConfiguration, the same as a dict or as an object; None is the default one."""

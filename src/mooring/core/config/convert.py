@@ -262,7 +262,7 @@ def label_affinity(
 
 
 def _merge_args(entries: list[Any], name: str, args: dict[str, Any]) -> None:
-    """Add to a plugin's arguments; what they say already stays."""
+    """Add to a plugin's arguments; existing values win."""
     for entry in entries:
         if entry.get("name") == name:
             said = entry.get("args")

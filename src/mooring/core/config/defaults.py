@@ -51,7 +51,7 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
         Plugin("InterPodAffinity", 2),
     ]
     if features["DynamicResourceAllocation"]:
-        # Before DefaultPreemption: giving back an idle claim is kinder than evicting a pod.
+        # Before DefaultPreemption: releasing an idle claim is better than evicting a pod.
         plugins.append(Plugin("DynamicResources", 2))
     plugins += [
         Plugin("DefaultPreemption"),

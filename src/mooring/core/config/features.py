@@ -24,10 +24,12 @@ UNSUPPORTED: Mapping[str, str] = {
     "DRADerivedAttributes": "attributes of devices that follow from others are not understood",
     "DRADeviceCompatibilityGroups": "groups of compatible devices are not understood",
 }
-"""Gates that a scheduler of any version takes only with their default, and why; a version adds its own. All others are
-heeded, or have nothing to do here:
-writes never hold up a decision, with SchedulerAsyncAPICalls or without it, and the API server alone heeds
-ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge."""
+"""Gates that a scheduler of any version accepts only with their default, and why; a version adds its own.
+
+All others are honoured or have no effect here: writes never block a decision, with SchedulerAsyncAPICalls or without
+it, and ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge concern only the API
+server.
+"""
 
 _ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
@@ -35,8 +37,8 @@ _ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 class Features(Mapping[str, bool]):
     """What is on in one version: ``features["NodeDeclaredFeatures"]``; immutable and hashable.
 
-    It iterates over the version's gates. It also answers for the names in :data:`CHANGES`, which nobody can set, and
-    for gates that only other versions have: one that was merged into another is as that one is, others are off.
+    It iterates over the version's gates. It also answers for the names in :data:`CHANGES`, which cannot be set, and for
+    gates that only other versions have: a gate that was merged into another follows that one, others are off.
     """
 
     __slots__ = ("_on", "version")
@@ -120,7 +122,7 @@ def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAU
 
 
 def check_supported(features: Features) -> None:
-    """Refuse gates that this scheduler cannot heed: it would decide differently than its operator expects."""
+    """Reject gates that this scheduler cannot honour: it would decide differently than its operator expects."""
     unsupported = {**UNSUPPORTED, **features.version.unsupported}
     problems = [
         f"{name}={str(on).lower()} is not supported: {unsupported[name]}"

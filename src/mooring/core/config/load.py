@@ -157,7 +157,7 @@ def _with_typed_args(profile: KubeSchedulerProfile, i: int, problems: list[str])
 
 
 def _typed(entry: PluginConfig, at: str, path: str, problems: list[str]) -> PluginConfig:
-    """Give an in-tree plugin's arguments their type; anybody else's stay as they are."""
+    """Decode an in-tree plugin's arguments into their type; those of other plugins stay as they are."""
     kind = ARGS_TYPES.get(entry.name)
     if kind is None:
         return entry

@@ -124,7 +124,7 @@ def load_installed(registry: Registry) -> list[str]:
 
 
 def _installed() -> tuple[EntryPoint, ...]:
-    """The entry points of plugins. Who installs a package changes the folder that it comes into."""
+    """The entry points of plugins. Installing a package changes the folder that contains it."""
     return _entry_points(tuple((place, _changed_at(place)) for place in map(os.path.abspath, sys.path)))
 
 

@@ -290,7 +290,7 @@ _DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "WorkloadAwarePreemption": ("GangScheduling",),
 }
 
-# Gates that are no more, and the gate that now means the same.
+# Gates that were removed, and the gate that now means the same.
 _MERGED = {"GangScheduling": (37, "GenericWorkload"), "WorkloadAwarePreemption": (37, "GenericWorkload")}
 
 # Gates that are refused away from their default up to a minor version, and why.
@@ -403,7 +403,7 @@ class KubernetesVersion:
     elsewhere: frozenset[str]
     merged: Mapping[str, str]
     changes: frozenset[str]  # names in CHANGES
-    unsupported: Mapping[str, str]  # gates that are not heeded in this version, and why
+    unsupported: Mapping[str, str]  # gates that are not honoured in this version, and why
     is_preview: bool  # not released yet: what is merged upstream so far
 
     def __str__(self) -> str:
@@ -451,7 +451,7 @@ DEFAULT_VERSION = V1_36
 
 
 def parse_version(text: str, where: str = "--kubernetes-version") -> KubernetesVersion:
-    """Read a version that somebody asked for, such as ``1.37`` or ``v1.37.2``; another one is a UsageError."""
+    """Parse a requested version, such as ``1.37`` or ``v1.37.2``; an unknown one is a UsageError."""
     version = VERSIONS.get("{}.{}".format(*release_of(text)))
     if version is None:
         raise UsageError(f"{where}: found {text!r}, expected one of {', '.join(VERSIONS)}")

@@ -1,7 +1,7 @@
 """A configuration on the wire: strict decoding with every mistake and its path, and writing it as kube-scheduler does.
 
-msgspec stops at the first mistake; a person who mends a configuration wants to see all of them. Unknown fields
-are collected apart from wrong types, because upstream words them as ``unknown field "profiles[0].foo"``.
+msgspec stops at the first mistake; a user who fixes a configuration wants to see all of them. Unknown fields are
+collected apart from wrong types, because upstream reports them as ``unknown field "profiles[0].foo"``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A decision for people: the outcome, the nodes with their scores, the refusals with their nodes.
 
-The engine's decision is made of columns that go on changing with the cluster.
-This one stays as it is, and turns columns into names when somebody looks.
+The engine's decision is made of columns that keep changing with the cluster. This one is immutable and turns columns
+into names on demand.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Decision:
     def refusals(self) -> Refusals:
         """Reasons with their nodes, those that hold for most nodes first."""
         statuses = self.decided.statuses
-        together = ", ".join(sorted(self.decided.unschedulable_plugins))  # where nobody signed alone
+        together = ", ".join(sorted(self.decided.unschedulable_plugins))  # where no single plugin signed
         found = [
             RefusalRow(status.plugin or together, status.code.name, status.reasons, statuses.names(rows))
             for status, rows in self._groups

@@ -52,7 +52,7 @@ class Suggestion:
 
     @staticmethod
     def of(remedy: Remedy, nodes: tuple[str, ...]) -> Suggestion:
-        """What a remedy that helps on these nodes is told as."""
+        """The text of a remedy that helps on these nodes."""
         return Suggestion(
             changes=tuple(str(change) for change in remedy),
             kinds=tuple(change.kind for change in remedy),
@@ -141,7 +141,7 @@ class Hypothesis:
 
 
 class WhatIf:
-    """Asks about one pod. Looks at every node, whatever the profile samples, and evicts nobody."""
+    """Asks about one pod. Looks at every node, whatever the profile samples, and evicts no pod."""
 
     def __init__(self, session: Session, scheduler_name: str, pod: Pod) -> None:
         self.cluster = session.state
@@ -176,7 +176,7 @@ class WhatIf:
         return Hypothesis(decide(engine, profile, cluster.info(self.edited(changes))), cluster, profile)
 
     def _profile(self, session: Session, preempt: bool) -> Profile:
-        """The profile for questions: all nodes are looked at, and nobody counts them as attempts."""
+        """The profile for questions: all nodes are considered, and nothing is counted as an attempt."""
         profile = session.profiles[self._scheduler_name]
         points = profile.points if preempt else {**profile.points, "postFilter": ()}
         return replace(profile, percentage_of_nodes_to_score=0, observer=None, points=points)
@@ -226,7 +226,7 @@ def lowest_priority(what_if: WhatIf) -> Suggestion | None:
 
 
 def _levels(what_if: WhatIf, is_never: bool) -> list[int]:
-    """The priorities that let the pod evict somebody whom it cannot evict now."""
+    """The priorities that would let the pod preempt a pod that it cannot preempt now."""
     own = what_if.pod.spec.priority or 0
     present = {running.priority for running in what_if.cluster.pods()}
     levels = sorted(level + 1 for level in present if level >= own)
@@ -264,7 +264,7 @@ def refusers(decision: ScheduleResult) -> list[str]:
 
 
 def signers(status: Status, decision: ScheduleResult) -> Sequence[str]:
-    """Who gave the status. It is unsigned where several plugins left no node together."""
+    """The plugin of the status. It is empty where several plugins together left no node."""
     return (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins)
 
 
@@ -362,7 +362,7 @@ class RemedySearch:
             self.notes.append(text)
 
     def _name_plugin(self, plugin: str, nodes: NodeRows) -> None:
-        """Nobody knows what would change this plugin's mind. That it is alone against these nodes is worth saying."""
+        """No remedy is known for this plugin. It is still worth reporting that it alone rejects these nodes."""
         names = tuple(info.name for info in nodes.infos)
         self._found.append(Suggestion((f"only {plugin} stands in the way",), ("plugin",), names, ONLY_ONE_COST))
 
@@ -382,7 +382,7 @@ class RemedySearch:
                 return
 
     def _step(self, node: str, status: Status, before: Hypothesis, changes: Remedy) -> tuple[Remedy, Hypothesis] | None:
-        """The cheapest addition to the changes after which nobody objects, or not for the same reason."""
+        """The cheapest addition to the changes after which no plugin rejects the pod, or not for the same reason."""
         here = before.cluster.nodes().subset(_rows((node,), before))
         for plugin in signers(status, before.decision):
             for remedy in self._offered(plugin, before, here):

@@ -185,7 +185,7 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
     info = PodGroupInfo(group, [cluster.info(pod) for pod in pods])
     cycle = session.groups(profile)
     found = GroupExplanation(group, pods, placed, decided=cycle.decide(info))
-    # An attempt ends when it is hopeless. As a basic group it goes on: that says how many fit.
+    # An attempt ends once it cannot succeed. As a basic group it continues, which says how many pods fit.
     as_basic = replace(group.spec, scheduling_policy=PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy()))
     basic = PodGroupInfo(replace(group, spec=as_basic), info.pods)
     run = cycle.run(basic)

@@ -77,7 +77,7 @@ _ACTION_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """Something that happened, or that a plugin wants to hear of."""
+    """An event in the cluster, or one that a plugin registers for."""
 
     resource: EventResource
     action: ActionType
@@ -131,7 +131,7 @@ QueueingHint = Callable[[Pod, Object | None, Object | None], Hint]
 
 @dataclass(frozen=True, slots=True)
 class EventRegistration:
-    """An event a plugin wants to hear of; without a hint every such event is worth another attempt."""
+    """An event that a plugin registers for; without a hint every such event is worth another attempt."""
 
     event: ClusterEvent
     hint: QueueingHint | None = None

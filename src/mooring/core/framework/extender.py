@@ -105,7 +105,7 @@ class ExtenderAnswer(msgspec.Struct, frozen=True):
 
 
 AskAll = Callable[[Sequence[ExtenderClient], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
-"""Ask several extenders for scores; whoever brings sockets may do so at the same time."""
+"""Ask several extenders for scores; an implementation with sockets may do so concurrently."""
 
 
 def ask_in_turn(

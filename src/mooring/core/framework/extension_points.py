@@ -1,7 +1,7 @@
 """Every extension point once: its name in a configuration, its methods, their arguments, their names in metrics.
 
 Configuration, registration, runtime, timing and SDK derive their lists from this table. It imports nothing, so that
-reading a configuration stays quick. What each method promises is said in :mod:`mooring.core.framework.interfaces`.
+reading a configuration stays quick. :mod:`mooring.core.framework.interfaces` documents the contract of each method.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class PreemptionEvaluator(Protocol):
     def preempt(
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
     ) -> PostFilterResult:
-        """Success with a node and its victims; UNSCHEDULABLE with the reason why nobody is evicted."""
+        """Success with a node and its victims; UNSCHEDULABLE with the reason why no pod is evicted."""
 
     def preempt_group(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
         """The same for a whole group: nodes for its pods, and the victims that make room for all of them."""
@@ -228,7 +228,7 @@ class PluginMeters:
         """The pods of a group were tried, for so long."""
 
     def placements_generated(self, count: int) -> None:
-        """So many places were found in which a group may be tried."""
+        """This many placements were found for a group."""
 
     def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
         """A group was tried in one place."""
@@ -276,10 +276,10 @@ class CycleObserver(Protocol):
     def extension_point(self, point: str, status: str, seconds: float) -> None: ...
 
     def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
-        """These plugins (or pairs of plugin and weight) were asked so many times; equal lists are the same object."""
+        """These plugins (or pairs of plugin and weight) ran this many times; equal lists are the same object."""
 
     def plugin_timer(self) -> PluginTimer | None:
-        """Who times the plugins of the attempt that begins now; None for most of them."""
+        """Observer that times the plugins of the attempt that begins now; None for most attempts."""
 
     def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
         """Batching was asked for a node; ``flushed`` says why what it remembers is of no use, if it remembers any."""
@@ -288,4 +288,4 @@ class CycleObserver(Protocol):
         """Batching scored the node of the pod before again."""
 
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
-        """Batching was told of a placement. ``hint``: whether its hint was taken, None if there was none."""
+        """Batching recorded a placement. ``hint``: whether its hint was used, None if there was none."""

@@ -56,7 +56,7 @@ from mooring.core.state.pod_info import PodInfo
 
 Scores = NDArray[np.int64]  # [node]
 MAX_NODE_SCORE = 100
-FEW = 8  # remedies are made for at most as many nodes, because no more are tried
+FEW = 8  # at most this many nodes get remedies, because no more are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class PluginMethods(Protocol):
     def pre_enqueue(self, pod: Pod) -> Status:
         """Called by the queue before a pod enters the active queue or the backoff queue. It must be quick.
 
-        Anything but SUCCESS holds the pod back as gated, without an attempt, until an event that this plugin
-        registered. An exception holds it back, too.
+        Any status except SUCCESS holds the pod back as gated, without an attempt, until an event that this plugin
+        registered. So does an exception.
         """
 
     def sort_key(self, priority: int, timestamp: float) -> Any:
@@ -255,8 +255,8 @@ class PluginMethods(Protocol):
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         """Called at the start of the binding cycle; must be quick and change nothing.
 
-        SUCCESS: ``pre_bind`` will do something, and the pod is nominated to its node meanwhile. SKIP: it has nothing to
-        do and is not called. ERROR, like any other status, ends the binding. Without this method it is SUCCESS.
+        SUCCESS: ``pre_bind`` has work to do, and the pod is nominated to its node until then. SKIP: it has nothing to
+        do and is not called. ERROR, like any other status, ends the binding. Without this method the result is SUCCESS.
         """
 
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -273,8 +273,8 @@ class PluginMethods(Protocol):
     def placement_feasible(self, group: PodGroupInfo, progress: Progress) -> Status:
         """Called before the first pod of a group is tried and after each. It is no extension point of configurations.
 
-        SUCCESS: there are enough, and the rest is tried, too. WAIT: not yet. UNSCHEDULABLE: there will never be enough,
-        and the attempt ends here.
+        SUCCESS: there are enough; the remaining pods are tried as well. WAIT: not yet. UNSCHEDULABLE: there will never
+        be enough, and the attempt ends here.
         """
 
     def generate_placements(self, group: PodGroupInfo, nodes: NodeRows) -> Sequence[Placement]:
@@ -308,10 +308,10 @@ class PluginMethods(Protocol):
         """Called when a refused pod is explained, with nodes that this plugin refuses. Must change nothing.
 
         Several remedies are alternatives; changes that only help together are one remedy, a tuple. The engine tries the
-        cheapest ones, and those that help are told. ``nodes`` are those that no other plugin refuses, or one node where
-        several plugins do; pick a few that stand for the others. ``pod`` may be changed already by remedies of other
-        plugins. ``state`` is that of the attempt; it is empty for a pod that ``pre_enqueue`` holds back. What this
-        raises becomes a note in the explanation.
+        cheapest ones and reports those that help. ``nodes`` are those that no other plugin rejects, or one node where
+        several plugins do; pick a few representatives. ``pod`` may already be changed by remedies of other plugins.
+        ``state`` is that of the attempt; it is empty for a pod that ``pre_enqueue`` holds back. An exception becomes a
+        note in the explanation.
         """
 
     # ---- around --------------------------------------------------------------------------------------------------

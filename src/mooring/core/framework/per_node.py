@@ -118,7 +118,7 @@ class NodeView:
 
 
 class _Amounts(Mapping[str, int]):
-    """A node's amounts by resource; a resource that nobody has is 0 nowhere and missing everywhere."""
+    """A node's amounts by resource; a resource that no node has is missing, not 0."""
 
     __slots__ = ("_i", "_names", "_read")
 

@@ -1,4 +1,4 @@
-"""What plugins are told of a pod group that is being scheduled, and what they say of it."""
+"""What plugins learn about a pod group that is being scheduled, and what they answer."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class Reads(IntEnum):
     NODE = 0  # the pod's spec and the node object: computed once per template, again only for nodes that change
     RESOURCES = 1  # also how much of the node is taken, and by how many: nodes with equal figures share one answer
     ROW = 2  # also the pods on that node: again only for nodes whose pods changed
-    LOCAL = 3  # also other objects (claims, volumes), but no other node's pods: computed anew for every pod
-    CLUSTER = 4  # anything, other nodes' pods too: computed anew; hypotheses are tried one node at a time
+    LOCAL = 3  # also other objects (claims, volumes), but no other node's pods: recomputed for every pod
+    CLUSTER = 4  # anything, including other nodes' pods: recomputed; hypotheses are tried one node at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,9 @@ class Traits:
     even_normalize: bool = False
     """True: ``normalize`` turns equal scores into equal scores, and reads nothing but the scores."""
     in_range: bool = False
-    """True: the final scores are from 0 to 100 by construction, and nobody has to check."""
+    """True: the final scores are from 0 to 100 by construction and need no check."""
     signs: bool = True
-    """False: ``sign`` returns None for every pod, so that nobody has to call it."""
+    """False: ``sign`` returns None for every pod and is not called."""
     annotations: tuple[str, ...] = ()
     """Names of annotations that it reads. A record keeps their values; those of all others are left out."""
 
@@ -114,8 +114,8 @@ FORMER_DECLARATIONS = {
 class ResolvedPlugin:
     """One plugin of one profile. Its fields are the methods of the table in ``extension_points``.
 
-    The methods of its points are there. An optional method that the class does not have is None. A method of a point
-    that the class does not implement raises; a profile lists plugins by point, so nobody calls it.
+    The methods of its extension points are set. An optional method that the class lacks is None. A method of a point
+    that the class does not implement raises; a profile lists plugins by point, so it is never called.
     """
 
     plugin: Any  # what the author's class made
@@ -268,9 +268,9 @@ def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
 
 
 def _odd_names(plugin: type) -> Iterator[str]:
-    """Attributes that look like a declaration that the class does not have: nobody would read them."""
+    """Attributes that look like a declaration that the class does not have: they would never be read."""
     known = {*ATTRIBUTES, *METHODS}
-    # A class that has ``filter`` may have ``filters``, too. A base without a name only has defaults.
+    # A class that has ``filter`` may also have ``filters``. A base without a name only has defaults.
     open_ = known.difference(*(vars(base) for base in plugin.__mro__ if getattr(base, "name", "")))
     for name in _public_names(plugin):
         if name in known:
@@ -345,7 +345,7 @@ class Registry:
 
     @classmethod
     def of_checked(cls, plugins: Iterable[Any]) -> Registry:
-        """A registry of classes that are known to be well-formed, and to have names of their own."""
+        """A registry of well-formed classes with unique names."""
         registry = cls()
         for plugin in plugins:
             registry._classes[plugin.name] = plugin

@@ -144,7 +144,7 @@ class Profile:
     placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
     pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
     judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
-    told_of_failures: list[ResolvedPlugin] = field(init=False)  # those with something to give back after one
+    told_of_failures: list[ResolvedPlugin] = field(init=False)  # those with something to release after a failure
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
     _pre_filter_settled: dict[int, Settled] = field(init=False, default_factory=dict)  # by shape

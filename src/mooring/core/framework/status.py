@@ -110,7 +110,7 @@ PASSES = constant(0)
 class Verdict:
     """``ids[i]`` is 0 where the node passes; any other number stands for a status that ``status_of`` can phrase.
 
-    Texts are made only when somebody reads them.
+    Texts are made only when they are read.
     """
 
     __slots__ = ("_phrase", "ids", "only_refuses")
@@ -118,7 +118,7 @@ class Verdict:
     def __init__(self, ids: Ids, phrase: Callable[[int], Status], *, only_refuses: bool = False) -> None:
         self.ids = ids
         self._phrase = phrase
-        self.only_refuses = only_refuses  # no number stands for a failure: nobody needs to look for one
+        self.only_refuses = only_refuses  # no number stands for a failure, so none has to be looked for
 
     def status_of(self, number: int) -> Status:
         return SUCCESS if number == 0 else self._phrase(number)
@@ -133,7 +133,7 @@ class Verdict:
         return Verdict(self.ids.copy(), self._phrase, only_refuses=self.only_refuses)
 
     def put(self, rows: NDArray[np.int64], fresh: Verdict | None) -> None:
-        """Take over what was said anew about these rows; numbers mean the same as before."""
+        """Replace the answers for these rows; numbers keep their meaning."""
         if fresh is None:
             self.ids[rows] = 0
         else:
@@ -155,9 +155,9 @@ class Verdict:
 
 
 class LateVerdict(Verdict):
-    """A verdict that knows at once which nodes pass, and finds out why the others do not when somebody asks.
+    """A verdict that knows which nodes pass, and finds out on demand why the others do not.
 
-    For filters that are asked about all nodes for every pod: mostly some node passes, and nobody asks.
+    For filters that run on all nodes for every pod: usually some node passes, and no reason is needed.
     """
 
     __slots__ = ("_found", "_ids_of", "_passes")
@@ -281,7 +281,7 @@ class NodeStatuses:
 
     def codes(self) -> NDArray[np.int8]:
         """The status code of every node of the table."""
-        codes = np.zeros(len(self._infos), np.int8)  # success where nobody refuses
+        codes = np.zeros(len(self._infos), np.int8)  # success where no plugin rejects
         if self._rows is not None:
             for status, rows in self.groups():
                 codes[rows] = int(status.code)
@@ -365,7 +365,7 @@ class NodeStatuses:
         return self._rejectors
 
     def counts(self) -> dict[Status, int]:
-        """How many nodes there are for every distinct refusal: the groups, for those who do not ask which nodes."""
+        """The number of nodes for every distinct rejection, for callers that do not need the names."""
         if self._counts is None:
             if self._rows is None:
                 found: dict[Status, int] = {}

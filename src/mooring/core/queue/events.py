@@ -70,10 +70,10 @@ def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> lis
 
 
 def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth: bool = False) -> list[ClusterEvent]:
-    """The events of a pod's update; a plain Update if nothing that has a name of its own changed.
+    """The events of a pod's update; a plain Update if nothing with a named event changed.
 
-    ``whole_resizes``: a pod that is being resized counts as a whole, as since 1.37. ``tells_growth``: a pod that asks
-    for more has an event of its own, also since 1.37.
+    ``whole_resizes``: a pod that is being resized counts as a whole, since 1.37. ``tells_growth``: a pod that requests
+    more has its own event, also since 1.37.
     """
     actions = []
     if old.metadata.labels != new.metadata.labels:
@@ -207,7 +207,7 @@ class InFlight:
         return True
 
     def note(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
-        """Keep an event if anybody is there who might ask for it."""
+        """Keep an event if a pod in flight might need it."""
         if self._pods:
             self._events.append(Happening(event, old, new))
             if self._recorder is not None:
@@ -224,7 +224,7 @@ class InFlight:
             return
         if self._recorder is not None:
             self._recorder.in_flight_events(POD_POPPED, -1)
-        # Pods are listed in the order in which their attempts began: the first one is who needs the oldest event.
+        # Pods are listed in the order in which their attempts began: the first one needs the oldest event.
         first_needed = next(iter(self._pods.values()))[0] if self._pods else self._dropped + len(self._events)
         while self._dropped < first_needed:
             dropped = self._events.popleft()

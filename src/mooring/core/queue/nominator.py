@@ -99,7 +99,7 @@ class QueueNominator:
                 self.log.note(name)
 
     def touch(self, key: str) -> None:
-        """The pod of this name waits now, or waits no more, or is another one: its nomination looks different."""
+        """The pod of this name is now pending, or no longer pending, or another pod: its nomination changes."""
         for uid in self._uids_of.get(key, ()):
             if name := self._node_of[uid]:
                 self.log.note(name)

@@ -14,7 +14,7 @@ from mooring.core.state.cluster import group_of
 
 
 class PendingPod(msgspec.Struct, frozen=True):
-    """Who waits, since when, why, and which events would wake it."""
+    """Pending pods: since when, why, and which events would wake them."""
 
     namespace: str
     name: str
@@ -26,7 +26,7 @@ class PendingPod(msgspec.Struct, frozen=True):
     added: float  # seconds since the epoch
     since: float  # seconds since the epoch: when it last (re)entered the queue
     backoff_left_s: float  # 0 unless it is in backoff
-    plugins: tuple[str, ...]  # who refused it
+    plugins: tuple[str, ...]  # plugins that rejected it
     message: str
     wakes: tuple[str, ...]  # labels of events, such as NodeAdd
     group: str = ""  # namespace/name of the pod group that it belongs to

@@ -267,11 +267,11 @@ class PodGroupQueue(SchedulingQueue):
         return not held
 
     def _is_still_gated(self, info: QueuedEntity) -> bool:
-        """Of a group all gates are asked when it is put into another part, not before."""
+        """A group's gates are asked when it moves to another part of the queue, not earlier."""
         return isinstance(info, QueuedPodInfo) and super()._is_still_gated(info)
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
-        """Tell of a pod only if it is somewhere else than before: a group that is put back moves nobody."""
+        """Report a pod only if it moved: putting a group back moves no pod."""
         if isinstance(info, QueuedPodGroupInfo):
             is_new = label != events.UNSCHEDULED_POD_ADD.label or len(info.members) == 1
             self._recorder.incoming_group(queue, label, len(info.members), is_new=is_new)

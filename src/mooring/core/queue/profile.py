@@ -52,7 +52,7 @@ _REFUSING_POINTS = frozenset(point.name for point in EXTENSION_POINTS if point.c
 
 
 class PluginHint(msgspec.Struct, frozen=True):
-    """A plugin wants to hear of an event; without a hint every such event is worth another attempt."""
+    """An event that a plugin registers for; without a hint every such event is worth another attempt."""
 
     plugin: str
     event: ClusterEvent
@@ -123,7 +123,7 @@ def queue_profile(
     implies_taints: bool = True,
     says_whose: bool = False,
 ) -> QueueProfile:
-    """Ask every plugin of a profile which events it wants to hear of.
+    """Ask every plugin of a profile which events it registers for.
 
     ``plugins`` are all plugin instances of the profile, each once;
     ``pre_enqueue`` those of that extension point, in configured order.
@@ -169,7 +169,7 @@ class QueueRecorder:
         """A pod entered ``active``, ``backoff`` or ``unschedulable`` because of this event."""
 
     def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
-        """A pod group with so many pods entered a part of the queue; one that was only put back is not new there."""
+        """A pod group with this many pods entered a part of the queue; one that was only put back is not reported."""
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
         """The number of pods that this plugin keeps waiting went up or down."""
@@ -181,7 +181,7 @@ class QueueRecorder:
         """A queueing hint took this long to say ``Queue``, ``QueueSkip`` or ``Error``."""
 
     def pre_enqueue(self, profile: str) -> GateTimes | None:
-        """Who wants to know how long the profile's gatekeepers take to decide on a pod; None: do not tell."""
+        """Observer of the time that PreEnqueue plugins take for a pod; None: do not measure."""
         return None
 
 
@@ -189,7 +189,7 @@ class GateTimes(Protocol):
     """Told about the PreEnqueue plugins of one profile."""
 
     def plugin_timer(self) -> PluginTimer | None:
-        """Who times the plugins of the pod at hand, each by itself; None for most pods."""
+        """Observer that times each plugin for the current pod; None for most pods."""
 
     def extension_point(self, point: str, status: str, seconds: float) -> None: ...
 
@@ -242,7 +242,7 @@ class HintTable:
         return event.is_wildcard or bool(self.listeners(event))
 
     def events_of(self, scheduler_name: str, plugins: frozenset[str]) -> tuple[ClusterEvent, ...]:
-        """The events that these plugins of a profile want to hear of."""
+        """The events that these plugins of a profile register for."""
         found = self._events_of.get((scheduler_name, plugins))
         if found is None:
             profile = self._profiles.get(scheduler_name)

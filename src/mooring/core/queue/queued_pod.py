@@ -121,7 +121,7 @@ def entity_key(group: str) -> str:
 
 
 def member_order(info: QueuedPodInfo) -> tuple[int, int, float, int, str]:
-    """Who of a group is tried first: the important, then those that were tried more often, then who came first."""
+    """The order within a group: by priority, then the pods with more attempts, then the oldest."""
     return (-info.priority, -info.attempts, info.timestamp, info.sequence, info.pod_info.pod.name)
 
 

@@ -1,10 +1,8 @@
-"""The scheduling queue: who is tried next, who waits, and what wakes them.
+"""The scheduling queue: which pod is tried next, which pods wait, and what wakes them.
 
-A pod is in exactly one place: **active** (ready), **backoff** (ready soon),
-**unschedulable** (waits for an event; gated pods, too, are here), or **in
-flight** (popped, and not yet done). The queue is a state machine without
-threads or sleep: its owner tells it what happened, asks it for pods, and runs
-its timers when ``next_wakeup`` says so.
+A pod is in exactly one place: **active** (ready), **backoff** (ready soon), **unschedulable** (waits for an event;
+gated pods are here as well), or **in flight** (popped, and not yet done). The queue is a state machine without threads
+or sleep: its owner reports events, pops pods, and runs its timers when ``next_wakeup`` says so.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
     pod_max_in_unschedulable_pods_s: float = 300.0
     pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
     whole_resizes: bool = False  # whether a pod that is being resized counts as a whole, as since 1.37
-    tells_growth: bool = False  # whether a pod that asks for more has an event of its own, as since 1.37
+    tells_growth: bool = False  # whether a pod that requests more has its own event, since 1.37
     gated_hold_nomination: bool = False  # whether a nomination counts before the pod has passed its gates
 
 
@@ -88,7 +86,7 @@ class SchedulingQueue:
             aligned=self.options.pop_from_backoff,
         )
         self._unschedulable = UnschedulablePods()
-        # By key: whoever waits is in one of them.
+        # By key: every pending pod is in one of them.
         self._parts = (self._active.by_key, *self._backoff.by_key, self._unschedulable.by_key)
         self._in_flight = InFlight(recorder)
         self.nominator = nominator or QueueNominator()
@@ -106,7 +104,8 @@ class SchedulingQueue:
     def replace_profiles(self, profiles: Sequence[QueueProfile], *, wake: bool = True) -> None:
         """Go on with another configuration: pods that no profile handles any more leave, and all others may be tried.
 
-        The order of the queue stays the first configuration's. ``wake`` is false if only the plugins were made anew.
+        The order of the queue stays that of the first configuration. ``wake`` is false if only the plugins were
+        rebuilt.
         """
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, self._clock, self._recorder)
@@ -260,11 +259,9 @@ class SchedulingQueue:
     ) -> None:
         """Bring back a popped pod whose attempt has failed, and say that it is done.
 
-        The plugins are those that refused it; none at all means that something
-        broke. ``pod`` is the newest version, if the caller knows it;
-        ``message`` is what people are told. Events that the pod has missed
-        while it was in flight are considered now. A pod that somehow is in a
-        queue already stays as it is there.
+        ``plugins`` are those that rejected the pod; none means that an error occurred. ``pod`` is the newest version,
+        if the caller knows it; ``message`` is shown to users. Events that the pod missed while it was in flight are
+        considered now. A pod that is already in a queue stays there.
         """
         uid = info.uid
         try:
@@ -304,7 +301,7 @@ class SchedulingQueue:
         if not info.rejectors:
             return MoveStrategy.AFTER_BACKOFF
         missed = self._in_flight.since(uid)
-        if missed is None:  # nobody knows what it has missed, so it does not wait for an event
+        if missed is None:  # missed events are unknown, so the pod does not wait for an event
             return MoveStrategy.AFTER_BACKOFF
         urgent_enough = MoveStrategy.IMMEDIATELY if info.pending_plugins else MoveStrategy.AFTER_BACKOFF
         strategy = MoveStrategy.SKIP
@@ -365,7 +362,7 @@ class SchedulingQueue:
         return self._hints.decide(info, event, old, new)
 
     def opened(self, plugin: str, key: str) -> None:
-        """This plugin's gate is shut no more before this pod: events are shown to it again."""
+        """This plugin no longer gates the pod: events are considered for it again."""
         info = self._unschedulable.get(key)
         if info is not None and info.gating_plugin == plugin:
             self._unschedulable.put(info)
@@ -469,7 +466,7 @@ class SchedulingQueue:
         return ACTIVE if self._to_active(info, label) else UNSCHEDULABLE
 
     def _to_active(self, info: QueuedEntity, label: str, *, from_backoff: bool = False) -> bool:
-        """Make a pod ready, unless it is gated. Who comes from backoff has passed the gates on the way in."""
+        """Make a pod ready, unless it is gated. A pod from backoff has already passed the gates."""
         if not (from_backoff and self.options.pop_from_backoff) and not self._passes_gates(info):
             self._to_unschedulable(info, label)
             return False
@@ -610,7 +607,7 @@ class SchedulingQueue:
 
     @property
     def is_quiet(self) -> bool:
-        """Report whether nobody will be tried any more unless something happens."""
+        """Report whether no pod will be tried again unless an event occurs."""
         return not len(self._active) and not len(self._backoff)
 
     def counts(self) -> dict[str, int]:
@@ -628,7 +625,7 @@ class SchedulingQueue:
         return {place: {"pod": count} for place, count in self.counts().items()}
 
     def pending_pods(self) -> list[PendingPod]:
-        """Everyone who waits, since when, why, and what would wake them: in the order of the queues."""
+        """All pending pods: since when, why, and what would wake them, in the order of the queues."""
         now, wall = self._clock.monotonic(), self._clock.now()
         return [describe(info, place, self._hints, now, wall) for info, place in self.places()]
 

@@ -89,7 +89,7 @@ SortKey = Callable[[int, float], Any]  # (priority, timestamp) -> what to order 
 
 
 def priority_sort(priority: int, timestamp: float) -> Any:
-    """The order of upstream's only QueueSort plugin: important pods first, then who has waited longest."""
+    """The order of upstream's only QueueSort plugin: by priority, then the pod that has waited longest."""
     return (-priority, timestamp)
 
 
@@ -133,7 +133,7 @@ class BackoffQueue:
     # ---- how long ----------------------------------------------------------------------------------------------
 
     def duration(self, count: int) -> float:
-        """Seconds of backoff after so many rejections, or so many errors in a row: 1, 2, 4, 8, 10, 10, …"""
+        """Seconds of backoff after this many rejections, or this many errors in a row: 1, 2, 4, 8, 10, 10, …"""
         if count <= 0:
             return 0.0
         doubled: int = 1 << min(count - 1, _MAX_SHIFT)
@@ -166,7 +166,7 @@ class BackoffQueue:
 
     @property
     def by_key(self) -> tuple[Mapping[str, object], Mapping[str, object]]:
-        """The pods by key, for those who ask whether one is here; the two stay the same for ever."""
+        """The pods by key, for membership tests; it always reflects the queue."""
         return self._rejected.by_key, self._failed.by_key
 
     def put(self, info: QueuedEntity) -> None:
@@ -258,7 +258,7 @@ class UnschedulablePods:
         return self.by_key.get(key)
 
     def put(self, info: QueuedEntity, *, is_shut: bool = False) -> bool:
-        """File a pod, or file it anew after its refusals have changed; report whether it was not here."""
+        """Insert a pod, or reinsert it after its rejections have changed; report whether it is new here."""
         is_new = self.remove(info.key) is None
         drawers = [] if is_shut else self._drawers_for(info)
         for drawer in drawers:

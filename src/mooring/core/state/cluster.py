@@ -1,9 +1,8 @@
 """The scheduler's cache: nodes, pods (running and assumed), and every other object, in any order of arrival.
 
-A pod is *assumed* when the scheduler has placed it but the API server has not
-said so yet. From then on it counts on its node, until the watch confirms it
-or the binding fails and it is forgotten. There is no expiry, as upstream has
-none since 1.36; the live scheduler asks after those that nobody confirms.
+A pod is *assumed* when the scheduler has placed it but the API server has not confirmed it yet. From then on it counts
+on its node, until the watch confirms it or the binding fails and it is forgotten. There is no expiry, as in upstream
+since 1.36; the live scheduler looks up assumed pods that are never confirmed.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class GroupMembers:
         return len(known) + len(placed) - len(known.keys() & placed.keys())  # quick where few have a node, or most
 
     def placed(self, group: str) -> Mapping[str, PodInfo]:
-        """The pods of the group that have a node: running, or assumed. They change as pods come and go."""
+        """The pods of the group that have a node: running or assumed. The set is updated in place."""
         return self._placed.get(group, _NOBODY)
 
     @property
@@ -158,12 +157,12 @@ class Objects(Forkable):
         place = kind, old.metadata.namespace
         self._by_namespace[place].pop(key, None)
         if not self._by_namespace[place]:
-            del self._by_namespace[place]  # namespaces come and go
+            del self._by_namespace[place]  # namespaces are added and removed
         self._logs[kind].note(key)
         return old
 
     def _writable(self, kind: type[Object]) -> dict[str, Any]:
-        """The objects of a kind, copied if a fork or its parent reads them, too."""
+        """The objects of a kind, copied first if a fork or its parent also reads them."""
         if self.shared:
             if self.must_copy(1):
                 self._by_kind, self._by_namespace = dict(self._by_kind), dict(self._by_namespace)
@@ -423,7 +422,7 @@ class ClusterState(Forkable):
         try:
             pod.terms = pod.shape.terms(pod.pod.metadata.namespace)
         except ParseError:
-            pod.terms = NO_TERMS  # upstream, too, counts such a pod without its terms
+            pod.terms = NO_TERMS  # upstream also counts such a pod without its terms
         if pod.terms is not NO_TERMS:
             self.terms.add(pod, node)
         for claim in pod.shape.claim_names:

@@ -19,7 +19,7 @@ class LabelColumn:
     def __init__(self) -> None:
         self.ids: NDArray[np.int32] = np.empty(0, np.int32)  # [node]
         self.values: list[str] = []
-        self.version = next(stamps)  # another number when a row's id changes, for those who keep something by id
+        self.version = next(stamps)  # changes when the id of a row changes, for caches that are keyed by id
         self._id_of: dict[str, int] = {}
         self._present: tuple[int, NDArray[np.bool_], bool] | None = None
         self._owns_ids = self._owns_values = True
@@ -73,7 +73,7 @@ class LabelColumn:
         return known
 
     def forget_unused(self) -> None:
-        """Keep the values that a node has, numbered anew: names of nodes that are gone would pile up for ever."""
+        """Renumber the values that a node still has: values of removed nodes would pile up."""
         used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
         self._own_ids()
         self.ids[self.ids >= 0] = ids
@@ -94,7 +94,7 @@ class ImageState:
     def __init__(self, size: int, owner: object) -> None:
         self.size = size
         self.nodes: set[str] = set()
-        self.owner = owner  # who may write to it
+        self.owner = owner  # parts that may be written in place
 
 
 class ImageStates:
@@ -106,7 +106,7 @@ class ImageStates:
     """
 
     def __init__(self) -> None:
-        self.version = next(stamps)  # another number when a snapshot sees other numbers than the one before
+        self.version = next(stamps)  # changes when a snapshot sees other numbers than the previous one
         self._states: dict[str, ImageState] = {}
         self._on_node: dict[str, dict[str, int]] = {}  # node -> image -> size as frozen for that node
         self._spread: dict[str, dict[str, int]] = {}  # node -> image -> number of nodes, as of the last snapshot
@@ -169,7 +169,7 @@ class ImageStates:
         return name in self._on_node
 
     def touch(self, name: str) -> None:
-        """Remember that this node changed in some way, so that the next snapshot copies its numbers anew."""
+        """Remember that this node changed, so that the next snapshot copies its numbers again."""
         self._changed.add(name)
 
     @property
@@ -210,7 +210,7 @@ Ints = NDArray[np.int64]
 
 def sum_by_domain(ids: NDArray[np.int32], counts: Ints, size: int) -> Ints:
     """Sum a number per node over ``size`` domains; nodes without one (-1) are left out."""
-    # Shifted by one so that "missing" falls into a bin of its own, which is dropped. Sums stay far below 2**53.
+    # Shifted by one so that "missing" falls into its own bin, which is dropped. Sums stay far below 2**53.
     return np.bincount(ids + 1, weights=counts, minlength=size + 1)[1:].astype(np.int64)
 
 

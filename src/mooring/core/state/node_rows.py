@@ -71,7 +71,7 @@ class NodeRows:
     def moved_since(self, base: NodeTable) -> Iterable[int]:
         """Positions of the nodes whose pods are not those of ``base``, the table that this is perhaps a fork of.
 
-        A plugin that keeps a column of its own, made from that table's pods, looks at these nodes one by one.
+        A plugin that keeps its own column, made from that table's pods, looks at these nodes one by one.
         """
         if self.table is base:
             return ()
@@ -109,7 +109,7 @@ class NodeRows:
         """[resource, node] of several resources at once, and whether every node has all of them: the usual case."""
         known = self._gathered.get(resources)
         if known is None:
-            indices = self.table.indices(resources)  # first: a new resource makes the table's arrays anew
+            indices = self.table.indices(resources)  # first: a new resource reallocates the table's arrays
             matrix = self._matrix(self.table.allocatable, indices)
             known = self._gathered[resources] = matrix, np.count_nonzero(matrix) == matrix.size
         return known
@@ -208,12 +208,12 @@ class NodeRows:
         return conflict if self.index is None else conflict[self.index]
 
     def fork(self) -> NodeRows:
-        """The same rows of a table of their own, for a hypothesis."""
+        """The same rows of a separate table, for a hypothesis."""
         return NodeRows(self.table.fork(), self.index)
 
 
 class LateRows(NodeRows):
-    """Rows that are listed when somebody first asks for them. Mostly nobody does, and listing reads all nodes."""
+    """Rows that are listed when they are first needed. Usually they are not, and listing reads all nodes."""
 
     __slots__ = ("_mask", "_size")
 

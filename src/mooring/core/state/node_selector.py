@@ -65,7 +65,7 @@ class CompiledTerm(msgspec.Struct, frozen=True):
         return mask
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """The same question about one node, for those who have no table at hand (queueing hints)."""
+        """The same question about one node, for callers without a table (queueing hints)."""
         if self.is_void:
             return False
         return all(req.matches(labels) for req in self.requirements) and all(

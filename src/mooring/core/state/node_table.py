@@ -1,11 +1,10 @@
 """The cluster as columns: one row per node, in node-tree order.
 
-Arrays are laid out ``[resource, node]`` so that a rule about one resource
-reads memory in a straight line. A pod that comes or goes touches one row; a
-node that comes or goes re-lays the table, once, when the table is next read.
+Arrays are laid out ``[resource, node]`` so that a rule about one resource reads contiguous memory. Adding or removing a
+pod touches one row; adding or removing a node re-lays the table, once, when it is next read.
 
-``fork`` gives a table of its own for a hypothesis: it shares every column with
-this one, and each of the two copies a column before it writes to it.
+``fork`` returns a separate table for a hypothesis: it shares every column with this one, and each of the two copies a
+column before writing to it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ class NodeTable(Forkable):
         self._names = tuple(self.resources)  # by index
         self._set_offered(np.zeros((1 + len(self.resources), 0), np.int64))
         self._set_taken(np.zeros((3 + len(self.resources), 0), np.int64))
-        self.lowest_priority: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], of its pods; NOBODY without any
+        # [node], of its pods; NOBODY for a node without pods
+        self.lowest_priority: NDArray[np.int64] = np.zeros(0, np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.taint_set: NDArray[np.int32] = np.zeros(0, np.int32)  # [node], index into taint_sets
         self.taint_sets: list[tuple[Taint, ...]] = [()]
@@ -66,7 +66,7 @@ class NodeTable(Forkable):
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
         self._indices: dict[Hashable, NDArray[np.int64] | slice] = {}  # an index never changes once given
-        self.kept: dict[Hashable, Any] = {}  # what others derive from these columns, under a name of their own
+        self.kept: dict[Hashable, Any] = {}  # values that others derive from these columns, each under its own name
         self._tree = NodeTree()
         self._stale = False
         # A NodeInfo is written in place only by the table that made it (``info.owner is _key``), and only if the table
@@ -335,8 +335,8 @@ class NodeTable(Forkable):
         return number
 
     def _forget_unused_taints(self) -> None:
-        """Number the sets anew, those alone that a node has: autoscalers write the time into the taints they set."""
-        used, ids = np.unique(np.append(self.taint_set, 0), return_inverse=True)  # 0, no taints, stays what it is
+        """Renumber the sets that a node still has: autoscalers write the time into their taints."""
+        used, ids = np.unique(np.append(self.taint_set, 0), return_inverse=True)  # 0, no taints, keeps its number
         self.taint_set = ids[:-1].astype(np.int32)
         self.taint_sets = [self.taint_sets[i] for i in used.tolist()]
         self._taint_ids = {_taint_key(taints): i for i, taints in enumerate(self.taint_sets)}
@@ -349,7 +349,7 @@ class NodeTable(Forkable):
         if index is None:
             index = self.resources[name] = len(self.resources)
             self._names = tuple(self.resources)
-            # The arrays are made anew, so a fork keeps its own width. ``shared`` may still have their bits: at worst
+            # The arrays are reallocated, so a fork keeps its own width. ``shared`` may still have their bits: at worst
             # they are copied once more.
             row = np.zeros((1, self.offered.shape[1]), np.int64)
             self._set_offered(np.concatenate((self.offered, row)))
@@ -419,7 +419,7 @@ class NodeTable(Forkable):
                 self.add_pod(self.info(info.name), pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
-        """Count a pod no more; KeyError if it is not there."""
+        """Stop counting a pod; KeyError if it is not counted."""
         if pod.uid not in info.pods:
             raise KeyError(pod.uid)
         if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
@@ -453,7 +453,7 @@ class NodeTable(Forkable):
         last = -1
         for row, pod in moves:
             if row != last:  # pods of one node mostly come together
-                info, last = self.infos[row], row  # looked up anew: a node that is written to may be a copy by now
+                info, last = self.infos[row], row  # looked up again: a node that is written to may be a copy by now
                 if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
                     info = self._with_own_pods(info)
                 pods = info.pods
@@ -505,7 +505,7 @@ class NodeTable(Forkable):
         return taken
 
     def _touch_images(self, info: NodeInfo) -> None:
-        """Upstream copies a node's image numbers anew when its pods change."""
+        """Upstream copies a node's image numbers again when its pods change."""
         if self.images.has(info.name):
             if self.shared & IMAGES:
                 self._own(IMAGES)

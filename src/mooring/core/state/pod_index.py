@@ -1,4 +1,4 @@
-"""Pods and (anti-)affinity terms counted per node, in columns kept in step with every pod that comes and goes."""
+"""Pods and (anti-)affinity terms counted per node, in columns that are updated with every pod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ Bucket = tuple[str, ...]
 
 EVERYWHERE: Bucket = ()
 NONE: Mapping[CountColumn, int] = {}
-MAX_COLUMNS = 4096  # selectors kept in columns; the least recently used goes first and is counted anew when it returns
+# selectors kept in columns; the least recently used is dropped and recounted when it is needed again
+MAX_COLUMNS = 4096
 
 
 class _Tally:
@@ -69,7 +70,7 @@ class CountColumn:
         if self._dense is not None and self._generation == generation:
             self._dense[row] += amount
         for label, tally in self._tallies.items():
-            # One that is behind stays behind and is counted anew when it is read: neither number ever comes again.
+            # A column that is behind stays behind and is recounted when it is read; versions are never reused.
             if tally.generation == generation and tally.label_version == label.version:
                 domain = label.ids[row]
                 if domain >= 0:
@@ -324,7 +325,7 @@ class TermIndex(Forkable):
         return fork
 
     def _own(self) -> None:
-        """Copy what is shared. A fork does so before it reads, too: its columns are over another table."""
+        """Copy what is shared. A fork also does so before it reads: its columns belong to another table."""
         if not self.must_copy(1):
             return
         self._is_behind = False

@@ -1,8 +1,8 @@
-"""A pod as the scheduler sees it: what its template asks for, and who it is.
+"""A pod as the scheduler sees it: what its template requests, and its identity.
 
-Pods of one template share a :class:`PodShape` (everything derived from the
-spec) and, with equal labels, a :class:`PodClass` (who would select it). What a
-rule derives from a shape is thus derived once, however many pods share it.
+Pods of one template share a :class:`PodShape` (everything derived from the spec) and, with equal labels, a
+:class:`PodClass` (which selectors match it). What a rule derives from a shape is computed once for all pods that share
+it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class PodShape:
         self.problem = ""
         self._pod = pod
         self._terms: dict[str, AffinityTerms] = {}
-        self.kept: dict[object, Any] = {}  # what others have worked out of it, each under a key of its own
+        self.kept: dict[object, Any] = {}  # values that others have derived from it, each under its own key
         amounts: Amounts = {}
         non_zero = (0, 0)
         try:

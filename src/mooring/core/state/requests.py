@@ -99,7 +99,7 @@ def _is_resize_infeasible(pod: Pod) -> bool:
 
 
 def _effective(pod: Pod, spec: ResourceList, actuated: ResourceList, allocated: ResourceList, where: str) -> Amounts:
-    """In-place resize: a pod holds the largest of what it asks, what it got and what it was allocated."""
+    """Count the largest of what a resized pod requests, was allocated and has now."""
     total = {} if _is_resize_infeasible(pod) else parse_amounts(spec, where)
     _raise_to(total, parse_amounts(actuated, where))
     _raise_to(total, parse_amounts(allocated, where))
@@ -148,8 +148,8 @@ def _init_requests(
 def resized_requests(pod: Pod, non_missing: Amounts) -> Amounts:
     """What the containers hold while the pod is being resized, since 1.37: the largest of three sums.
 
-    What they ask for, what they were allocated, and what they have got are each added up over the whole pod. Where the
-    pod's own status says the last two, that counts. A resize that is infeasible does not count what is asked for.
+    Requested, allocated and actual resources are each summed over the whole pod. Where the pod's own status has the
+    last two, those count. An infeasible resize does not count its requests.
     """
     is_infeasible = _is_resize_infeasible(pod)
     status = pod.status
@@ -274,7 +274,7 @@ def handy(resource: str, amount: int) -> int:
 
 
 def ask_for(pod: Pod, resource: str, target: int) -> None:
-    """Make the pod ask for no more than this in total (cpu in thousandths); the largest request is reduced first."""
+    """Limit the pod's total requests to this (cpu in thousandths); the largest request is reduced first."""
     goal = Fraction(target, 1000) if resource == CPU else Fraction(target)
     goal -= _amount(pod.spec.overhead, resource)
     goal = max(goal, Fraction(0))

@@ -20,9 +20,9 @@ stamps = count(1)
 """Numbers for versions. No two clusters give the same number to different contents, forks included."""
 
 
-# The invariant: nobody writes to data that another holder can read. Every write is therefore preceded by
-# ``if self.shared & PART: self._own(PART)``. The first half is one cheap test and is enough for clusters without forks.
-# A set bit only says that the part *may* be shared; ``must_copy`` finds out whether it still is.
+# The invariant: data that another holder can read is never written. Every write is therefore preceded by ``if
+# self.shared & PART: self._own(PART)``. The first half is one cheap test and is enough for clusters without forks. A
+# set bit only says that the part *may* be shared; ``must_copy`` finds out whether it still is.
 
 
 class Forkable:
@@ -32,7 +32,7 @@ class Forkable:
         self.shared = 0
         self.is_fork = False
         self._with_parent = 0  # parts that are still the parent's, or were the parent's before it copied them
-        # By fork, the parts that it may still have. Weak: a fork that nobody holds any more must not cause copies.
+        # By fork, the parts that it may still share. Weak references: a fork that was dropped must not cause copies.
         self._with_forks: WeakKeyDictionary[Any, int] | None = None
         # Held while something is shared: what the parent in turn has from its own parent must not be written in place.
         self._parent: Any = None
@@ -137,9 +137,9 @@ class OverlayList(Sequence[V]):
 
 # ---- change logs ---------------------------------------------------------------------------------------------------
 #
-# The owner of some data notes every change in a :class:`ChangeLog`. A follower holds a :class:`Cursor` and takes what
-# was noted since it last looked. Either it gets the changes, or it learns that it must look at everything again. A log
-# never blocks its owner and never grows without bound: a follower that is too far behind starts anew.
+# The owner of some data notes every change in a :class:`ChangeLog`. A follower holds a :class:`Cursor` and takes the
+# changes noted since its last call. Either it gets the changes, or it learns that it must recompute everything. A log
+# never blocks its owner and never grows without bound: a follower that is too far behind starts again.
 
 T = TypeVar("T")
 NOTHING: Final[frozenset[Any]] = frozenset()

@@ -13,7 +13,7 @@ from mooring.core.state.pod_info import AffinityTerm, PodClass
 
 Mask = NDArray[np.bool_]
 
-FEW = 1024  # so many comparisons one by one take no longer than preparing to make them at once
+FEW = 1024  # up to this many comparisons are faster one by one than in a batch
 
 
 class TermSum:
@@ -63,7 +63,7 @@ class TermSum:
 
 
 class _ClassesByLabel:
-    """Who carries which label, so that a requirement is a mask over all classes and not a question to each."""
+    """The classes that carry each label: a requirement is a mask over all classes."""
 
     def __init__(self, classes: Sequence[PodClass]) -> None:
         self._namespaces = [cls.namespace for cls in classes]
