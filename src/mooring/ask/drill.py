@@ -117,6 +117,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
         else:
             coming.append(_coming_back(session, pod.pod, loss))
     _place(session, coming, loss, progress)
+    loss.bare_pods = list(dict.fromkeys(loss.bare_pods))  # each once, though it may have come back and given way
     loss.broken_budgets = sorted(session.broken_budgets)
     loss.use = _use(session.state)
     return loss
@@ -153,7 +154,7 @@ def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Prog
 
 def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
     """The pod that comes in place of this one; noted if no controller makes it."""
-    if pod.metadata.controller() is None and pod.key not in loss.bare_pods:
+    if pod.metadata.controller() is None:
         loss.bare_pods.append(pod.key)
     return coming_back(session.state, pod)
 

@@ -8,7 +8,7 @@ since 1.36; the live scheduler looks up assumed pods that are never confirmed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
@@ -20,7 +20,7 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_index import PodIndex, TermIndex
 from mooring.core.state.pod_info import NO_TERMS, PodClass, PodInfo, PodInterner, is_resized
-from mooring.core.state.sharing import ChangeLog, Forkable
+from mooring.core.state.sharing import ChangeLog, Forkable, Overlay
 
 # ---- which pods belong to which pod group: those that the API server knows, and those that have a node -------------
 
@@ -201,6 +201,9 @@ class Objects(Forkable):
         return sum(map(len, self._by_kind.values()))
 
 
+PODS, RELATIONS = 1, 2  # the parts that a fork shares: pods, and what is counted of their claims and groups
+
+
 class ClusterState(Forkable):
     """Everything a decision reads. One owner changes it; a decision never does."""
 
@@ -213,8 +216,9 @@ class ClusterState(Forkable):
         self.interner = PodInterner()
         self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
         self.groups = GroupMembers()
-        self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
+        self._pods: MutableMapping[str, PodInfo] = {}  # by uid, those counted on a node
         self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
+        self._base: ClusterState | None = None  # what this is a fork of
 
     def count_resizes(self, *, whole: bool) -> None:
         """Count pods that are being resized as a whole (since 1.37), or container by container."""
@@ -236,16 +240,19 @@ class ClusterState(Forkable):
         fork.pod_index = self.pod_index.fork(fork.table)
         fork.terms = self.terms.fork(fork.table)
         fork.interner = self.interner
-        fork.claim_users, fork._pods, fork._assumed = self.claim_users, self._pods, self._assumed
-        fork.groups = self.groups
-        self.share_with(fork, 1)
+        fork.claim_users, fork._assumed, fork.groups = self.claim_users, self._assumed, self.groups
+        self.share_with(fork, PODS | RELATIONS)
+        fork._pods, fork._base = Overlay(self._pods), self  # held: it must not write to what forks of forks lie over
+        fork.shared &= ~PODS
+        fork._with_parent &= ~PODS
         return fork
 
     def _own(self) -> None:
-        if self.must_copy(1):
-            self.claim_users = dict(self.claim_users)
-            self._pods, self._assumed = dict(self._pods), set(self._assumed)
+        if self.shared & RELATIONS and self.must_copy(RELATIONS):
+            self.claim_users, self._assumed = dict(self.claim_users), set(self._assumed)
             self.groups = self.groups.copy()
+        if self.shared & PODS and self.must_copy(PODS):
+            self._pods = dict(self._pods.items())
 
     # ---- reading -----------------------------------------------------------------------------------------------
 

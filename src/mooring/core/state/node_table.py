@@ -10,6 +10,7 @@ column before writing to it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -249,9 +250,10 @@ class NodeTable(Forkable):
                 self._own(part)
         # The order of rows is upstream's: one node of each zone in turn. It decides which of equal nodes wins. Rows
         # move only here, so everything that keeps row numbers compares ``generation`` or follows a log.
-        infos = [self.nodes[name] for name in self._tree.names()]
+        by_name = dict(self.nodes.items())
+        infos = [by_name[name] for name in self._tree.names()]
         n, width = len(infos), len(self.resources)
-        old_rows = np.fromiter((info.row for info in infos), np.int64, n)
+        old_rows = np.fromiter(map(attrgetter("row"), infos), np.int64, n)
         kept = old_rows >= 0
         source = old_rows[kept]
 
@@ -274,10 +276,9 @@ class NodeTable(Forkable):
         for log in (self.node_log, self.pod_log, self.start_log):
             log.restart()  # the rows that it names are other nodes now
         self._stale = False
-        for row, info in enumerate(infos):
-            is_new = info.row < 0
-            if info.row != row:
-                info = self._at_row(info, row)
+        for row in (old_rows != np.arange(n)).nonzero()[0].tolist():
+            is_new = infos[row].row < 0
+            info = self._at_row(infos[row], row)
             if is_new:
                 self._write_node(info)
                 self.lowest_priority[row] = NOBODY

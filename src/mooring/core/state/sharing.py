@@ -7,7 +7,7 @@ it writes in place. A fork that is gone holds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence, Set
+from collections.abc import ItemsView, Iterator, MutableMapping, Sequence, Set, ValuesView
 from enum import Enum
 from itertools import count
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -71,48 +71,67 @@ class Forkable:
         return bool(must)
 
 
-# ---- a dictionary and a list laid over others that do not change: a fork's nodes by name and by row ----------------
+# ---- a dictionary and a list laid over others that do not change: a fork's nodes by name and by row, and its pods ---
 
 V = TypeVar("V")
+_GONE: Final[Any] = object()
 
 
 class Overlay(MutableMapping[str, V]):
-    """Own entries hide those below. Look-ups copy nothing; whatever needs all entries takes them over first."""
+    """Own entries hide those below. Look-ups and changes copy nothing; who needs all entries takes them over first."""
 
     __slots__ = ("_below", "_own")
 
     def __init__(self, below: MutableMapping[str, V]) -> None:
-        self._below = below
-        self._own: dict[str, V] = {}
+        # Over another overlay, its entries are copied: a fork of a fork of a fork still looks no deeper than once.
+        self._below: MutableMapping[str, V] = below
+        self._own: dict[str, V] = {}  # _GONE: this one was removed
+        if isinstance(below, Overlay):
+            self._below, self._own = below._below, dict(below._own)
 
     def _all(self) -> dict[str, V]:
         if self._below:
-            self._own = {**self._below, **self._own}
+            self._own = {key: value for key, value in {**self._below, **self._own}.items() if value is not _GONE}
             self._below = {}
         return self._own
 
     def __getitem__(self, key: str) -> V:
-        own = self._own
-        return own[key] if key in own else self._below[key]
+        own = self._own.get(key)
+        if own is None:
+            return self._below[key]
+        if own is _GONE:
+            raise KeyError(key)
+        return own
 
     def get(self, key: str, default: Any = None) -> Any:
-        own = self._own
-        return own[key] if key in own else self._below.get(key, default)
+        own = self._own.get(key)
+        return self._below.get(key, default) if own is None else default if own is _GONE else own
 
     def __contains__(self, key: object) -> bool:
-        return key in self._own or key in self._below
+        return self.get(key) is not None  # type: ignore[arg-type]
 
     def __setitem__(self, key: str, value: V) -> None:
+        if self._own.get(key) is _GONE:  # comes again, and so comes last
+            self._all()
         self._own[key] = value
 
     def __delitem__(self, key: str) -> None:
-        del self._all()[key]
+        if key in self._below and key in self:
+            self._own[key] = _GONE
+        else:
+            del self._own[key]
 
     def __len__(self) -> int:
         return len(self._all())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
+
+    def items(self) -> ItemsView[str, V]:
+        return self._all().items()
+
+    def values(self) -> ValuesView[V]:
+        return self._all().values()
 
 
 class OverlayList(Sequence[V]):
