@@ -19,6 +19,7 @@ from rich.text import Text
 
 from mooring.api.core import Node, Pod, made_anew
 from mooring.api.errors import InputError, ParseError
+from mooring.api.memory import seldom_collecting
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
 from mooring.api.tables import print_more, print_table, printed, printed_html
@@ -366,14 +367,15 @@ def drill_with(
         raise InputError("the cluster has no nodes to lose")
     tried = domains(nodes, lose, n)
     losses: list[Loss] = []
-    for loss in _losses(scheduler.session.fork(), tried, len(nodes)):
-        losses.append(loss)
-        progress(len(losses), len(tried))
+    with seldom_collecting():
+        for loss in _losses(scheduler.session.fork(), tried, len(nodes)):
+            losses.append(loss)
+            progress(len(losses), len(tried))
     return Drill(lose, n, sorted(losses, key=lambda loss: (tuple(-part for part in loss.harm), loss.lost)))
 
 
 def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
-    base.state.nodes()  # laid out once, for all forks
+    _prepare(base, len(tried))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM:
         yield from (lose(base, each.names, each.nodes) for each in tried)
@@ -383,6 +385,19 @@ def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[
     forks = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(cores, forks, _start_from.append, (base,)) as pool:
         yield from pool.map(_lose, tried, chunksize=20)
+
+
+def _prepare(base: Session, num_losses: int) -> None:
+    """Let the cluster find out once what all forks share: rows, labels as numbers, and pods by selector.
+
+    It is asked about each kind of pod that will come back. Extenders are not asked in vain.
+    """
+    base.state.nodes()
+    if base.handle.extenders:
+        return
+    kinds = {(pod.shape, pod.cls): pod.pod for pod in base.state.pods() if not stays_with_node(pod.pod)}
+    for pod in list(kinds.values())[:num_losses]:
+        base.decide(made_anew(pod, f"{pod.uid}:asked"), detail=False)
 
 
 _start_from: list[Session] = []  # in a forked process: what it forks for each loss

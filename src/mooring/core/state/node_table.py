@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ POD_COLUMNS, LOWEST_PRIORITY, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 1
 EVERY_PART = 63
 
 Infos = list[NodeInfo] | OverlayList[NodeInfo]
+T = TypeVar("T", bound=np.generic)
 
 
 class NodeTable(Forkable):
@@ -250,26 +251,28 @@ class NodeTable(Forkable):
                 self._own(part)
         # The order of rows is upstream's: one node of each zone in turn. It decides which of equal nodes wins. Rows
         # move only here, so everything that keeps row numbers compares ``generation`` or follows a log.
-        by_name = dict(self.nodes.items())
-        infos = [by_name[name] for name in self._tree.names()]
+        if type(self.nodes) is Overlay:
+            self.nodes = dict(self.nodes.items())
+        infos = list(map(self.nodes.__getitem__, self._tree.names()))
         n, width = len(infos), len(self.resources)
         old_rows = np.fromiter(map(attrgetter("row"), infos), np.int64, n)
         kept = old_rows >= 0
-        source = old_rows[kept]
+        source = None if kept.all() else old_rows[kept]
 
-        def moved(column: NDArray[np.int64]) -> NDArray[np.int64]:
-            fresh = np.zeros((*column.shape[:-1], n), np.int64)
+        def moved(column: NDArray[T]) -> NDArray[T]:
+            if source is None:
+                return column.take(old_rows, -1)
+            fresh = np.zeros((*column.shape[:-1], n), column.dtype)
             fresh[..., kept] = column[..., source]
             return fresh
 
         self._set_offered(moved(self.offered))
         self._set_taken(moved(self._taken))
         self.lowest_priority = moved(self.lowest_priority)
-        self.unschedulable = moved(self.unschedulable.astype(np.int64)).astype(np.bool_)
-        self.taint_set = moved(self.taint_set.astype(np.int64)).astype(np.int32)
-        self.feature_set = moved(self.feature_set.astype(np.int64)).astype(np.int32)
+        self.unschedulable = moved(self.unschedulable)
+        self.taint_set, self.feature_set = moved(self.taint_set), moved(self.feature_set)
         for label in self._labels.values():
-            label.renumber_rows(moved(label.ids.astype(np.int64)).astype(np.int32))
+            label.renumber_rows(moved(label.ids))
         assert self.allocatable.shape == (width, n)
         self.infos = infos
         self.generation = self.node_version = next(stamps)
@@ -277,8 +280,7 @@ class NodeTable(Forkable):
             log.restart()  # the rows that it names are other nodes now
         self._stale = False
         for row in (old_rows != np.arange(n)).nonzero()[0].tolist():
-            is_new = infos[row].row < 0
-            info = self._at_row(infos[row], row)
+            is_new, info = infos[row].row < 0, self._at_row(infos[row], row)
             if is_new:
                 self._write_node(info)
                 self.lowest_priority[row] = NOBODY

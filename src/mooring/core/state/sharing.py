@@ -87,11 +87,17 @@ class Overlay(MutableMapping[str, V]):
         self._below: MutableMapping[str, V] = below
         self._own: dict[str, V] = {}  # _GONE: this one was removed
         if isinstance(below, Overlay):
-            self._below, self._own = below._below, dict(below._own)
+            is_whole = (
+                not below._below
+            )  # all entries are its own: they are below this one, and it copies before a write
+            self._below, self._own = (below._own, {}) if is_whole else (below._below, dict(below._own))
 
     def _all(self) -> dict[str, V]:
         if self._below:
-            self._own = {key: value for key, value in {**self._below, **self._own}.items() if value is not _GONE}
+            gone = [key for key, value in self._own.items() if value is _GONE]
+            self._own = {**self._below, **self._own}
+            for key in gone:
+                del self._own[key]
             self._below = {}
         return self._own
 
