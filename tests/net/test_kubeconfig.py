@@ -166,6 +166,11 @@ def test_impersonation_becomes_headers(tmp_path):
         pytest.param(kubeconfig(users=[]), "no user named 'u'; there are none", id="unknown user"),
         pytest.param(kubeconfig({"server": ""}), "no server", id="no server"),
         pytest.param(kubeconfig({"server": "ftp://x"}), "it should be a URL", id="server of another scheme"),
+        pytest.param(
+            kubeconfig({"server": "https://me:s3cret@x"}),
+            "https://me:***@x': credentials belong",
+            id="credentials in the server",
+        ),
         pytest.param(kubeconfig({"server": "https://x:abc"}), "server 'https://x:abc'", id="server with a bad port"),
         pytest.param(
             kubeconfig({"certificate-authority-data": "%%"}),
@@ -237,7 +242,7 @@ def test_a_bad_file_gets_one_clear_line(tmp_path, document, words):
 @pytest.mark.parametrize(
     ("proxy", "words"),
     [
-        pytest.param("socks5://me:s3cret@x:1", "'socks5://…@x:1': only http:// and https://", id="socks proxy"),
+        pytest.param("socks5://me:s3cret@x:1", "'socks5://me:***@x:1': only http:// and https://", id="socks proxy"),
         pytest.param("http://[", "HTTPS_PROXY 'http://['", id="no URL"),
     ],
 )

@@ -74,6 +74,13 @@ def test_attempts_with_an_extender_decide_again_as_they_did(is_ignorable: bool) 
     assert any(attempt.victims for attempt in attempts)
 
 
+def test_secrets_in_the_configuration_are_not_in_the_record() -> None:
+    entry = {"urlPrefix": "http://secret@127.0.0.1:1/e?token=secret", "filterVerb": "filter", "ignorable": True}
+    record = played(Scenario("crowd", "", _crowd, config={"extenders": [entry]}, extenders=(Moody(True),)))
+    configuration = str(record.header.configuration)
+    assert "http://***@127.0.0.1:1/e?token=***" in configuration and "secret" not in configuration
+
+
 def test_answers_that_name_too_many_nodes_are_left_out_and_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

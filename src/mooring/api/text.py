@@ -120,8 +120,26 @@ def missing_label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
 # ---- URLs as they may be shown: in logs, metrics, events, pages and errors -----------------------------------------
 
 _PASSWORD = re.compile(r"(//[^/?#:@]*):[^/?#]*@")
+_USER_ALONE = re.compile(r"//[^/?#:]+@")
 
 
-def without_password(url: str) -> str:
-    """The URL with ``***`` in place of its password, as Go's HTTP client shows it."""
-    return _PASSWORD.sub(r"\1:***@", url, count=1)
+def without_secrets(url: str) -> str:
+    """The URL with ``***`` in place of a password, of a user without one, and of all that the query and fragment say.
+
+    A password is hidden as Go's HTTP client does. Tokens often stand as the user's name or in the query; which of its
+    values are secret is not known.
+    """
+    url, hash_, fragment = url.partition("#")
+    url, mark, query = url.partition("?")
+    if "@" in url:
+        url = _PASSWORD.sub(r"\1:***@", url, count=1)
+        url = _USER_ALONE.sub("//***@", url, count=1)
+    shown = "&".join(_without_value(part) for part in query.split("&"))
+    return url + mark + shown + hash_ + ("***" if fragment else "")
+
+
+def _without_value(part: str) -> str:
+    name, equals, value = part.partition("=")
+    if not equals:
+        return "***" if name else ""
+    return f"{name}={'***' if value else ''}"

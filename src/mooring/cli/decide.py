@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.api.errors import InputError, MooringError
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.api.version import Release, release_of
 from mooring.cli.options import (
     features_for,
@@ -55,7 +55,7 @@ def _extenders_of(case: dict[str, Any]) -> list[str]:
     config = case.get("config")
     entries = config.get("extenders") if isinstance(config, dict) else None
     found = entries if isinstance(entries, list) else []
-    return [without_password(str(entry.get("urlPrefix"))) for entry in found if isinstance(entry, dict)]
+    return [without_secrets(str(entry.get("urlPrefix"))) for entry in found if isinstance(entry, dict)]
 
 
 @click.command()

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from mooring.api import yaml
 from mooring.api.errors import PluginError, UsageError
+from mooring.api.text import without_secrets
 from mooring.cli.options import Group, plugin_option
 from mooring.cli.output import Numbers, console, emit, output_option, print_table
 from mooring.cli.streams import say
@@ -238,10 +239,10 @@ def config_(
     from mooring.net.extender.plugin_server import configuration_for, entry_for
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url: expected http://… or https://…, found {url!r}")
+        raise UsageError(f"--url: expected http://… or https://…, found {without_secrets(url)!r}")
     files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
     if any(files.values()) and not url.startswith("https://"):
-        raise UsageError(f"--url: expected https://… beside a certificate, found {url!r}")
+        raise UsageError(f"--url: expected https://… beside a certificate, found {without_secrets(url)!r}")
     if bool(cert_file) != bool(key_file):
         raise UsageError("--cert-file and --key-file go together; only one is given")
     served, _ = _served(file, plugins, arguments, is_watched=watch)
@@ -297,7 +298,7 @@ def check(
     from mooring.net.extender.http_client import HttpClient, tls_context
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"expected http://… or https://…, found {url!r}")
+        raise UsageError(f"expected http://… or https://…, found {without_secrets(url)!r}")
     tls = ExtenderTLSConfig(insecure=insecure, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     plan = ConformancePlan(
         filter_verb=filter_verb,

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.api.version import __version__
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.framework.cycle_state import PluginTimer
@@ -268,7 +268,7 @@ def read_tracing_configuration(path: str) -> TracingConfiguration:
     if not isinstance(rate, int) or isinstance(rate, bool) or not 0 <= rate <= MILLION:
         raise UsageError(f"{path}: samplingRatePerMillion: found {rate!r}, expected a number from 0 to {MILLION}")
     if not isinstance(endpoint, str) or not _is_reachable(url := _url(endpoint)):
-        shown = without_password(str(endpoint))
+        shown = without_secrets(str(endpoint))
         raise UsageError(
             f"{path}: endpoint: found {shown!r}, expected an http:// or https:// URL, or a host and a port"
         )

@@ -19,6 +19,7 @@ import msgspec
 
 from mooring.api import yaml
 from mooring.api.errors import InputError, UsageError
+from mooring.api.text import without_secrets
 from mooring.net.connect import proxy_from_environment
 from mooring.net.credentials import (
     EXEC_VERSIONS,
@@ -379,7 +380,9 @@ def _server(server: str, where: str) -> str:
     if "://" not in server:
         server = f"http://{server}"
     if _parts_of(server) is None:
-        raise InputError(f"{where}: server {server!r}: it should be a URL such as https://host:6443")
+        raise InputError(f"{where}: server {without_secrets(server)!r}: it should be a URL such as https://host:6443")
+    if "@" in urlsplit(server).netloc:
+        raise InputError(f"{where}: server {without_secrets(server)!r}: credentials belong into the user's entry")
     return server.rstrip("/")
 
 
@@ -387,7 +390,7 @@ def _proxy(cluster: KubeconfigCluster, where: str, server: str, environ: Mapping
     proxy = cluster.proxy_url or proxy_from_environment(server, environ)
     if proxy and _parts_of(proxy) is None:
         source = f"{where}: proxy-url" if cluster.proxy_url else "HTTP_PROXY or HTTPS_PROXY"
-        raise InputError(f"{source} {_without_password(proxy)!r}: only http:// and https:// proxies can be used")
+        raise InputError(f"{source} {without_secrets(proxy)!r}: only http:// and https:// proxies can be used")
     return proxy
 
 
@@ -403,10 +406,6 @@ def _parts_of(url: str) -> SplitResult | None:
 
 def _is_host(name: str) -> bool:
     return _HOST.fullmatch(name) is not None and all(len(label) <= 63 for label in name.split("."))
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"//[^/]*@", "//…@", url)
 
 
 def _tls(

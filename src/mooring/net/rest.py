@@ -96,7 +96,7 @@ class Transport:
         self.host = parts.netloc
         self.prefix = parts.path.rstrip("/")
         self.proxy_headers: list[tuple[str, str]] = []
-        server = f"{parts.scheme}://{parts.netloc}"
+        server = f"{parts.scheme}://{self.host}"
         proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None else None
         self.where = server if proxy is None else f"{server} through the proxy {proxy}"
         connector: Callable[..., Connector] = partial(

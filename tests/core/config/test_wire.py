@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.api import yaml
+from mooring.api.errors import ConfigError
 from mooring.core.config.load import config_from_dict, default_config, load_config
 from mooring.core.config.profile import IN_TREE_POINTS
 from mooring.core.config.wire import completed, to_wire
@@ -65,10 +66,37 @@ def test_keys_are_written_as_base64_and_can_be_hidden() -> None:
     assert to_wire(config, redact=True)["extenders"][0]["tlsConfig"] == {"keyData": "REDACTED"}
 
 
-def test_an_extenders_password_can_be_hidden() -> None:
-    config = config_from_dict({"extenders": [{"urlPrefix": "https://me:secret@x/ext"}]})
-    assert to_wire(config)["extenders"][0]["urlPrefix"] == "https://me:secret@x/ext"
-    assert to_wire(config, redact=True)["extenders"][0]["urlPrefix"] == "https://me:***@x/ext"
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        pytest.param("https://me:secret@x/ext", "https://me:***@x/ext", id="a password"),
+        pytest.param("https://secret@x/ext", "https://***@x/ext", id="a user alone"),
+        pytest.param("https://x/ext?token=secret", "https://x/ext?token=***", id="a query"),
+    ],
+)
+def test_an_extenders_secrets_can_be_hidden(url: str, shown: str) -> None:
+    """/configz, records and the page show the configuration in this form."""
+    config = config_from_dict({"extenders": [{"urlPrefix": url}]})
+    assert to_wire(config)["extenders"][0]["urlPrefix"] == url
+    assert to_wire(config, redact=True)["extenders"][0]["urlPrefix"] == shown
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"weight": -1, "prioritizeVerb": "p"}, id="a value"),
+        pytest.param({"wieght": 1}, id="a field that does not exist"),
+        pytest.param({"filterVerb": 5}, id="a type"),
+        pytest.param({"httpTimeout": "soon"}, id="a duration"),
+        pytest.param({"managedResources": [{"name": "cpu"}, {"name": "cpu"}]}, id="resources"),
+        pytest.param({"bindVerb": "b", "urlPrefix": "https://y?token=secret"}, id="two that bind"),
+    ],
+)
+def test_what_is_wrong_with_an_extender_is_told_without_its_secrets(wrong: dict[str, Any]) -> None:
+    entry = {"urlPrefix": "https://secret@x/?token=secret", "bindVerb": "b"}
+    with pytest.raises(ConfigError) as caught:
+        config_from_dict({"extenders": [entry, {**entry, **wrong}]})
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

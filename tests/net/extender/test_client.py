@@ -8,6 +8,7 @@ import logging
 import ssl
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from scripted_server import Script, make_certificate, serving
@@ -20,6 +21,8 @@ from mooring.core.framework.extender import ExtenderError
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
+from mooring.live.extenders import ExtenderCalls
+from mooring.live.metrics import SchedulerMetrics
 from mooring.net.extender import http_client
 from mooring.net.extender.client import HttpExtender, build_extenders
 from mooring.net.extender.conformance import make_node, make_pod
@@ -106,8 +109,18 @@ def test_a_user_in_the_url_is_sent_as_go_sends_it(server: Script, userinfo: str,
         ),
     ],
 )
-def test_a_password_in_the_url_is_shown_nowhere(
-    server: Script, answer: dict[str, Any], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        pytest.param("http://me:secret@127.0.0.1:{port}", "http://me:***@127.0.0.1:{port}", id="a password"),
+        pytest.param("http://secret@127.0.0.1:{port}", "http://***@127.0.0.1:{port}", id="a token as the user"),
+        pytest.param(
+            "http://127.0.0.1:{port}/e?token=secret", "http://127.0.0.1:{port}/e?token=***", id="a token in the query"
+        ),
+    ],
+)
+def test_secrets_in_the_url_are_shown_nowhere(
+    server: Script, answer: dict[str, Any], caplog: pytest.LogCaptureFixture, url: str, shown: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
     world = World()
@@ -120,16 +133,22 @@ def test_a_password_in_the_url_is_shown_nowhere(
         def on_breaker(self, extender: str, is_open: bool, why: str) -> None:
             said.extend((extender, why))
 
-    url = f"http://me:secret@127.0.0.1:{server.port}"
+    url = url.format(port=server.port)
     entry = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "ignorable": True}
     configs = config_from_dict({"extenders": [entry]}).extenders
     made = HttpExtender(configs[0], SerializedNodes(world.raw), observer=Observer(), breaker_failures=1)
-    server.say("/filter", answer)
+    server.say(urlsplit(url + "/filter").path, answer)
+    metrics = SchedulerMetrics()
     for _ in range(2):
         Extenders([made]).filter(world.pod, world.infos, {})
+    for called, error in zip(said[::2], said[1::2], strict=True):
+        ExtenderCalls(metrics).on_call(str(called), "filter", 0.1, error if isinstance(error, ExtenderError) else None)
+        ExtenderCalls(metrics).on_breaker(str(called), True, str(error))
     made.close()
-    assert made.name == f"http://me:***@127.0.0.1:{server.port}"
+    assert made.name == shown.format(port=server.port)
     assert len(said) >= 4 and "secret" not in f"{said} {made!r} {caplog.text}"
+    exposed = metrics.exposition().decode()
+    assert "mooring_extender_calls_total{" in exposed and "secret" not in exposed
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from mooring.api.core import NodeAffinity, TopologySpreadConstraint
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.core.framework import extension_points
 
 GROUP = "kubescheduler.config.k8s.io"
@@ -239,8 +239,8 @@ class Extender(ConfigStruct, frozen=True):
 
     @property
     def shown_url(self) -> str:
-        """Return the URL for logs, metrics and pages: without the password that it may hold."""
-        return without_password(self.url_prefix)
+        """Return the URL for logs, metrics and pages: without the secrets that it may hold."""
+        return without_secrets(self.url_prefix)
 
     @property
     def request_timeout_s(self) -> float:

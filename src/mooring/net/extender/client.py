@@ -20,7 +20,7 @@ import msgspec
 from mooring.api.codec import decode
 from mooring.api.core import Container, Node, Pod
 from mooring.api.errors import ConfigError, InputError
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.core.config.types import Extender
 from mooring.core.framework.extender import (
     AnsweredNode,
@@ -172,7 +172,7 @@ class HttpExtender:
 
     @property
     def name(self) -> str:
-        """What logs, metrics and events call it: its URL, without a password."""
+        """What logs, metrics and events call it: its URL, without secrets."""
         return self.config.shown_url
 
     @property
@@ -315,7 +315,7 @@ class HttpExtender:
             raise
         self.breaker.answered()
         if answer.status != 200:
-            raise ExtenderError(f"failed {action} with extender at URL {without_password(url)}, code {answer.status}")
+            raise ExtenderError(f"failed {action} with extender at URL {without_secrets(url)}, code {answer.status}")
         return read(answer.body)
 
 

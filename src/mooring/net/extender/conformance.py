@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.core.framework.extender import ExtenderError
 from mooring.net.extender import wire
 from mooring.net.extender.go_json import FilterAnswer
@@ -236,7 +236,7 @@ class Kit:
         self._client = client
         self._rng = random.Random(plan.seed)
         self._progress = progress or (lambda text: None)
-        self.report = ConformanceReport(without_password(url))
+        self.report = ConformanceReport(without_secrets(url))
         self._nodes = [make_node(i, self._rng) for i in range(max(plan.nodes, 10))]
 
     def run(self) -> ConformanceReport:

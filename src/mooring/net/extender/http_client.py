@@ -18,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from mooring.api.errors import ConfigError, UsageError
-from mooring.api.text import without_password
+from mooring.api.text import without_secrets
 from mooring.api.version import __version__
 from mooring.core.config.types import Extender, ExtenderTLSConfig
 from mooring.core.framework.extender import ExtenderError
@@ -97,14 +97,14 @@ class HttpClient:
             except _InBody:
                 raise
             except NoAnswer as error:
-                raise NoAnswer(f'{method.title()} "{without_password(target)}": {error}') from None
+                raise NoAnswer(f'{method.title()} "{without_secrets(target)}": {error}') from None
             location = answer.headers.get("location", "")
             if answer.status not in (301, 302, 303, 307, 308) or not location:
                 return ExtenderReply(answer.status, bytes(answer.body))
             target = urljoin(target, location)
             if answer.status < 307:
                 method, payload = "GET", Payload(())
-        raise NoAnswer(f'{method.title()} "{without_password(target)}": stopped after {MAX_REDIRECTS} redirects')
+        raise NoAnswer(f'{method.title()} "{without_secrets(target)}": stopped after {MAX_REDIRECTS} redirects')
 
     def _once(self, method: str, url: str, body: Payload, deadline: float, *, may_repeat: bool) -> Message:
         parts = _split(url)
