@@ -137,3 +137,16 @@ async def test_a_live_cluster_is_read_and_not_changed(tmp_path: Path, capsys: py
 def manifest(obj: Object) -> dict[str, Any]:
     plain: dict[str, Any] = to_plain(obj)
     return {**plain, "kind": type(obj).__name__, "apiVersion": "v1"}
+
+
+def test_the_steps_of_a_better_placement_are_a_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(f"optimise {SHOP} --story {tmp_path}/better.yaml", capsys)[0] == 0
+    code, out, _ = said(f"scenario run --virtual-time {tmp_path}/better.yaml", capsys)
+    assert (code, "pod/shop/web-a is on south-2" in out) == (0, True)
+
+
+def test_the_story_does_not_replace_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "cluster.yaml"
+    copy.write_text(Path(SHOP.split()[-1]).read_text(encoding="utf-8"), encoding="utf-8")
+    code, _, err = said(f"optimise --cluster {copy} --story {copy}", capsys)
+    assert (code, "is what is read" in err) == (2, True)

@@ -94,7 +94,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do. Before the next one, wait until a bound pod is ready."""
+    """One thing to do. Before the next one, wait until an evicted pod is gone, or a bound pod is ready."""
 
     action: str  # EVICT or BIND
     pod: str

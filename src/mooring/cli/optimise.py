@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from mooring.api import yaml
 from mooring.api.errors import UsageError
 from mooring.cli.options import asked_scheduler, scheduler_options
-from mooring.cli.output import Numbers, emit, output_option, progress, shown_on_a_terminal
+from mooring.cli.output import Numbers, emit, keep_inputs, output_option, progress, shown_on_a_terminal
 
 _EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods although they have an emptyDir.")
 _PRICES = click.option(
@@ -35,6 +37,7 @@ _PRICES = click.option(
 @click.option(
     "--time-limit", type=Numbers(min=0), default=60, show_default=True, metavar="S", help="Search for S seconds."
 )
+@click.option("--story", type=click.Path(path_type=Path), metavar="FILE", help="Also write the steps as a story.")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many steps.")
 @output_option()
 def optimise(
@@ -45,6 +48,7 @@ def optimise(
     max_moves: int | None,
     delete_emptydir_data: bool,
     time_limit: float,
+    story: Path | None,
     top: int,
     output: str,
     **asked: Any,
@@ -62,10 +66,13 @@ def optimise(
       mooring optimise --cluster dump.json --pending
       mooring optimise --kubeconfig ~/.kube/config --for cost --prices prices.yaml
     """
-    from mooring.ask.optimise import PENDING, draw, optimise_with
+    from mooring.ask.optimise import PENDING, draw, headline, optimise_with
+    from mooring.ask.story_of_moves import story_of
 
     if pending and (objective != "nodes" or prices):
         raise UsageError("--pending only places pods; --for and --prices ask for more")
+    if story is not None:
+        keep_inputs(story, asked["dumps"])
     scheduler = asked_scheduler("optimise", output, **asked, needs_nodes=True)
     with progress("s") as show:
         found = optimise_with(
@@ -80,6 +87,12 @@ def optimise(
             if sys.stderr.isatty()
             else lambda text, done, total: None,
         )
+    if story is not None:
+        text = story_of(scheduler.cluster, found.steps, headline(found))
+        try:
+            story.write_text(yaml.dump(text, sort_keys=False), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{story}: {(error.strerror or str(error)).lower()}") from None
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_better else 1
 
