@@ -150,7 +150,7 @@ def fill_with_unimportant(cluster: ClusterState, nodes: int) -> None:
 
 
 def add_csi_nodes(cluster: ClusterState, nodes: int) -> None:
-    """Every node can attach so many volumes of one CSI driver."""
+    """Every node can attach this many volumes of one CSI driver."""
     for i in range(nodes):
         driver = CsiNodeDriver(name=CSI_DRIVER, allocatable=CsiNodeDriverAllocatable(count=39))
         cluster.put(CSINode(metadata=ObjectMeta(name=f"node-{i:05d}"), spec=CsiNodeSpec(drivers=[driver])))
@@ -189,7 +189,7 @@ def make_cluster(nodes: int, running: int = 0) -> ClusterState:
 
 
 def pods_of(workload: str, *, alike: bool = True) -> Iterator[Pod]:
-    """Endless pods of a workload. ``alike`` False: every pod has a template of its own, so that no cache helps."""
+    """Endless pods of a workload. ``alike`` False: every pod has its own template, so that no cache helps."""
     templates = TEMPLATES[workload]
     for i in itertools.count():
         template = templates[i % len(templates)]

@@ -31,7 +31,7 @@ CONFIG: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Steps of whole episodes: an observation, a mask and a reward each, and an action by lot of those allowed."""
+    """Steps of whole episodes: an observation, a mask and a reward each, and a random allowed action."""
 
     nodes: int
     steps: int
@@ -43,7 +43,7 @@ class Measurement:
 
 
 def measure(nodes: int, steps: int, seed: int = 1) -> Measurement:
-    """Play episodes until there are so many steps. Pods end, so that the cluster is about half full."""
+    """Play episodes up to this number of steps. Pods end, so that the cluster is about half full."""
     episodes = generated(nodes=nodes, pods=min(steps, 8 * nodes), load=100.0, run_s=2.0 * nodes)
     env, rng = SchedulingEnv(episodes, config=CONFIG), np.random.default_rng(seed)
     made, in_steps, resets, in_resets = 0, 0.0, 0, 0.0

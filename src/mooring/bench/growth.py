@@ -1,9 +1,8 @@
 """How the cost of a decision grows with the cluster: with its nodes, and with the pods that run there.
 
-Every size of cluster has a process of its own, so that memory is that size's
-alone: ``python -m mooring.bench.growth`` reads a request from standard input
-and writes a JSON value per line, progress and then the result. ``run`` is the
-other side. Costs are CPU time of ``decide``, since others may use the machine.
+Every cluster size runs in its own process, so that memory is measured per size: ``python -m mooring.bench.growth``
+reads a request from standard input and writes a JSON value per line, progress and then the result. ``run`` is the other
+side. Costs are CPU time of ``decide``, since other processes may use the machine.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _node_affinity(i: int, app: str) -> Pod:
 
 
 def _no_room(i: int, app: str) -> Pod:
-    """As much CPU as a node has in all: refused wherever a pod runs, and no less important pod can be evicted."""
+    """As much CPU as a node has in all: rejected wherever a pod runs, and no lower-priority pod can be evicted."""
     return make_pod(i, app, cpu="32")
 
 
@@ -131,7 +130,8 @@ class Measured:
     pods_mib: float = 0.0
     peak_mib: float = 0.0
     build_cpu_s: float = 0.0
-    reference_us: float = 0.0  # what a fixed piece of work took meanwhile: the machine was as fast for all sizes or not
+    # CPU time of a fixed piece of work: shows whether the machine was equally fast for all sizes
+    reference_us: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -168,7 +168,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan:
-    """Which sizes: nodes with so many pods each, and pods on a fixed number of nodes."""
+    """The sizes: nodes with this many pods each, and pods on a fixed number of nodes."""
 
     nodes: tuple[int, ...] = NODE_SIZES
     pods: tuple[int, ...] = POD_SIZES
@@ -230,8 +230,8 @@ def measure(
 def running_pods(size: Size) -> Iterator[Pod]:
     """Pods of a hundred applications and all kinds, evenly over nodes and zones, no two alike on a node.
 
-    The pods that are measured are of applications that run here, too: what a
-    selector means and which terms object grows with the cluster.
+    The measured pods belong to applications that already run here: the matches of a selector and the number of terms
+    grow with the cluster.
     """
     kinds = list(itertools.islice(itertools.cycle(RUNNING), APPS))
     apps = [f"{kind.replace(' ', '-')}-{n // len(RUNNING)}" for n, kind in enumerate(kinds)]
@@ -245,7 +245,7 @@ def running_pods(size: Size) -> Iterator[Pod]:
 
 
 def _pods(kind: str, alike: bool) -> Iterator[Pod]:
-    """Endless pods of an application that runs already. Not ``alike``: each has requests of its own."""
+    """Endless pods of an application that already runs. Not ``alike``: each has different requests."""
     template, app = KINDS[kind], f"{kind.replace(' ', '-')}-0"
     for i in itertools.count(1):
         pod = template(i, app)
@@ -396,7 +396,7 @@ def read(path: Path) -> tuple[list[Measured], dict[str, Any]]:
 
 
 def run(size: Size, kinds: Sequence[str], decisions: int, *, progress: Progress | None = None) -> Measured:
-    """Measure one size in a process of its own."""
+    """Measure one size in its own process."""
     request = {"size": asdict(size), "kinds": list(kinds), "decisions": decisions}
     with own_process("mooring.bench.growth", request) as process:
         for answer in process.answers():

@@ -1,4 +1,4 @@
-"""A measurement in a process of its own, so that no other one's memory or garbage counts in it.
+"""A measurement in its own process, so that memory and garbage of others do not count.
 
 The module that is run reads a JSON request from its standard input and prints one JSON answer per line.
 """

@@ -1,7 +1,7 @@
 """What simulations cost: like pods, a week of arrivals and departures, the openb trace. CPU time, not time on the wall.
 
 Each is a story, run as ``mooring simulate`` runs it. As a program this reads one request from its standard input, as
-JSON, and prints one answer: so that each part is measured in a process of its own.
+JSON, and prints one answer, so that each part is measured in its own process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def like(pods: int, nodes: int) -> dict[str, Any]:
 
 
 def week(pods: int, nodes: int) -> dict[str, Any]:
-    """So many pods arrive in a week, at any time, and run for an hour on average."""
+    """This many pods arrive in a week, at any time, and run for an hour on average."""
     coming = {"rate": pods / WEEK_S, "count": pods, "run": {"exponential": "1h"}, "name": "p-{i}"}
     sizes = [{**_POD, "cpu": cpu} for cpu in ("100m", "250m", "500m", "1")]
     return {"steps": [_nodes(nodes), {"workload": {**coming, "templates": sizes}}]}
@@ -77,7 +77,7 @@ def measure(
 
 
 def _opened(path: Path, attempts: int) -> dict[str, float]:
-    """How large a record is, and the CPU time that the dearest of some of its moments takes to open."""
+    """The size of a record, and the CPU time to open the most expensive of some of its moments."""
     from mooring.record.reader import Record
 
     taken = []

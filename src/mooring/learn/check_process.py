@@ -33,7 +33,7 @@ class _HandlerFailures(logging.Handler):
 
 
 def load(path: Path, name: str = "my_scheduler") -> types.ModuleType:
-    """Import a file under a name of its own."""
+    """Import a file under its own module name."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -47,7 +47,7 @@ def check_here(
 ) -> CheckReport:
     """Load a file and run check after check in this process; the first exception of the file's own ends it.
 
-    ``known`` hears what is known so far, after each step.
+    ``known`` is called with what is known so far, after each step.
     """
     report = CheckReport()
     try:

@@ -1,4 +1,4 @@
-"""Checking a learner's file: each check of the exercise in a classroom of its own, all of it in another process.
+"""Checking a learner's file: each check of the exercise in its own classroom, all of it in another process.
 
 The other process is there because a learner's file may do anything: loop for ever, call sys.exit, use up the memory. It
 writes its results check by check, so that what is known is known even when it has to be stopped.
@@ -32,7 +32,7 @@ COPY = "my_scheduler.py"
 
 @dataclass(frozen=True, slots=True)
 class LessonCheck:
-    """One thing the exercise asks for: what it is, how it is found out, and hints, each saying more than the last.
+    """One requirement of the exercise: what it is, how it is checked, and hints that say more and more.
 
     The first check of an exercise fails for the untouched file. Until it passes, the others are not run: some of
     them say that what worked before still works, which is no merit of a file that changes nothing.
@@ -91,7 +91,7 @@ def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S,
         command = [sys.executable, "-m", "mooring.learn.check_process"]
         command += [str(which.number), str(path.resolve()), folder, str(time_limit_s), language]
         with output_path.open("wb") as output:
-            # A session of its own: what the file starts ends with it, and Ctrl-C here ends both.
+            # A separate session: processes that the file starts end with it, and Ctrl-C here ends both.
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -112,7 +112,7 @@ def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S,
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process and what it has started; Windows has no process groups, there only the process itself."""
+    """End a process and its children; Windows has no process groups, there only the process itself."""
     with contextlib.suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(child.pid, 9)
@@ -144,7 +144,7 @@ def _tail(path: Path) -> str:
 
 
 def _endless(stack: str, path: Path, time_limit_s: float) -> str:
-    """Say where a file was busy when its time was over, from the innermost line of its own."""
+    """Say where a file was busy when its time was over, from the innermost of its lines."""
     frames = re.findall(r'File "(.+)", line (\d+) in (.+)', stack)
     for file, line, function in frames:
         if os.path.realpath(file) == os.path.realpath(path):

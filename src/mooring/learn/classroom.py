@@ -75,7 +75,7 @@ _PODS, _NODES, _EVENTS = by_resource("pods"), by_resource("nodes"), by_resource(
 _PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
 
 Say = Callable[[str, str], None]
-"""Who speaks (``scenario``, ``scheduler``, ``kubectl``, ``note``) and what."""
+"""The speaker (``scenario``, ``scheduler``, ``kubectl``, ``note``) and the text."""
 
 
 class Missing(Exception):
@@ -199,7 +199,7 @@ class Classroom:
         await self.pass_time(0.001)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass; a scheduler that dies meanwhile raises here."""
+        """Let time pass; raises if the scheduler dies."""
         if self._task is None:
             await asyncio.sleep(seconds)
             return
@@ -353,7 +353,7 @@ class Classroom:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=5.0)
             if self._task.done() and not self._task.cancelled():
-                self._task.exception()  # it was raised where somebody waited; here it is only collected
+                self._task.exception()  # it was raised where it was awaited; here it is only collected
 
 
 @contextlib.asynccontextmanager

@@ -164,7 +164,7 @@ def lesson(number: int) -> Lesson:
 
 
 Tell = Callable[[float, str, str], None]
-"""When (seconds since the beginning), who, and what."""
+"""Seconds since the beginning, speaker and text."""
 
 Scenario = Callable[[Classroom], Awaitable[None]]
 

@@ -1,4 +1,4 @@
-"""What kubectl would show of the classroom's cluster, for people who have no kubectl at hand.
+"""What kubectl would show of the classroom's cluster, for people without kubectl.
 
 ``get`` prints the same cells that the API server hands to kubectl; ``describe`` prints a pod's events only.
 """

@@ -348,7 +348,7 @@ class Collector:
 def windows(times: Sequence[float], started: float, width_s: float = WINDOW_S) -> list[float]:
     """Pods per second in windows that follow each other from the start.
 
-    What is left at the end is a window of its own if it is at least half as long; otherwise the last one is longer.
+    A remainder at the end is its own window if it is at least half as long; otherwise the last window is longer.
     """
     if not times:
         return []

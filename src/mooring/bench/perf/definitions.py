@@ -1,7 +1,7 @@
 """Workload definitions in scheduler_perf's format: test cases, their steps, and the numbers to run them with.
 
-A directory holds ``<topic>/performance-config.yaml`` files (deeper ones, too). Paths inside a file are relative to that
-file's folder. Everything that can be wrong with a file is found while it is read, before anything runs.
+A directory holds ``<topic>/performance-config.yaml`` files (also in subfolders). Paths inside a file are relative to
+that file's folder. Every mistake in a file is found while it is read, before anything runs.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class Executor:
             await asyncio.gather(*self._background, return_exceptions=True)
 
     def _raise_background(self) -> None:
-        """A step that runs on beside the others fails the workload, too."""
+        """A step that runs in the background also fails the workload."""
         for task in self._background:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 raise WorkloadFailed(f"{task.get_name()}: {task.exception()}")
@@ -303,7 +303,7 @@ class Executor:
         yield New(VOLUME_CLAIMS, namespace, _encode(claim))
 
     async def _steady_state(self, step: WorkloadStep) -> None:
-        """Keep so many pods on their way for a while: one that is bound is deleted and followed by another."""
+        """Keep this many pods in flight for a while: a bound pod is deleted and followed by another."""
         bound: asyncio.Queue[PodRecord] = asyncio.Queue()
 
         def note(record: PodRecord) -> None:
@@ -456,10 +456,10 @@ class Executor:
         await self._target.create_all(_slice(driver, name, step.get("maxClaimsPerNode")) for name in chosen)
 
     async def _alloc_resource_claims(self, step: WorkloadStep) -> None:
-        """Have every claim of a namespace allocated, and leave nothing else: a pod that needs it comes and goes.
+        """Have every claim of a namespace allocated by a pod that is created and deleted.
 
-        A claim controller deallocates a claim when its last pod goes, and reserves it again for a pod whose end it has
-        not heard of. So what was allocated is written after the pod has gone, until it stays.
+        A claim controller deallocates a claim when its last pod is deleted, and reserves it again for a pod whose end
+        it has not seen. So the allocation is written after the pod is gone, until it stays.
         """
         namespace, client = step.get("namespace"), self._target.client
         claims = await list_objects(client, CLAIMS, namespace)
@@ -490,7 +490,7 @@ class Executor:
 
 
 class _Pace:
-    """Lets so many through in a second; 0 is no limit."""
+    """Lets this many through per second; 0 is no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._interval_s = 1.0 / per_second if per_second else 0.0

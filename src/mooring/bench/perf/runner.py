@@ -1,4 +1,4 @@
-"""Runs a workload: a cluster, a scheduler, the steps, and what was measured meanwhile."""
+"""Runs a workload: a cluster, a scheduler, the steps, and the measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mooring.net.kubeconfig import load_kubeconfig
 
 T = TypeVar("T")
 SETTLE_S, SETTLE_STEP_S = 120.0, 0.01
-"""How long the scheduler may take to hear of new nodes before the next step."""
+"""How long the scheduler may take to see new nodes before the next step."""
 TICK_S = 0.2
 
 
@@ -71,7 +71,7 @@ def run(
     on_progress: OnProgress | None = None,
     profiler: Profiler | None = None,
 ) -> list[PerfResult]:
-    """Run a workload in an event loop of its own. A failure is a result, too: its ``error`` says what went wrong."""
+    """Run a workload in its own event loop. A failure is a result, and its ``error`` says what went wrong."""
     return in_loop(run_workload(workload, options or RunOptions(), on_progress, profiler))
 
 

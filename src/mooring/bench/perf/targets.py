@@ -41,7 +41,7 @@ class Target:
 
     description = ""
     counts_api_server = False
-    """Whether the API server's work is in the CPU time of this process, too."""
+    """Whether the API server's work is included in the CPU time of this process."""
 
     def __init__(self, board: PodBoard) -> None:
         self.board = board
@@ -190,7 +190,7 @@ class ClusterTarget(Target):
             try:
                 await self._create_once(new)
             except Forbidden as error:
-                # Admission hears of a new PriorityClass a little after its maker does.
+                # Admission sees a new PriorityClass a little later than its creator.
                 if "no PriorityClass" not in str(error):
                     raise
                 await asyncio.sleep(pause_s)

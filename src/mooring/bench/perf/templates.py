@@ -215,7 +215,7 @@ def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") ->
 
 
 async def many(work: Callable[[Iterator[T]], Awaitable[None]], source: Iterator[T], workers: int) -> None:
-    """Let so many workers share a source; the first failure ends all and is raised as it is."""
+    """Let this many workers share a source; the first failure ends all and is raised as it is."""
 
     async def one() -> None:
         await work(source)
@@ -246,7 +246,7 @@ async def leave_as_found(client: RestClient, made: Iterable[New], workers: int) 
 
 
 async def _delete_for_good(client: RestClient, new: New) -> None:
-    """Finalizers are removed, too: the controllers that do so may not run where benchmarks run."""
+    """Finalizers are removed as well: the controllers that do so may not run where benchmarks run."""
     path = object_path(new.kind, new.namespace, _name_of(new))
     with contextlib.suppress(NotFound):
         answer = await client.delete(path, NOW if new.kind is PODS else b"")

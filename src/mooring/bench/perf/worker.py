@@ -1,4 +1,4 @@
-"""A workload in a process of its own, so that its memory and its garbage are its own.
+"""A workload in its own process, so that memory and garbage are its own.
 
 ``python -m mooring.bench.perf.worker`` reads a request from standard input and writes a JSON value per line: progress
 while it runs, results at the end. ``run_isolated`` is the other side.

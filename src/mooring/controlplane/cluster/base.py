@@ -101,7 +101,7 @@ class Controller(ABC):
         return (event.entry.key,) if event.kind is self.kind else self.owner_keys(event)
 
     def start(self) -> None:
-        """Watch, and look at everything that is there."""
+        """Watch, and process every existing object."""
         self.is_running = True
         for resource in self.watches:
             self._stops.append(self.store.subscribe(by_resource(resource), self._note))
@@ -150,7 +150,7 @@ class Controller(ABC):
                 self._turn = self.timers.call_soon(self._work)
 
     def enqueue_after(self, key: str, delay_s: float) -> None:
-        """Look at a key again in so many seconds; the earliest of several wishes counts."""
+        """Look at a key again in this many seconds; the earliest of several requests counts."""
         when = self.api.clock.monotonic() + delay_s
         known = self._later.get(key)
         if known is not None:
@@ -231,7 +231,7 @@ class Controller(ABC):
             self.set_status(entry, status)
 
     def delete_pod(self, pod: Object) -> None:
-        """Delete this pod, and no other that has got its name meanwhile."""
+        """Delete this pod, and not a newer one of the same name."""
         metadata = pod["metadata"]
         self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
 
@@ -349,7 +349,7 @@ def nonzero(**counts: int) -> Object:
 
 
 def drop_item(obj: Object, name: str, item: Any) -> None:
-    """Take an item out of a list; a list that is empty then goes, too."""
+    """Remove an item from a list; an empty list is removed as well."""
     left = [each for each in obj.get(name) or () if each != item]
     if left:
         obj[name] = left

@@ -29,7 +29,7 @@ class VolumeController(Controller):
     """Binds claims and volumes to each other, releases volumes, and provisions new ones.
 
     A claim of a class that waits for its first consumer is left alone until the scheduler has chosen: it either
-    promises a volume (the volume's claimRef) or asks for a new one near a node (the claim's selected-node).
+    reserves a volume (the volume's claimRef) or asks for a new one near a node (the claim's selected-node).
     """
 
     watches: ClassVar[tuple[str, ...]] = (
@@ -131,7 +131,7 @@ class VolumeController(Controller):
         return None if entry is None else entry.object()
 
     def _promised_to(self, claim: Object) -> Object | None:
-        """A volume whose claimRef names this claim: the scheduler's promise, or a user's."""
+        """A volume whose claimRef names this claim, set by the scheduler or a user."""
         for entry in self.store.iterate(VOLUMES):
             volume = entry.object()
             if volume["spec"].get("claimRef") and _is_free_for(volume, claim):
@@ -278,7 +278,7 @@ class EphemeralVolumeController(Controller):
                         raise
 
 
-# Resource claims: made from templates for pods, and given back when no pod uses them any more
+# Resource claims: made from templates for pods, and released when no pod uses them any more
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -383,7 +383,8 @@ class ResourceClaimController(Controller):
             status.pop("allocation", None)
         if status != (claim.get("status") or {}):
             entry = self.modify_status(entry, lambda obj: obj.update(status=status))
-        # A scheduler protects a claim before it allocates it: only what was given back or is going loses its finalizer.
+        # A scheduler protects a claim before it allocates it: only a deallocated or terminating claim loses its
+        # finalizer.
         was_allocated = bool((claim.get("status") or {}).get("allocation"))
         is_done = (was_allocated or is_terminating(claim)) and not status.get("allocation")
         if is_done and FINALIZER in (claim["metadata"].get("finalizers") or ()):

@@ -37,11 +37,11 @@ class CronJobController(Controller):
         return not (self._queue or self._under_way)
 
     def pause(self) -> None:
-        """Start no more Jobs."""
+        """Stop starting Jobs."""
         self.starts_jobs = False
 
     def resume(self) -> None:
-        """Go on with the schedules; times that have passed meanwhile do not count."""
+        """Resume the schedules; times that have passed do not count."""
         self.starts_jobs = True
         self._resumed_at = self.api.clock.now()
         for entry in self.store.iterate(CRON_JOBS):
@@ -76,7 +76,7 @@ class CronJobController(Controller):
         try:
             schedule = parse_schedule(spec["schedule"], spec.get("timeZone") or "")
         except ParseError:
-            return jobs  # written by somebody who does not validate; nothing can be due
+            return jobs  # written by a client that does not validate; nothing can be due
         since = parse_time(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]) or 0.0
         deadline_s = spec.get("startingDeadlineSeconds")
         since = max(since, self._resumed_at)
@@ -113,7 +113,7 @@ class CronJobController(Controller):
     # Tidying up
 
     def _clear_history(self, cron_job: Object, jobs: list[Object]) -> list[Object]:
-        """Delete the oldest finished Jobs, so that no more are left than wanted. Returns those that are left."""
+        """Delete the oldest finished Jobs beyond the history limit. Returns those that are left."""
         spec, gone = cron_job["spec"], []
         for type_, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             finished = sorted((job for job in jobs if is_true(job, type_)), key=_started)

@@ -41,7 +41,7 @@ def replaces_only_ended(job: Object) -> bool:
 
 
 def has_failed(job: Object, pod: Object) -> bool:
-    """Whether a pod counts as failed. One that is deleted before it succeeds does, whoever deletes it."""
+    """Whether a pod counts as failed. One that is deleted before it succeeds does, no matter by which client."""
     if phase(pod) == "Failed":
         return True
     return not replaces_only_ended(job) and is_terminating(pod) and phase(pod) != "Succeeded"
@@ -374,7 +374,7 @@ class JobController(Controller):
         return self._left_s(ended[-1][0], failures) if failures else 0.0
 
     def _index_back_off_s(self, failures: Iterable[tuple[Object, PolicyVerdict]]) -> float:
-        """The same for one index with a limit of its own: other indexes do not matter."""
+        """The same for one index with its own limit: other indexes do not matter."""
         times = [_ended_at(pod) for pod, _ in failures]
         return self._left_s(max(times), len(times)) if times else 0.0
 

@@ -3,7 +3,7 @@
 Bound pods start, run, complete and vanish; nodes register, stay ready and renew their leases. There is no container
 anywhere, and no task per node: a timer per pod that has something ahead of it, and one for all leases.
 
-Annotations say what a scenario wants of a pod or a node; kubectl can set them, too:
+Annotations say what a scenario wants of a pod or a node; kubectl can also set them:
 
 =====================================  ======================================================================
 ``mooring/start-after: 5s``            on a pod: it takes this long until it runs and is ready

@@ -40,7 +40,7 @@ MANAGED = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_BY_CONDITION.value
 
 
 class NodeLifecycleController(Controller):
-    """Watches over leases and conditions. Nodes that never had a lease are believed to be what they say."""
+    """Watches leases and conditions. Nodes that never had a lease are taken at their word."""
 
     watches: ClassVar[tuple[str, ...]] = ("nodes", "leases.coordination.k8s.io")
 
@@ -98,7 +98,7 @@ class NodeLifecycleController(Controller):
         missed_s = now - self._looked - MONITOR_PERIOD_S
         self._looked = now
         if missed_s > MONITOR_PERIOD_S:
-            # This process did not run, so it could not hear the nodes: they get that time back.
+            # This process did not run and could not receive heartbeats: nodes get that time back.
             self._heard = {name: min(heard + missed_s, now) for name, heard in self._heard.items()}
         for name in self._heard:
             if self._is_silent(name):

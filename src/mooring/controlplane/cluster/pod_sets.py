@@ -264,7 +264,7 @@ class StatefulSetController(Controller):
         self._update(owner, revision, [pods[number] for number in wanted])
 
     def _update(self, owner: Object, revision: str, pods: list[Object]) -> None:
-        """Replace pods of another version, the highest number first, each after the one before is up."""
+        """Replace pods of another version, the highest number first, each after the previous one is ready."""
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
@@ -497,7 +497,7 @@ def target_node(pod: Object) -> str:
 
 
 def _matters(event: Event) -> bool:
-    """Whether a node's change can change who belongs there: heartbeats do not."""
+    """Whether a node's change can change which pods belong there: heartbeats cannot."""
     before, after = event.previous.object() if event.previous else {}, event.entry.object()
     return (before.get("spec"), (before.get("metadata") or {}).get("labels")) != (
         after.get("spec"),

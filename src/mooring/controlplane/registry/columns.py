@@ -79,7 +79,7 @@ def phase(obj: Object, _: float) -> str:
 
 
 DEFAULT = columns("Name", Column("Created At", at("metadata.creationTimestamp"), "date"))
-"""What upstream shows of kinds that have no columns of their own."""
+"""What upstream shows for kinds without their own columns."""
 
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:

@@ -26,7 +26,7 @@ MAX_NAME_RETRIES = 8
 
 @dataclass(slots=True)
 class Options:
-    """What a request asks for besides its object; ``warnings`` collects what the client should be told."""
+    """Options of a request besides its object; ``warnings`` collects messages for the client."""
 
     dry_run: bool = False
     field_validation: str = "Warn"
@@ -75,7 +75,7 @@ class Api:
         self._rng = rng or random.Random()
         self._default_tolerations = default_tolerations
         self.completes: dict[Kind, Callable[[Object], None]] = {}
-        """By kind, who fills in what its creator would have said of an object that is new."""
+        """By kind, the function that fills in what the creator of a new object would have set."""
 
     def timestamp(self) -> str:
         return format_time(self.clock.now())
@@ -436,8 +436,9 @@ class Api:
         if given and given != str(entry.rv):
             raise status.conflict(kind.plural, kind.group, name)
         merged = apply.applied(kind, old, applied, options.manager, options.force, subresource, now)
-        # Apply has decided who owns which field. A plain write keeps the ownership that the old object records, and
-        # changes it for its manager: so the old object is given the new ownership, and the write has no manager.
+        # Apply has decided which manager owns which field. A plain write keeps the ownership that the old object
+        # records, and changes it for its manager: so the old object is given the new ownership, and the write has no
+        # manager.
         before = entry.object()
         before["metadata"]["managedFields"] = merged["metadata"].get("managedFields")
         options = replace(options, manager="")

@@ -1,4 +1,4 @@
-"""Who may talk to the server: bearer tokens, a kubeconfig for the administrator, an optional authoriser.
+"""Access to the server: bearer tokens, a kubeconfig for the administrator, an optional authoriser.
 
 Anonymous requests are refused except for health and version. Tokens never reach a log or an error text.
 """
@@ -68,7 +68,7 @@ def _digest(token: str) -> bytes:
 
 @dataclass(slots=True)
 class Access:
-    """Knows the tokens and decides who may do what. Without an authoriser every known user may do everything."""
+    """Knows the tokens and decides what each user may do. Without an authoriser every known user may do everything."""
 
     admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     tokens: dict[str, ApiUser] = field(default_factory=dict, repr=False)

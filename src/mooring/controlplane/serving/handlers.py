@@ -72,7 +72,8 @@ class Handlers:
         self.hub = hub
         self.access = access
         self.faults = faults
-        self.pages: dict[str, Callable[[], Any]] = {}  # further paths with a JSON body, for a user who may get them
+        # further paths with a JSON body, for users with permission to get them
+        self.pages: dict[str, Callable[[], Any]] = {}
         self._durable = durable
         self._watch_limit = watch_limit
 

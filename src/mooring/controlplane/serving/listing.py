@@ -134,7 +134,7 @@ def list_metadata(page: Page, chosen: Selection) -> Object:
 
 
 def partial(obj: Object) -> Object:
-    """An object's metadata alone, for clients that ask for no more."""
+    """An object's metadata alone, for clients that request only that."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
@@ -226,7 +226,7 @@ class WatchStream:
             until = min(self._deadline, self._next_bookmark) if self._has_bookmarks else self._deadline
             lines = await self._watcher.take(until)
             if lines and self._disturb is not None:
-                # A watch that ends here has no closing bookmark: it would promise what was not sent.
+                # A watch that ends here has no closing bookmark: it would claim what was not sent.
                 lines, self._has_ended = await self._disturb(lines)
             if lines:
                 return lines

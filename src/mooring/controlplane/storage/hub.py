@@ -69,18 +69,19 @@ class Watcher:
         self.on_overrun: Callable[[], None] | None = None
         """Called once when the queue is full: the connection may be stuck and has to be cut from outside."""
         self.rv = 0
-        """The version up to which this watcher has been told everything that concerns it."""
+        """The version up to which this watcher has received every relevant event."""
         self._render = render
         self._view = view
         self._limit = limit
         self._lines: deque[bytes] = deque()
         self._reader: asyncio.Future[None] | None = None  # waits for the next line
         self._until = 0.0  # it waits so long
-        self._alarm: asyncio.TimerHandle | None = None  # set anew only when it has rung: most waits end before
+        self._alarm: asyncio.TimerHandle | None = None  # set again only after it fired: most waits end earlier
 
     def offer(self, event: Event) -> None:
         """Called within a write; never blocks."""
-        # Every event moves the version on, also one that this watcher does not see: a bookmark may promise it then.
+        # Every event advances the version, including those that this watcher does not see: a bookmark may announce it
+        # then.
         self.rv = event.rv
         kind = translate(event, self.match)
         if kind:
@@ -155,7 +156,7 @@ class Watcher:
                 self._wake()
 
     def end(self) -> None:
-        """Nobody reads any more."""
+        """The reader is gone."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -233,7 +234,7 @@ class Hub:
             watchers.remove(watcher)
 
     def bookmark(self, watcher: Watcher) -> None:
-        """Promise the store's present version: everything before it has been offered."""
+        """Announce the store's present version: everything before it has been offered."""
         watcher.rv = self._store.rv
         watcher.bookmark()
 

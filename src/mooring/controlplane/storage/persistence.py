@@ -1,8 +1,8 @@
-"""Keeping everything across restarts: SQLite, one transaction for all writes that arrive meanwhile.
+"""Persistence across restarts: SQLite, one transaction for all writes that arrive at the same time.
 
-A write is answered only after the transaction that holds it is on disk, so kill -9 loses nothing that was
-acknowledged; waiting together makes that cheap. Versions given out but lost in a crash are never given out again: a
-restart begins well above the last one on disk, and older watches are told to list anew.
+A write is answered only after the transaction that holds it is on disk, so kill -9 loses nothing that was acknowledged;
+grouping writes makes that cheap. Versions that were handed out but lost in a crash are never reused: a restart begins
+well above the last one on disk, and older watches must list again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def not_kept() -> StatusError:
 def _make_private(directory: Path, database: Path) -> None:
     """Create the database for its owner alone; SQLite gives the log beside it the same mode.
 
-    A directory that is there already keeps its mode: its owner may share it on purpose. The files in it do not.
+    An existing directory keeps its mode: its owner may share it on purpose. The files in it do not.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -64,7 +64,7 @@ class Disk(Journal, Protocol):
 
 
 class SqliteJournal:
-    """Collects changes and commits them in batches on a thread of its own."""
+    """Collects changes and commits them in batches on its own thread."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "mooring.db"

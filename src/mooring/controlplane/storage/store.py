@@ -73,7 +73,7 @@ class StoredEntry:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """What happened to one object; ``previous`` is what it was before, ``entry`` what it is (or last was)."""
+    """A change of one object; ``previous`` is its old state, ``entry`` its new (or last) state."""
 
     type: str
     entry: StoredEntry

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, what a new intent changes, and where two managers disagree.
+"""Server-side apply: field ownership, what a new intent changes, and where two managers disagree.
 
 Ownership is recorded from an object's first apply on. Objects that are never applied (most pods) cost nothing extra.
 
@@ -43,7 +43,7 @@ _IGNORED: frozenset[Path] = frozenset(
 
 
 def leaves(type_name: str, obj: Object) -> dict[Path, Any]:
-    """Every field an object sets, down to scalars and atomic values, with what it is set to."""
+    """Every field that an object sets, down to scalars and atomic values, with its value."""
     found = {path: value for path, value in _struct_leaves(type_name, obj, ()) if path[:2] not in _IGNORED}
     return {path: value for path, value in found.items() if path[:1] not in _IGNORED}
 
@@ -149,9 +149,9 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     type_name = kind.type_name
     if subresource:
         intent = {key: value for key, value in intent.items() if key in ("status", "kind", "apiVersion", "metadata")}
-    # Four sets of paths decide: what this manager wants now, what is there, what it owned before, and what others own.
-    # A field that it wants otherwise than an owner has it is a conflict. A field that it owned and no longer mentions
-    # is removed, unless somebody else owns it or something below it.
+    # Four sets of paths decide: what this manager wants now, what exists, what it owned before, and what others own. A
+    # field that it wants differently from its owner is a conflict. A field that it owned and no longer mentions is
+    # removed, unless another manager owns it or something below it.
     wanted = leaves(type_name, intent)
     have = leaves(type_name, live)
     others = [entry for entry in _managed(live) if not _is(entry, manager, "Apply", subresource)]

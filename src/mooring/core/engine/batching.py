@@ -124,8 +124,8 @@ NORMALIZE_ERROR = "normalize_error"
 def rescored(attempt: CycleAttempt, ranking: Ranking, row: int) -> Ranking | str:
     """The ranking with this row in it, or why that cannot be.
 
-    The other nodes keep the scores that plugins gave them when the ranking was made. All are normalised anew,
-    because the row may be the best or the worst of them now.
+    The other nodes keep the scores from when the ranking was made. All are normalised again, because the row may now be
+    the best or the worst of them.
     """
     left, raw = ranking.candidates()
     rows = np.append(left, row)
@@ -163,7 +163,7 @@ MAX_AGE_S = 0.5
 POD_SKIPPED = "pod_skipped"
 POD_INCOMPATIBLE = "pod_incompatible"
 POD_NOT_BATCHABLE = "pod_not_batchable"
-NODE_MISSING = "node_missing"  # or others have come or gone: rows have moved
+NODE_MISSING = "node_missing"  # or nodes were added or removed: rows have moved
 NODE_NOT_FULL = "node_not_full"
 POD_NOMINATED = "pod_nominated"
 FILTER_ERROR = "filter_error"
@@ -204,7 +204,7 @@ class Batch:
         *,
         is_nominated: bool = False,
     ) -> tuple[int | None, str]:
-        """The next best row for an equal pod if the ranking still holds, and if not, what it has become useless by."""
+        """The next best row for an equal pod if the ranking still holds, otherwise the reason why it does not."""
         if self.ranking is None or not len(self.ranking):
             return None, ""
         useless = self._useless(signed, cycle, generation, now, last_node, is_nominated)
@@ -261,7 +261,7 @@ class Batch:
         self.cycle, self.row = cycle, row
 
     def move(self, row: int) -> None:
-        """The last pod is on another row than was decided: rank the others anew."""
+        """The last pod is on another row than was decided: rank the others again."""
         self.row = row
         if self.ranking is not None:
             self.ranking = self.ranking.without(row)
@@ -287,7 +287,7 @@ class Batching:
         self._cycle += 1
 
     def concerns(self, profile: Profile) -> bool:
-        """Report whether a pod of this profile may have a signature, or somebody counts that none has."""
+        """Report whether a pod of this profile may have a signature, or an observer counts that none has."""
         return self.is_enabled and (profile.observer is not None or self._signs(profile))
 
     def _signs(self, profile: Profile) -> bool:
@@ -299,7 +299,7 @@ class Batching:
     def sign(self, attempt: CycleAttempt) -> Hashable:
         """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
         signed = signature(attempt.profile, attempt.pod) if self._signs(attempt.profile) else None
-        attempt.stopwatch.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
+        attempt.stopwatch.point("Sign", SUCCESS)  # upstream also says so of pods that cannot be signed
         return signed
 
     def hint(self, attempt: CycleAttempt, signed: Hashable) -> int | None:

@@ -49,7 +49,7 @@ class FilterColumns(Derived):
         self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.num_feasible = 0
-        self.version = 0  # another number when all rows were judged anew
+        self.version = 0  # changes when all rows were judged again
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
         self.refusal: ColumnRefusal | None = None  # of the last pod that no node fitted
 
@@ -186,7 +186,7 @@ class ScoreColumns(Derived):
         self.summed: set[str] = set()  # plugins whose part is in ``total``
         self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.version = 0  # another number when all rows were added up anew
+        self.version = 0  # changes when all rows were added up again
         self._order = KeptOrder(table)  # of the feasible nodes by ``total``
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
         self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
@@ -225,7 +225,7 @@ class ScoreColumns(Derived):
     def _score_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> bool:
         """Ask the plugins that read other things than figures about the rows where these may have changed.
 
-        Reports whether the sum is still made of the same parts. If it is not, it was added up anew.
+        Reports whether the sum is still made of the same parts. If not, it was added up again.
         """
         is_even_no_more = False
         for plugin in self.by_more:
@@ -372,7 +372,7 @@ class TemplateColumns:
 
 
 def _most(n: int) -> int:
-    """How many templates fit into the memory that they may take on so many nodes."""
+    """The number of templates whose columns fit into their memory limit at this number of nodes."""
     return max(16, MAX_BYTES // (64 * n + FIXED_BYTES))
 
 

@@ -41,7 +41,7 @@ class Engine:
         self.nominator = nominator
         self.extenders = extenders
         self.uses_cache = True
-        self._no_stopwatch = Stopwatch(None, self.clock)  # for profiles that nobody observes: it remembers nothing
+        self._no_stopwatch = Stopwatch(None, self.clock)  # for profiles without an observer: it remembers nothing
         self.nominated = NominatedJudge(NominatedPods(nominator, cluster))
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
         self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
@@ -89,7 +89,7 @@ class Engine:
         return decision
 
     def look(self, pod: PodInfo, profile: Profile, *, detail: bool = False) -> tuple[CycleAttempt, SearchResult]:
-        """Which nodes are feasible for the pod, for somebody else to choose one. Raises CycleError."""
+        """The feasible nodes for the pod, for a caller that chooses one. Raises CycleError."""
         self.batching.begin()
         attempt = self._begin(pod, profile, detail, UNLIMITED)
         if pod.shape.problem:
@@ -207,7 +207,7 @@ def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> S
 
 
 def release(cluster: ClusterState, profile: Profile, state: CycleState, placed: PodInfo) -> list[Status]:
-    """Undo the reservations of an assumed pod, the last first, and forget it; returns what plugins raised meanwhile.
+    """Undo the reservations of an assumed pod, the last first, and forget it; return what plugins raised.
 
     The pod is counted until its plugins have let go, so that none of them sees room that is not free yet.
     """

@@ -164,7 +164,7 @@ class Stopwatch:
             self._since = self._clock.monotonic()
 
     def point(self, name: str, status: Status, plugins: Sequence[Any] = (), times: int = 0) -> None:
-        """An extension point is done; these plugins of it were asked so many times."""
+        """An extension point is done; these plugins of it were called this many times."""
         observer = self._observer
         if observer is not None:
             now = self._clock.monotonic()
@@ -184,7 +184,7 @@ class Stopwatch:
             self._observer.batch_rescored(seconds)
 
     def stored(self, taken: bool | None, flushed: str) -> None:
-        """Batching was told of a placement."""
+        """Batching recorded a placement."""
         if self._observer is not None:
             self._observer.batch_stored(taken, flushed, self._lap())
 
@@ -195,7 +195,7 @@ class Stopwatch:
 
 
 class CycleAttempt:
-    """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
+    """A pod, the profile that decides about it, all nodes as they are now, and the cycle state of plugins."""
 
     __slots__ = (
         "_some",

@@ -37,7 +37,7 @@ class Derived:
     def changes(self, token: Hashable) -> list[Set[int]] | None:
         """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
 
-        If a plugin fails in between, the columns are not settled, and the next call returns None.
+        If a plugin fails before that, the columns are not settled, and the next call returns None.
         """
         # No token until ``settle``: the cursors move on here, and if a plugin raises before all rows are computed, the
         # rows that were taken from the logs would be lost otherwise.
@@ -94,7 +94,7 @@ class Kept(Generic[V]):
         return columns
 
     def put(self, key: Hashable, columns: V, most: int) -> V:
-        """Keep columns, and no more than so many of all."""
+        """Keep columns, up to a total number."""
         self._columns[key] = columns
         while len(self._columns) > most:
             self._columns.popitem(last=False)

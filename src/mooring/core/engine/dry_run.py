@@ -1,4 +1,4 @@
-"""Dry runs: take the less important pods away from nodes in a fork, and see whether the pod fits then."""
+"""Dry runs: remove the lower-priority pods from nodes in a fork, and see whether the pod fits then."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Trial:
-    """One node in a dry run: its less important pods, in the order of reprieve, and those that have to go."""
+    """One node in a dry run: its lower-priority pods, in the order of reprieve, and the victims."""
 
     row: int
     potential: list[PodInfo]
     order: list[PodInfo] = field(default_factory=list)
-    violating: int = 0  # the first so many of ``order`` would break a budget
+    violating: int = 0  # this many at the start of ``order`` would break a budget
     victims: list[PodInfo] = field(default_factory=list)
     pdb_violations: int = 0
     fullness: Hashable = None  # equal for nodes on which the same would happen
@@ -69,7 +69,7 @@ class DryRun:
         self._about_pods = [plugin for plugin in attempt.plan.active if plugin.traits.filter_reads is not Reads.NODE]
         self._kept = kept
         self._filters_of = engine.search.kept_for(attempt.profile).filters_of
-        self._has_victims = True  # whether a less important pod was found at all
+        self._has_victims = True  # whether a lower-priority pod was found at all
         self.errors: list[str] = []
         self._fork: NodeTable | None = None  # one for all trials: each changes its own node and looks at no other
 
@@ -94,7 +94,7 @@ class DryRun:
         attempt, table = self._attempt, self._attempt.nodes.table
         pod, plan, nominated = attempt.pod, attempt.plan, self._judge.nominated
         key = (plan.template(pod), pod.priority)
-        # A group that is evicted as one is on other nodes, too: what would happen on a row depends on those.
+        # A group that is evicted as one is also on other nodes: the outcome on a row depends on those.
         can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid) and not self._by_unit
         if not can_keep or not kept.has_come_before(key):
             return DryRunColumns(len(table))
@@ -128,7 +128,7 @@ class DryRun:
         num_clean = num_violating = start = 0
         while start < len(rows):
             self._attempt.state.check_time()
-            # No more at once than are still wanted: nodes beyond that would be tried for nothing.
+            # Try at most as many at once as are still wanted: further nodes would be tried for nothing.
             is_local = self._attempt.plan.is_local
             size = min(CHUNK, max(wanted - num_clean - num_violating, MIN_CHUNK)) if is_local else 1
             chunk = rows[start : start + size]
@@ -203,12 +203,12 @@ class DryRun:
             self._reprieve(state, fitting)
             for trial in fitting:
                 self._conclude(trial)
-        elif fitting:  # units have an order of their own, also where each is one pod
+        elif fitting:  # units have their own order, even where each is one pod
             for trial in fitting:
                 self._try_units(trial.row)
 
     def _try_units(self, row: int) -> None:
-        """The same for one node where a group may have to go as a whole; its pods elsewhere go, too."""
+        """The same for one node where a group may be evicted as a whole; its pods on other nodes go with it."""
         attempt, cluster = self._attempt, self._handle.cluster
         node = attempt.nodes.table.infos[row]
         units = [unit for unit in units_among(node.pods.values(), cluster) if unit.priority < attempt.pod.priority]
@@ -263,7 +263,7 @@ class DryRun:
         return self._budgets
 
     def _fitting(self, trials: list[Trial], outcome: FilterOutcome) -> list[Trial]:
-        """The trials where the pod fits without the less important pods; of the others, note why not."""
+        """The trials where the pod fits without the lower-priority pods; for the others, note why not."""
         fitting = []
         for i, trial in enumerate(trials):
             if outcome.feasible[i]:
@@ -363,8 +363,8 @@ class DryRun:
     def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
         """The most important first; of equals that have not started, the one that comes last in the list.
 
-        Upstream asks the clock anew for every pod without a start time, so each of them is older than
-        whichever it is compared with next: its sort turns their order round.
+        Upstream asks the clock again for every pod without a start time, so each of them is older than the next one it
+        is compared with: its sort reverses their order.
         """
         waiting = [pod for pod in reversed(pods) if not pod.pod.status.start_time]
         started = [pod for pod in pods if pod.pod.status.start_time] if waiting else pods
@@ -372,7 +372,7 @@ class DryRun:
 
 
 def without_victims(num_tried: int, num_nodes: int) -> str:
-    """The refusal where nobody on so many nodes is less important."""
+    """The rejection where no pod on this many nodes has a lower priority."""
     return _refusal({NO_VICTIMS.reasons[0]: num_tried} if num_tried else {}, num_tried, num_nodes)
 
 

@@ -118,9 +118,8 @@ def _wrapped(total: int) -> int:
 class StatusesWithExtenders(NodeStatuses):
     """The filters' statuses, with what extenders said on top.
 
-    An extender's word replaces a plugin's. A node that was dropped without a
-    word has no status of its own and counts as one that was not looked at, and
-    a name that no node has still counts among the reasons: both as upstream.
+    An extender's answer replaces a plugin's. A node that was dropped without a reason has no status and counts as not
+    evaluated, and a name that no node has still counts among the reasons: both as upstream.
     """
 
     def __init__(self, base: NodeStatuses, said: Mapping[str, Status]) -> None:
@@ -141,7 +140,7 @@ class StatusesWithExtenders(NodeStatuses):
 
     @property
     def num_explicit(self) -> int:
-        """How many nodes have a status of their own."""
+        """The number of nodes that have a status."""
         refused = self.rows[self._refused()]
         overridden = np.fromiter(self._by_row(), np.int64)
         return int(len(refused) + len(self._said) - np.isin(overridden, refused).sum())

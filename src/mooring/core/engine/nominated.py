@@ -52,7 +52,7 @@ class NominatedPods:
         else:
             names = changed
         if table.generation != self._generation:
-            # Rows have moved. Nominations are known by the names of nodes; their rows are looked up anew.
+            # Rows have moved. Nominations are keyed by node name; their rows are looked up again.
             self._generation = table.generation
             self.log.restart()
             names = {*self._by_node, *names}
@@ -176,7 +176,7 @@ class NominatedColumns(Derived):
 
 
 class NominatedJudge:
-    """Where pods of equal or higher priority are nominated to a node, a pod must fit with them there, too."""
+    """Where pods of equal or higher priority are nominated to a node, a pod must also fit with them there."""
 
     def __init__(self, nominated: NominatedPods) -> None:
         self.nominated = nominated

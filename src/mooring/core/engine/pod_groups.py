@@ -332,7 +332,7 @@ class GroupCycle:
         return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons)))
 
     def _not_tried(self, info: PodGroupInfo, run: GroupRun) -> list[ScheduleResult]:
-        """Pods that nobody has looked at, because it was clear before: the group's status is theirs."""
+        """Pods that were not tried, because the outcome was already clear: they get the group's status."""
         num_nodes = len(self._engine.cluster.nodes())
         outcome = Outcome.ERROR if run.status.code is Code.ERROR else Outcome.UNSCHEDULABLE
         untried = info.pods[len(run.decisions) :]
@@ -377,7 +377,7 @@ OnFork = Callable[[ClusterState], GroupCycle]
 
 
 class GroupPreemption:
-    """Removes every less important pod in a fork, lets the group be scheduled there, and takes back whom it can.
+    """Removes every lower-priority pod in a fork, schedules the group there, and reprieves as many pods as possible.
 
     The group is scheduled once. After that a pod, or a group that goes as one, may stay if all pods of the group
     still fit on the nodes that were found for them.
@@ -389,7 +389,7 @@ class GroupPreemption:
         self._on_fork = on_fork
 
     def preempt(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
-        """Success with a node for each pod and the victims; otherwise the reason why nobody is evicted."""
+        """Success with a node for each pod and the victims; otherwise the reason why no pod is evicted."""
         groups_say = self._handle.is_enabled("PodGroupPreemptionPolicy")
         policies = [info.group.spec] if groups_say else [pod.pod.spec for pod in info.pods]
         if any(each.preemption_policy == "Never" for each in policies):

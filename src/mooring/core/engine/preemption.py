@@ -22,8 +22,8 @@ from mooring.core.state.pod_info import PodInfo
 class Evaluator:
     """Implements :class:`mooring.core.framework.handle.Preemption`, as upstream's Evaluator does.
 
-    It removes all less important pods from a node hypothetically, and takes back as many as still leave room.
-    Budgets are respected where possible. Among the nodes that remain, the one is chosen that hurts least.
+    It removes all lower-priority pods from a node hypothetically, and reprieves as many as still leave room. Budgets
+    are respected where possible. Among the remaining nodes, the one with the least harm is chosen.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Evaluator:
         return PostFilterResult(SUCCESS, best.node, tuple(best.victims), best.pdb_violations)
 
     def _without_victims(self, statuses: NodeStatuses) -> PostFilterResult:
-        """No pod of the cluster is less important: only how many nodes are refused for good matters."""
+        """No pod of the cluster has a lower priority: only the number of unresolvable nodes matters."""
         num_tried = statuses.count_with(Code.UNSCHEDULABLE)
         self._begin_anywhere(num_tried)
         return _refused(num_tried, len(statuses))
 
     def _begin_anywhere(self, num_tried: int) -> None:
-        """Draw where a search would begin: the lots that follow stay the same."""
+        """Draw where a search would begin, so that later random numbers stay the same."""
         if num_tried:
             self._handle.pick(num_tried)
 
@@ -130,7 +130,7 @@ class Evaluator:
 
 @lru_cache(maxsize=256)
 def _refused(num_tried: int, num_nodes: int) -> PostFilterResult:
-    """Thousands of pods that wait are told the same."""
+    """Thousands of pending pods get the same message."""
     return PostFilterResult(Status.unschedulable(without_victims(num_tried, num_nodes)), nominated_node="")
 
 

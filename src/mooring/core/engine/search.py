@@ -98,7 +98,7 @@ class Search:
         outcome = self._filter(attempt, nodes, columns)
         self._count_nominated(attempt, nodes, outcome)
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
-        attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
+        attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream also says so where none is left
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
             outcome.verdicts = [(name, verdict.copy()) for name, verdict in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
@@ -144,7 +144,7 @@ class Search:
         return self.kept_for(attempt.profile).filters_of(attempt)
 
     def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
-        """Report whether the kept verdicts alone say which rows are feasible, and nobody wants to read them later."""
+        """Report whether the cached verdicts alone say which rows are feasible, and no caller reads them later."""
         return (
             columns.num_feasible > 0
             and not attempt.detail
@@ -256,7 +256,7 @@ def _narrowed(attempt: CycleAttempt, pre: PreFilterOutcome, said: dict[str, Stat
         return attempt.within, SUCCESS
     nodes = attempt.nodes.table.nodes
     known = (nodes[name].row for name in pre.node_names if name in nodes)
-    # A plugin that refuses the nominated node counts as one that narrows the search down, too.
+    # A plugin that rejects the nominated node also counts as one that narrows the search.
     pre.plugins |= {status.plugin for status in said.values() if status.plugin}
     absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
     rows = np.array(sorted(row for row in known if row >= 0), np.int64)
@@ -353,13 +353,13 @@ def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:
 
 
 def _kept_totals(columns: ScoreColumns, nodes: NodeRows, revision: int) -> Scores:
-    """The sum that is kept for these nodes, for those few who read it after the decision."""
+    """The cached sum for these nodes, for the few callers that read it after the decision."""
     assert columns.revision == revision, "the scores of a decision without detail are read before the next one"
     return columns.totals_of(nodes)
 
 
 def _with_extenders(extenders: Extenders, scored: ExtenderScores, totals: Scores) -> int:
-    """Add what extenders score; of the best nodes, one that an extender mentioned is drawn by lot."""
+    """Add the extenders' scores; among the best nodes, pick a random one that an extender mentioned."""
     totals += scored.totals
     best = np.flatnonzero((totals == totals.max()) & scored.mentioned)
     return int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)

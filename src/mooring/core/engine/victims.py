@@ -182,7 +182,7 @@ def kept_dry_runs() -> Kept[DryRunColumns]:
 
 
 def max_kept(n: int) -> int:
-    """How many templates' columns fit into the memory that they may take on so many nodes."""
+    """The number of templates whose columns fit into their memory limit at this number of nodes."""
     return max(2, MAX_BYTES // (BYTES_PER_NODE * max(n, 1)))
 
 

@@ -113,7 +113,7 @@ class Coscheduling:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """One gives up: the others would wait in vain."""
+        """One member is rejected, so the others are rejected as well."""
         name, namespace = group_name(pod.pod), pod.pod.metadata.namespace
         if not name:
             return

@@ -1,4 +1,4 @@
-"""DefaultPreemption: when nothing fits, look for a node where evicting less important pods makes room."""
+"""DefaultPreemption: when nothing fits, look for a node where evicting lower-priority pods makes room."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ class DefaultPreemption:
 
 @lru_cache(maxsize=256)
 def _said(code: Code, text: str) -> Status:
-    """Thousands of pods that fit nowhere are told the same."""
+    """Thousands of pods that fit nowhere get the same message."""
     return Status(code, (f"preemption: {text}",))

@@ -180,7 +180,7 @@ class DynamicResources:
         except ClaimProblem:
             return Hint.SKIP
         if is_freed:
-            return Hint.QUEUE  # its devices are free for anybody
+            return Hint.QUEUE  # its devices are free for others
         if not uses_claim:
             return Hint.SKIP
         return Hint.SKIP if old is not None and old.status == after.status else Hint.QUEUE
@@ -304,7 +304,7 @@ class DynamicResources:
         ids = [0] * len(nodes)
         counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
         verdicts = attempt.verdicts
-        latest, latest_number = None, 0  # most nodes have the same verdict as the one before
+        latest, latest_number = None, 0  # most nodes have the same verdict as the previous one
         for i, node in enumerate(nodes.infos):
             number = verdicts.get(node.name)
             if number is None:
@@ -389,7 +389,7 @@ class DynamicResources:
         return NodeTask(extended, mappings, task)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
-        """Give back one claim that stood in the way; its release brings the pod back for another attempt."""
+        """Deallocate one claim that blocked the pod; the update brings the pod back for another attempt."""
         attempt = attempt_of(state)
         if attempt is None:
             return PostFilterResult(Status.error("not found"))
@@ -399,7 +399,7 @@ class DynamicResources:
         return PostFilterResult(Status.unschedulable(done)) if done else self._nothing_done("still not schedulable")
 
     def _give_back(self, attempt: ClaimAttempt, pod: PodInfo) -> str:
-        """Give back one claim, or delete the one for extended resources; what was done, or nothing."""
+        """Deallocate one claim, or delete the one for extended resources; return what was done, if anything."""
         idle = [
             claim
             for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
@@ -430,7 +430,7 @@ class DynamicResources:
         return PodGroupPostFilterResult(Status.unschedulable("deallocation and deletion of ResourceClaims completed"))
 
     def _give_back_for_group(self, group: PodGroup, tried: Sequence[Tried]) -> Status:
-        """Give back one claim that only the group holds, unless a pod of it has a node; success if there is none."""
+        """Deallocate one claim that only the group holds, unless a pod of it has a node; success if there is none."""
         if self._handle.cluster.groups.placed(group.key):
             return SUCCESS
         for each in tried:
@@ -519,7 +519,7 @@ class DynamicResources:
     def _tell_of_free(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """Devices are free again that were never stored in their claim, so no watch tells of it.
 
-        Upstream tells nobody: pods that need them wait until something else happens, or for five minutes.
+        Upstream wakes no pod here: pods that need these devices wait for another event, or for five minutes.
         """
         before, after = copy(claim), copy(claim)
         before.status, after.status = copy(claim.status), copy(claim.status)

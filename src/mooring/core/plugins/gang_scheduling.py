@@ -20,7 +20,7 @@ PERMIT_TIMEOUT_S = 300.0
 
 
 class GangScheduling:
-    """Holds a gang's pods back until enough exist, stops a hopeless attempt early, and binds them only together.
+    """Holds a gang's pods back until enough exist, and binds them only together.
 
     More pods of the group, the group itself, or a smaller ``minCount`` change its mind.
     """
@@ -92,7 +92,7 @@ class GangScheduling:
 
 
 def _needed(group: PodGroup) -> int:
-    """How many pods must be there; a group that is no gang waits for nobody."""
+    """The number of pods that must exist; a group that is not a gang waits for none."""
     return group.minimum if group.spec.scheduling_policy.gang is not None else 0
 
 

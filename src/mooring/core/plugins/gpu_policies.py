@@ -143,13 +143,13 @@ class GpuDotProduct(GpuScore):
 
 
 class GpuRandomArgs(GpuScoreArgs, frozen=True):
-    """``pluginConfig`` of GpuRandom. With ``lots`` they are those of the study's program; else the scheduler draws."""
+    """``pluginConfig`` of GpuRandom. With ``lots`` the random numbers are those of the study's program."""
 
     lots: StudyLotsArgs | None = None
 
 
 class GpuRandom(GpuScore):
-    """Gives 100 to one node that is drawn by lot: what every other policy must beat."""
+    """Gives 100 to one random node: the baseline for every other policy."""
 
     name: ClassVar[str] = "GpuRandom"
     _args_type: ClassVar[type[GpuScoreArgs]] = GpuRandomArgs
@@ -180,7 +180,7 @@ class GpuRandom(GpuScore):
         """Nothing to undo."""
 
     def _choose(self, node_name: str, left: Sequence[int], request: GpuRequest) -> int:
-        """Each GPU that fits takes the place of the one before by lot: all are equally likely in the end."""
+        """Each GPU that fits replaces the previous one at random: all are equally likely in the end."""
         found = fitting(left, request)
         chosen = found[0]
         for number, gpu in enumerate(found, 1):
@@ -303,7 +303,7 @@ def _has_gpus(pod: Pod, old: Object | None, new: Object | None) -> Hint:
 
 
 def _refusals(columns: GpuColumns, asked: tuple[int, tuple[str, ...]]) -> NDArray[np.int64]:
-    """[node]: why a node is refused to pods that ask for so many GPUs of these models, if it is."""
+    """[node]: why a node rejects pods that ask for this many GPUs of these models, if it does."""
     count, models = asked
     ids = np.where(columns.capacity < count, TOO_FEW, NO_ROOM)
     if models:

@@ -479,7 +479,7 @@ def _terms_of(other: PodInfo) -> AffinityTerms:
 
 
 def _grouped(pairs: Iterable[tuple[K, AffinityTerm]]) -> dict[K, tuple[AffinityTerm, ...]]:
-    """Terms by what they have in common, in the order in which they come."""
+    """Terms grouped by what they have in common, in the order of arrival."""
     groups: dict[K, list[AffinityTerm]] = {}
     for key, term in pairs:
         groups.setdefault(key, []).append(term)
@@ -491,7 +491,7 @@ def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[s
 
 
 def _first(ids: Ints | None, rejected: NDArray[np.bool_], number: int) -> Ints:
-    """Mark the nodes that are rejected here and were not before."""
+    """Mark the nodes that are newly rejected here."""
     if ids is None:
         return rejected.astype(np.int64) * number
     ids[rejected & (ids == 0)] = number

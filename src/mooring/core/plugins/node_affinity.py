@@ -115,7 +115,7 @@ class NodeAffinity:
         return (on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node_change),)
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node that matches now, and did not before."""
+        """A node that newly matches."""
         assert isinstance(new, Node)
         if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
             return Hint.SKIP

@@ -74,7 +74,7 @@ class NodeResourcesFit:
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args, features=handle.features)
-        if problems:  # upstream, too, checks these arguments only when the plugin is made
+        if problems:  # upstream also checks these arguments only when the plugin is made
             raise ConfigError(*problems)
         self._handle = handle
         # Without its PreFilter upstream's filter misses what that prepares, and fails.
@@ -130,7 +130,7 @@ class NodeResourcesFit:
         return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True)
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
-        """More resources than a number has bits: every combination that occurs gets a number of its own."""
+        """More resources than a number has bits: every combination that occurs gets its own number."""
         if not marks.any():
             return None
         ids = np.zeros(marks.shape[1], np.int64)

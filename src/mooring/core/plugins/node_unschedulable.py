@@ -59,7 +59,7 @@ def _uncordon(node: Node) -> None:
 
 
 def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    """A node that can be used now, and could not before."""
+    """A node that has become schedulable."""
     assert isinstance(new, Node)
     was_usable = isinstance(old, Node) and not old.spec.unschedulable
     return Hint.SKIP if new.spec.unschedulable or was_usable else Hint.QUEUE

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes no more volumes of a CSI driver than the driver says."""
+"""NodeVolumeLimits: a node takes at most as many volumes of a CSI driver as the driver allows."""
 
 from __future__ import annotations
 

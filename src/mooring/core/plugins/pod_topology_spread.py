@@ -212,7 +212,7 @@ class PodTopologySpread:
                             *compile_selector(workload.spec.selector).requirements
                         )
                     except ParseError:
-                        pass  # upstream, too, goes on with what the services say
+                        pass  # upstream also continues with what the services say
         return compile_set(labels)
 
     # ---- counting ----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ EXACT_IN_FLOAT = 1 << 52
 
 ZERO, MOST = constant(0), constant(MAX_NODE_SCORE)
 WHOLE, HALF, PERCENT = constant(1.0), constant(0.5), constant(float(MAX_NODE_SCORE))
-FEW = 512  # so many divisions of whole numbers take no longer than turning them into floating point
+FEW = 512  # up to this many integer divisions are faster than conversion to floating point
 
 
 class Usage:

@@ -20,7 +20,8 @@ from mooring.core.framework.status import SUCCESS_FOR_TEMPLATE, Status, Verdict
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-CONDITION_PREFIX = "node.kubernetes.io/"  # taints that say how a node is: nobody should tolerate them to get a pod in
+# taints that describe a node's condition: pods should not tolerate them to be scheduled
+CONDITION_PREFIX = "node.kubernetes.io/"
 UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
 
 LOST = Status.error(
@@ -112,7 +113,7 @@ class TaintToleration:
         )
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node whose taints are all tolerated now, and were not before."""
+        """A node whose taints have become tolerated."""
         assert isinstance(new, Node)
         tolerations = pod.spec.tolerations
         if isinstance(old, Node) and self._first_untolerated(old.spec.taints, tolerations) is None:

@@ -179,7 +179,7 @@ class VolumeBinding:
         return Verdict(codes, lambda code: Status.error(texts[code - ERROR]) if code >= ERROR else _phrase(code))
 
     def _plan(self, data: BindingState) -> VolumePlan:
-        """The attempt's plan; pods that come or go in thought do not matter to it."""
+        """The attempt's plan; hypothetically added or removed pods do not affect it."""
         if data.plan is None or data.plan.made_from != self._planner.state():
             data.plan = self._planner.plan(data.claims)
         return data.plan
@@ -231,7 +231,7 @@ class VolumeBinding:
     # ---- reserving and binding ---------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Promise the volumes, so that the next decision sees them as taken."""
+        """Reserve the volumes, so that the next decision sees them as taken."""
         data: BindingState | None = state.read(KEY)
         if data is None:
             return NO_STATE
@@ -281,7 +281,8 @@ class VolumeBinding:
             return
         volumes = data.reserved[node_name]
         self._revert(volumes)
-        # What was never stored is free again, and no watch tells of it. Upstream leaves those who wait for it waiting.
+        # A volume that was never stored is free again, and no watch event says so. Upstream leaves pods that need it
+        # waiting.
         for binding in volumes.bindings:
             if (volume := self._volumes.get(binding.volume.key)) is not None:
                 self._handle.free(VOLUME_UPDATE, binding.volume, volume)

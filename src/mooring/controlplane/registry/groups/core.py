@@ -269,7 +269,7 @@ NETWORK_POLICIES = Kind(
 )
 
 
-# Roles and who has them
+# Roles and their subjects
 
 _RBAC = "rbac.authorization.k8s.io"
 

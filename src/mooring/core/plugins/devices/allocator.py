@@ -72,7 +72,7 @@ class Allocator:
     def allocate(self, node_name: str, labels: Mapping[str, str], task: AllocationTask) -> NodeSolution | None:
         """Return devices for all claims of a task, or None if there is no solution on this node.
 
-        Raises AllocationError when a claim, class or expression is wrong, which no other node would mend.
+        Raises AllocationError when a claim, class or expression is wrong, which no other node would fix.
         """
         reach = self._inventory.reach_of(node_name, labels)
         key = None
@@ -118,7 +118,7 @@ class ClaimWriter(Protocol):
     """The writer of a handle that can bind claims; a refusal raises ApiError with its HTTP status."""
 
     def turn(self, claim_key: str) -> AbstractAsyncContextManager[None]:
-        """Wait until nobody else here writes the claim: pods that share one would only meet conflicts."""
+        """Wait until no other pod here writes the claim: pods that share one would only get conflicts."""
 
     async def create_claim(self, claim: ResourceClaim) -> ResourceClaim: ...
 
@@ -138,13 +138,13 @@ class ClaimWriter(Protocol):
 
 
 class Deallocate(msgspec.Struct, frozen=True):
-    """PostFilter gives a claim's devices back, so that others can be tried."""
+    """PostFilter deallocates a claim, so that other devices can be tried."""
 
     claim: ResourceClaim
 
 
 class DeleteClaim(msgspec.Struct, frozen=True):
-    """A claim made for extended resources is of no more use."""
+    """A claim made for extended resources is no longer needed."""
 
     claim: ResourceClaim
 
@@ -195,7 +195,7 @@ def finalizer_patch(claim: ResourceClaim) -> Patch | None:
 def reserve_patch(
     claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult | None, now: str
 ) -> Patch:
-    """Record the allocation, if it is ours, and who uses the claim."""
+    """Record the allocation, if it is ours, and the consumers of the claim."""
     consumers = [*claim.status.reserved_for, consumer]
     status: Patch = {"reservedFor": msgspec.to_builtins(consumers)}
     if allocation is not None:
@@ -271,7 +271,7 @@ class ClaimAttempt:
     stuck: set[int] = field(default_factory=set)
     """Allocated claims whose devices failed to become ready, or did not in time."""
     unavailable: set[int] = field(default_factory=set)
-    """Allocated claims that some node could not use: PostFilter may give them back."""
+    """Allocated claims that some node could not use: PostFilter may deallocate them."""
     verdicts: dict[str, int] = field(default_factory=dict)
     """By node a number in ``reasons``: no pod can change it, so asking again for a hypothesis changes nothing."""
     reasons: dict[Status, int] = field(default_factory=dict)
@@ -285,7 +285,7 @@ class ClaimAttempt:
     shared: dict[int, AllocationResult] = field(default_factory=dict)
     """By position of the claim: allocations that another pod of the group has reserved in the same cycle."""
     consumers: list[ResourceClaimConsumerReference] = field(default_factory=list)
-    """For whom claims are reserved, by position; for the pod itself where the list has no entry."""
+    """The consumers that claims are reserved for, by position; the pod itself where the list has no entry."""
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """By position of the claim: allocations that Reserve decided and PreBind has to store."""
     writes: list[ClaimWrite] = field(default_factory=list)
@@ -334,7 +334,7 @@ class ClaimAttempt:
         return found
 
     def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
-        """The claims that need devices of their own."""
+        """The claims that still need devices."""
         return [
             (i, claim)
             for i, claim in enumerate(self.claims)

@@ -124,7 +124,7 @@ class CelSelectors:
 
 
 class _SameDriver:
-    """``device.driver == "name"`` without the library: most device classes say no more."""
+    """``device.driver == "name"`` without the library: most device classes say just that."""
 
     def evaluate(self, program: str, data: dict[str, Any]) -> bool:
         return bool(data["device.driver"] == program)

@@ -32,7 +32,7 @@ ClaimLookup = Callable[[str], ResourceClaim | None]
 
 
 class ClaimProblem(MooringError):
-    """A claim that the pod needs is missing, going away or somebody else's: the pod has to wait."""
+    """A claim that the pod needs is missing, terminating or owned by another pod: the pod has to wait."""
 
 
 def claim_name(pod: Pod, wanted: PodResourceClaim) -> tuple[str | None, bool]:
@@ -98,7 +98,7 @@ def _is_controlled_by_group(claim: ResourceClaim, name: str) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, *, by_groups: bool = False) -> bool:
-    """Whether the pod, or with ``by_groups`` its group, is among those for whom the claim is reserved."""
+    """Whether the claim is reserved for the pod, or with ``by_groups`` for its group."""
     group = group_of(pod).partition("/")[2] if by_groups else ""
     return any(
         consumer.uid == pod.uid or (group and _names_group(consumer, group)) for consumer in claim.status.reserved_for
@@ -115,7 +115,7 @@ def consumer_of(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 def consumers_of(pod: Pod, group: PodGroup) -> list[ResourceClaimConsumerReference]:
-    """For whom each of the pod's claims is reserved: for the group, if the group names the same claim."""
+    """The consumer of each of the pod's claims: the group, if the group names the same claim."""
     for_group = ResourceClaimConsumerReference(GROUPS, "podgroups", group.name, group.uid)
     shared = {_named(claim) for claim in group.spec.resource_claims}
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}

@@ -102,7 +102,7 @@ class ClusterDevices:
         return self._objects is cluster.objects
 
     def on(self, cluster: ClusterState) -> ClusterDevices:
-        """The same for a fork of the cluster: what is about to be taken here is about to be taken there, too."""
+        """The same for a fork of the cluster: pending allocations here are pending there as well."""
         other = ClusterDevices(cluster, extended=self._extended, taint_rules=self._has_rules, rules=self.rules)
         other.selectors = self.selectors  # compiled expressions, nothing of the cluster
         other._assumed = dict(self._assumed)
@@ -146,7 +146,10 @@ class ClusterDevices:
         return self._objects.get(DeviceClass, name)
 
     def get_ready(self, found: DeviceClass) -> None:
-        """Compile the class's selectors, and with the first one set CEL up. Wrong ones are told to pods that ask."""
+        """Compile the class's selectors, and set up CEL with the first one.
+
+        Invalid selectors are reported to pods that use them.
+        """
         for selector in found.spec.selectors:
             if selector.cel is not None:
                 with suppress(CelError):
@@ -224,7 +227,7 @@ class ClusterDevices:
         self._allocated.add(allocation)
 
     def release_pending(self, uid: str) -> bool:
-        """A pod needs the allocation no more; others may. Report whether its devices are free now."""
+        """A pod no longer needs the allocation; others may. Report whether its devices are free now."""
         found = self._in_flight.get(uid)
         if found is not None and found.sharers > 1:
             found.sharers -= 1
@@ -232,7 +235,7 @@ class ClusterDevices:
         return self.remove_pending(uid)
 
     def remove_pending(self, uid: str) -> bool:
-        """Count an allocation no more; report whether it was counted."""
+        """Stop counting an allocation; report whether it was counted."""
         found = self._in_flight.pop(uid, None)
         if found is not None:
             self._allocated.remove(found.allocation)
@@ -272,7 +275,7 @@ class ClusterDevices:
             return devices, taken
         inventory, allocated = self.inventory(), self.allocated()
         for i, node in enumerate(nodes.infos):
-            with suppress(AllocationError, CelError):  # upstream, too, scores such a node as if it had none
+            with suppress(AllocationError, CelError):  # upstream also scores such a node as if it had none
                 devices[i], taken[i] = device_totals(
                     inventory, self.selectors, allocated, device_class, node.name, node.labels
                 )

@@ -264,7 +264,7 @@ _OUT_OF_RANGE = "capacity request cannot be represented in the device's range ar
 
 
 class CapacityProblem(MooringError):
-    """An amount with which nothing can be computed: no other device would mend it."""
+    """An amount that cannot be computed with: no other device would fix it."""
 
 
 def format_like(value: Fraction, model: Quantity) -> str:

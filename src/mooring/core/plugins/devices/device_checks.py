@@ -90,8 +90,8 @@ class DeviceChecks:
         return self._has_capacity_alone(claim, request, candidate, candidate.id)
 
     def counts_for_all(self, claim: ResourceClaim, request: RequestedDevices, candidate: PublishedDevice) -> bool:
-        """Report whether a request for all devices wants this one, too."""
-        if self.rules.all_counts_full_devices:  # what others have left of it is checked when it is taken
+        """Report whether a request for all devices includes this one."""
+        if self.rules.all_counts_full_devices:  # what is left of it is checked when it is taken
             return self._has_capacity_alone(claim, request, candidate, candidate.device.name)
         return self.has_capacity(claim, request, candidate, NOTHING)
 

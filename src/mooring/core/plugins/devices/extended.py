@@ -42,7 +42,7 @@ class AllocatedState:
     shares: dict[DeviceId, int] = field(default_factory=dict)
     capacity: dict[DeviceId, dict[str, Fraction]] = field(default_factory=dict)
     changed: set[tuple[str, str]] = field(default_factory=set)
-    """Pools of which a device was taken or given back since ``tell``."""
+    """Pools of which a device was taken or released since ``tell``."""
 
     def taken(self, reach: Reach) -> tuple[int, ...]:
         """Positions of the node's devices that a claim holds alone; kept in ``reach`` until ``tell``."""

@@ -56,7 +56,7 @@ FIRST_RULES = Rules()
 
 
 MAX_REACHES = 32_768  # nodes whose pools are kept
-MAX_CONTENTS = 65_536  # distinct devices, and distinct sets of them, that are told apart by number
+MAX_CONTENTS = 65_536  # distinct devices, and distinct sets of them, that are numbered
 
 
 class AllocationError(MooringError):
@@ -230,7 +230,7 @@ class Inventory:
         if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
         if len(self._reach) >= MAX_REACHES:
-            self._forget_all()  # nodes come and go, and nobody says so here
+            self._forget_all()  # nodes are added and removed without notice here
             self._built.clear()
         targeting = self._targeting(node_name, labels)
         for id in targeting:

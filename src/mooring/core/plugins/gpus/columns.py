@@ -169,7 +169,7 @@ class GpuColumns:
         return self.kept(models, _allowed)
 
     def room(self, nodes: NodeRows, base: NodeTable, count: int) -> Ranked:
-        """[node]: what so many GPUs of the node have left, each; rows as in :meth:`on`."""
+        """[node]: what this many GPUs of the node have left, each; rows as in :meth:`on`."""
         if count > len(self.ranked):
             return np.zeros(len(nodes), np.int16)
         column: Ranked = self.ranked[count - 1]
@@ -252,7 +252,7 @@ def gpus_left(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int]:
 
 
 def _left_and_tags(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int, bool]:
-    """The same, and whether what is left is no more than the difference: all pods say where they are, and fit."""
+    """The same, and whether the remaining amount is at most the difference: all pods name their GPUs, and fit."""
     left = [WHOLE] * capacity
     tags = 0
     unsaid: list[GpuRequest] = []

@@ -40,7 +40,7 @@ class TypicalPods(msgspec.Struct, frozen=True):
 
 
 def typical_pods(counts: Mapping[PodKind, int], covered: float = COVERED) -> TypicalPods:
-    """The most frequent kinds that together cover so much of all pods. Of equal ones the largest comes first."""
+    """The most frequent kinds that together cover this share of all pods. Among equals the largest comes first."""
     order = sorted(counts.items(), key=lambda each: (each[1], _size(each[0])), reverse=True)
     every = sum(counts.values())
     wanted = covered * every
@@ -131,7 +131,7 @@ class Fragmentation:
         return found
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[node], in milli: of nodes with so much left, [node, gpu] and [node], and GPUs of these models."""
+        """[node], in milli: of nodes with this much left, [node, gpu] and [node], and GPUs of these models."""
         total = left.sum(axis=1)
         n = len(left)
         if not len(self._shares):
@@ -157,8 +157,8 @@ class Fragmentation:
 class Stranding:
     """GPUs that will be left without CPU: a look further ahead than fragmentation, which looks at the next pod only.
 
-    The pods to come need so much CPU for each GPU, on average. Where a node has less CPU left than its GPUs will need,
-    a part of them will stay idle however well they are packed. ``cpu_share`` says how much of that mean CPU counts:
+    Future pods need a certain amount of CPU for each GPU, on average. Where a node has less CPU left than its GPUs will
+    need, part of them will stay idle however well they are packed. ``cpu_share`` says how much of that mean CPU counts:
     below 1, since pods that need less than the mean go where CPU is short.
     """
 
@@ -170,7 +170,7 @@ class Stranding:
         self._gpu_per_cpu = gpu / cpu if cpu > 0 else 0.0
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[node], in milli of GPUs, times the weight: of nodes with so much GPU and CPU left."""
+        """[node], in milli of GPUs, times the weight: of nodes with this much GPU and CPU left."""
         found: NDArray[np.float64] = self._weight * np.maximum(0, left - cpu * self._gpu_per_cpu)
         return found
 

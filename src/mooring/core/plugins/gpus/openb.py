@@ -55,7 +55,7 @@ class OpenbRun(msgspec.Struct, frozen=True):
 
 
 def read_pods(path: Path) -> tuple[TracePod, ...]:
-    """The pods of a list. Nodes, policies and lots of one run ask for the same one: it is read once."""
+    """The pods of a list. Nodes, policies and random numbers of one run use the same one: it is read once."""
     try:
         found = path.stat()
     except OSError as error:
@@ -99,7 +99,7 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
 def node_prefixes(
     pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO
 ) -> tuple[list[int], GoRandom]:
-    """The numbers before the names of so many nodes, sorted by name; and the generator, for what is drawn next."""
+    """The numbers before the names of this many nodes, sorted by name; and the generator, for what is drawn next."""
     by_name = sorted(pods, key=lambda pod: pod.name)
     rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1]
     return _prefixes(rng, nodes), rng
@@ -202,7 +202,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
 
 # ---- the lots of the study: one Go generator, seeded once, draws pods, nodes and all that comes after --------------
 
-SAMPLED = 100  # one attempt of so many is measured: the study's scheduler draws which ones
+SAMPLED = 100  # one of this many attempts is measured: the study's scheduler draws which ones
 
 
 class StudyLotsArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -213,7 +213,7 @@ class StudyLotsArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, 
 
 
 class StudyLots:
-    """Draws as the study's program does. It has to hear of every attempt: each draws numbers, for nothing here."""
+    """Draws as the study's program does. Every attempt must be reported, because each one draws numbers."""
 
     def __init__(self, args: StudyLotsArgs, cluster: ClusterState) -> None:
         try:
@@ -280,7 +280,7 @@ class TypicalPodsSource:
         self.pods: TypicalPods = typical_pods(counts)
 
     def refresh(self) -> None:
-        """Count the cluster's pods anew if there are twice, or half, as many as the last time."""
+        """Recount the cluster's pods if there are twice, or half, as many as the last time."""
         if not self._learns:
             return
         size = self._cluster.num_pods.bit_length()

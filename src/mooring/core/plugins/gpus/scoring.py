@@ -1,4 +1,4 @@
-"""What the GPU score plugins have in common: arguments, fragmentation scores, and lots that decide between equals."""
+"""What the GPU score plugins have in common: arguments, fragmentation scores, and random tie-breaking."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ A = TypeVar("A", bound=msgspec.Struct)
 class GpuScoreArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """``pluginConfig`` of the GPU score plugins.
 
-    ``tieBreak`` says which of the best nodes wins: the first in the order of their names (``FirstByName``), or in an
-    order that is drawn once by lot (``FirstByLot``, as in the study). Without it, the one that kube-scheduler takes.
+    ``tieBreak`` says which of the best nodes wins: the first by name (``FirstByName``), or the first in a random order
+    that is drawn once (``FirstByLot``, as in the study). Without it, the one that kube-scheduler takes.
     """
 
     tie_break: Literal["", "FirstByName", "FirstByLot"] = ""

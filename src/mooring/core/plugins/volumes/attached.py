@@ -1,7 +1,6 @@
 """How many volumes of each CSI driver are attached to each node, kept up to date as pods and objects change.
 
-A node is counted anew only when its pods change, or a claim, volume or
-attachment that its count has looked at.
+A node is recounted only when its pods change, or a claim, volume or attachment that its count depends on.
 """
 
 from __future__ import annotations
@@ -222,7 +221,7 @@ class AttachedVolumes:
     # ---- keeping up --------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Count anew what has changed since the last call."""
+        """Recount what has changed since the last call."""
         changed, gone = self._pods.take()
         stale = {info.name for info in changed}
         for name in gone:

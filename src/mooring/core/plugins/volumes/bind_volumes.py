@@ -59,7 +59,7 @@ class VolumeWriter(Protocol):
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[PersistentVolume, bool]:
-    """The volume as it looks when it is reserved for the claim, and whether that differs from what it is."""
+    """The volume as it looks when it is reserved for the claim, and whether that is a change."""
     ref, meta = volume.spec.claim_ref, volume.metadata
     by_user = (
         ref is not None

@@ -46,7 +46,7 @@ def volume_limit(capacity: CSIStorageCapacity) -> int | None:
 
 
 class StorageCapacities:
-    """Columns per class, made anew when a capacity or a node changes."""
+    """Columns per class, recomputed when a capacity or a node changes."""
 
     def __init__(self, objects: Objects, topology: NodeTopology) -> None:
         self._objects = objects

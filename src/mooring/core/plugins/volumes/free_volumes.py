@@ -28,8 +28,8 @@ from mooring.core.state.sharing import EVERYTHING
 
 # ---- objects as the scheduler expects them to become, on top of what the API server has said so far ----------------
 #
-# A volume that was reserved for a claim, and a claim for which a node was chosen, look so to the next decision although
-# the API server has not been told yet. Whatever the API server says later wins.
+# A volume that was reserved for a claim, and a claim for which a node was chosen, appear so to the next decision
+# although the API server does not know yet. What the API server says later wins.
 
 T = TypeVar("T", bound=Object)
 
@@ -77,7 +77,7 @@ class AssumeCache(Generic[T]):
         self.touched.add(key)
 
     def restore(self, obj: T) -> None:
-        """Expect nothing any more, unless a newer version has been assumed meanwhile."""
+        """Drop the expectation, unless a newer version has been assumed since."""
         assumed = self._assumed.get(obj.key)
         if assumed is not None and assumed[0].metadata.resource_version == obj.metadata.resource_version:
             del self._assumed[obj.key]
@@ -85,7 +85,7 @@ class AssumeCache(Generic[T]):
 
 
 def _same_version(stored: Object, base: Object) -> bool:
-    """A relist brings an equal object anew. Objects that never were in an API server have no version to compare."""
+    """A relist brings an equal object again. Objects that never were in an API server have no version to compare."""
     if stored is base:
         return True
     version = stored.metadata.resource_version
@@ -206,7 +206,7 @@ class ClassVolumes:
         return fitting
 
     def _settle(self) -> None:
-        """Take in the volumes that came, and look anew where groups reach if nodes have changed."""
+        """Add new volumes, and recompute which rows groups reach if nodes have changed."""
         if len(self._pending) > FEW or len(self._affinity_ids) > 2 * len(self) + FEW:
             self._merge()
         else:
