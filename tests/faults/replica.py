@@ -107,7 +107,7 @@ class Replica:
             hostname=self.name,
             identity=self.identity,
             make_transport=lambda config: VirtualTransport(config, network, machine),
-            make_lifeline=lambda: VirtualLifeline(machine, network.connect),
+            make_control_thread=lambda: VirtualLifeline(machine, network.connect),
             make_limits=lambda: VirtualLimits(clock),
             make_extenders=lambda configs, raw=None, observer=None: [
                 self._make_far_end(extender, machine)

@@ -92,10 +92,10 @@ def what_has_not_arrived_never_arrives(patch):
 
 
 def a_lost_binding_is_not_missed(patch):
-    async def trust(suspects, client, bring_back):
+    async def trust(suspects, client, requeue):
         pass
 
-    patch.setattr(unconfirmed, "look", trust)
+    patch.setattr(unconfirmed, "check_unconfirmed", trust)
 
 
 def nothing_is_undone(patch):
@@ -282,11 +282,11 @@ def a_full_disk_is_an_error(patch):
 
 
 def a_late_watch_means_a_lost_binding(patch):
-    async def distrust(suspects, client, bring_back):
+    async def distrust(suspects, client, requeue):
         for suspect in suspects:
-            bring_back(suspect)
+            requeue(suspect)
 
-    patch.setattr(unconfirmed, "look", distrust)
+    patch.setattr(unconfirmed, "check_unconfirmed", distrust)
 
 
 def a_list_may_be_older_than_what_is_known(patch):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mooring.live.lifeline import Lifeline
+from mooring.live.control_thread import ControlThread
 from mooring.sim.virtual_time import EPOCH_S, MANY_TIMERS
 
 Act = Callable[[], None]
@@ -387,7 +387,7 @@ def tear_down(*loops: VirtualLoop) -> None:
         loop.close()
 
 
-class VirtualLifeline(Lifeline):
+class VirtualLifeline(ControlThread):
     """The second thread of a scheduler process: a second loop of its machine."""
 
     def __init__(self, machine: Machine, connect: Callable[..., Any]) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from mooring.live import control as control_module
 from mooring.live.control import Control
+from mooring.live.control_thread import ControlThread
 from mooring.live.flags import parse_flags
-from mooring.live.lifeline import Lifeline
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler
 from mooring.live.settings import load_settings
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 class Beside:
-    """A control in a lifeline, beside a scheduler made of paper in the test's own loop."""
+    """A control in a control thread, beside a scheduler made of paper in the test's own loop."""
 
     def __init__(self, stage, *flags: str) -> None:
         self.port = free_port()
@@ -49,19 +49,19 @@ class Beside:
             is_leading=lambda: True,
         )
         self.informers = informers
-        self.lifeline = Lifeline()
+        self.control_thread = ControlThread()
 
     async def __aenter__(self) -> Beside:
-        await self.lifeline.run(self.control.start(NOWHERE))
+        await self.control_thread.run(self.control.start(NOWHERE))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.lifeline.run(self.control.stop())
-        self.lifeline.close()
+        await self.control_thread.run(self.control.stop())
+        self.control_thread.close()
 
     async def ask(self, path: str) -> tuple[int, str]:
-        """Ask over the network, from the lifeline's thread: the test's loop may be busy."""
-        return await self.lifeline.run(ask(self.port, path))
+        """Ask over the network, from the control thread: the test's loop may be busy."""
+        return await self.control_thread.run(ask(self.port, path))
 
 
 async def ask(port: int, path: str) -> tuple[int, str]:
@@ -154,7 +154,7 @@ async def test_a_loop_that_hangs_shows_in_health_while_health_answers(make_stage
             finally:
                 is_done.set()
 
-        looking = asyncio.run_coroutine_threadsafe(look(), beside.lifeline.loop)
+        looking = asyncio.run_coroutine_threadsafe(look(), beside.control_thread.loop)
         assert is_done.wait(60.0), "health waits for the scheduler's loop"
         await asyncio.wrap_future(looking)
         for path in ("/livez", "/healthz", "/readyz"):
@@ -184,7 +184,7 @@ async def test_a_loop_that_is_beyond_help_is_given_up(make_stage, monkeypatch):
         given_up.set()
 
     beside = Beside(make_stage(), "--attempt-timeout=1s")
-    await beside.lifeline.run(beside.control.start(NOWHERE, give_up))
+    await beside.control_thread.run(beside.control.start(NOWHERE, give_up))
     try:
         assert given_up.wait(60.0)
     finally:
@@ -198,6 +198,6 @@ async def test_without_leader_election_the_work_is_simply_done(make_stage):
         done.append(threading.current_thread().name)
 
     async with Beside(make_stage()) as beside:
-        await beside.lifeline.run(beside.control.lead(work))
-        await beside.lifeline.run(beside.control.release())
-    assert done == ["lifeline"]
+        await beside.control_thread.run(beside.control.lead(work))
+        await beside.control_thread.run(beside.control.release())
+    assert done == ["control"]

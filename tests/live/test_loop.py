@@ -306,7 +306,7 @@ async def test_a_decision_that_hangs_in_its_thread_is_left_behind_and_counted(ma
 async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_out(make_stage):
     """What comes meanwhile is read in one go. A pod that comes alone is not kept waiting."""
     told: list[tuple[int, float]] = []
-    stage = make_stage(stand_still=lambda seconds: told.append((len(stage.writer.sent), seconds)))
+    stage = make_stage(pause_thread=lambda seconds: told.append((len(stage.writer.sent), seconds)))
     running = asyncio.create_task(stage.scheduler.run())
     stage.put(make_node("a"), make_pod("first"), make_pod("second"))
     await until(lambda: told)
@@ -324,7 +324,7 @@ async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_o
 
 async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(make_stage):
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     stage.put(make_node("a"))
     for turn, count in enumerate([1, GATHER_MORE, GATHER_MORE, GATHER_MORE, GATHER_MORE - 1, GATHER_MORE]):
@@ -337,7 +337,7 @@ async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(ma
 
 async def test_the_thread_stands_still_once_for_pods_that_come_while_others_are_written(make_stage):
     told: list[int] = []
-    stage = make_stage(stand_still=lambda _: told.append(len(stage.writer.sent)))
+    stage = make_stage(pause_thread=lambda _: told.append(len(stage.writer.sent)))
     running = asyncio.create_task(stage.scheduler.run())
     stage.put(make_node("a"), make_pod("first"))
     await until(lambda: stage.scheduler.decisions == 1)
@@ -352,7 +352,7 @@ async def test_the_thread_stands_still_once_for_pods_that_come_while_others_are_
 
 async def test_the_thread_stands_still_also_if_a_pod_comes_in_every_turn(make_stage):
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     stage.put(make_node("a"))
     for i in range(2 * MOST_TURNS):
@@ -366,7 +366,7 @@ async def test_the_thread_stands_still_also_if_a_pod_comes_in_every_turn(make_st
 async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wait_for_answers(make_stage):
     """Each step of a pod that is made ready before it is bound, or of an eviction, would wait as long."""
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
     stage.scheduler._context.tasks.spawn(answered.wait())
@@ -385,7 +385,7 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
 async def test_the_thread_hardly_stands_still_while_a_pod_is_made_ready(make_stage):
     """The Binding of a pod with claims comes after three other requests, and each waits for the answer before."""
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
     answered = asyncio.Event()
     step = asyncio.create_task(stage.scheduler._attempts._step_before(answered.wait()))
@@ -413,7 +413,7 @@ async def standing_still_with(stage, pods: int, told: list[float]) -> asyncio.Ta
 async def test_where_many_pods_came_the_thread_stands_still_again_until_they_are_bound(make_stage):
     """Else it would wake up for each answer."""
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = await standing_still_with(stage, GATHER_MORE, told)
     await until(lambda: len(told) == 3)
     for gate in stage.writer.gates.values():
@@ -432,7 +432,7 @@ async def test_where_many_pods_came_the_thread_stands_still_again_until_they_are
 @pytest.mark.parametrize(("pods", "times"), [(GATHER_MORE - 1, 1), (GATHER_MORE, 1 + MOST_AGAIN)])
 async def test_answers_that_do_not_come_are_not_waited_for_in_this_way(make_stage, pods, times):
     told: list[float] = []
-    stage = make_stage(stand_still=told.append)
+    stage = make_stage(pause_thread=told.append)
     running = await standing_still_with(stage, pods, told)
     for _ in range(20 * MOST_AGAIN):
         await asyncio.sleep(0)
@@ -445,12 +445,12 @@ async def test_a_pod_that_comes_meanwhile_is_decided_on_before_the_thread_stands
     told: list[tuple[int, int]] = []
     coming = iter(range(5))
 
-    def stand_still(_: float) -> None:
+    def pause_thread(_: float) -> None:
         told.append((stage.scheduler.decisions, len(stage.scheduler.pods)))
         if (number := next(coming, None)) is not None:  # as if a watch were read after it
             asyncio.get_running_loop().call_soon(stage.put, make_pod(f"later-{number}"))
 
-    stage = make_stage(stand_still=stand_still)
+    stage = make_stage(pause_thread=pause_thread)
     running = await standing_still_with(stage, GATHER_MORE, told)
     await until(lambda: len(told) > 5)
     assert all(decided == known for decided, known in told)

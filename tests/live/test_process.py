@@ -66,11 +66,11 @@ async def test_it_runs_until_it_is_stopped_and_ends_with_0(plane, flags, arrives
     process = make_process(plane, *flags)
     running = asyncio.create_task(process.run(signals=False))
     await within(process.ready.wait())
-    assert "lifeline" in {thread.name for thread in threading.enumerate()}
+    assert "control" in {thread.name for thread in threading.enumerate()}
     assert process.live.client.config.arrives_within_s == arrives_within_s
     process.stop()
     assert await within(running) == OK
-    assert "lifeline" not in {thread.name for thread in threading.enumerate()}
+    assert "control" not in {thread.name for thread in threading.enumerate()}
 
 
 async def test_the_lease_is_given_back_at_the_end(plane, client):
@@ -117,7 +117,7 @@ async def test_what_cannot_be_begun_is_an_error_and_leaves_no_thread(plane):
         await make_process(plane, "--secure-port=1", "--bind-address=203.0.113.1", "--leader-elect=false").run(
             signals=False
         )
-    assert "lifeline" not in {thread.name for thread in threading.enumerate()}
+    assert "control" not in {thread.name for thread in threading.enumerate()}
 
 
 async def test_the_decision_log_is_written_to_the_end(plane, tmp_path):

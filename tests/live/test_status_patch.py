@@ -6,7 +6,7 @@ import pytest
 
 from mooring.api.core import Pod, PodStatus
 from mooring.api.meta import Condition, ObjectMeta
-from mooring.live.status_patch import disruption_target, is_told, pod_scheduled, status_patch
+from mooring.live.status_patch import disruption_target, is_condition_current, pod_scheduled, status_patch
 
 NOW = 1_794_774_338.5
 STAMP = "2026-11-15T20:25:38Z"
@@ -150,4 +150,4 @@ def test_a_victim_is_told_who_needs_its_place():
 def test_what_is_told_already_would_be_no_patch(known, there, nominated, reason, message):
     pod = make_pod(*known, nominated=there)
     patch = status_patch(pod, NOW, condition=pod_scheduled(pod, reason, message), nominated_node=nominated)
-    assert is_told(pod, reason, message, nominated) == (patch is None)
+    assert is_condition_current(pod, reason, message, nominated) == (patch is None)

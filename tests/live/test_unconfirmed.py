@@ -10,7 +10,7 @@ import pytest
 
 from mooring.api.codec import to_plain
 from mooring.live import writer as unconfirmed
-from mooring.live.writer import look
+from mooring.live.writer import check_unconfirmed
 from mooring.net.errors import NotFound, ServerError
 from mooring.testing import make_node, make_pod
 
@@ -47,7 +47,7 @@ def info(pod):
 )
 async def test_a_read_of_the_pod_settles_it(answer, brought_back, asked):
     client, back = PaperClient(a=answer, b=make_pod("b")), []
-    await look(
+    await check_unconfirmed(
         [info(make_pod("a", node="n")), info(make_pod("b", node="n"))], client, lambda pod: back.append(pod.pod.name)
     )
     assert (back, client.asked) == (brought_back, asked)
@@ -72,7 +72,7 @@ async def test_a_pod_that_lost_its_binding_is_bound_again_and_frees_its_room(mak
     await stage.go()
     stage.clock.advance(60.0)
     (lost,) = stage.scheduler.unconfirmed()
-    stage.scheduler.bring_back(lost)
+    stage.scheduler.requeue(lost)
     assert stage.scheduler.cluster.num_assumed == 0
     assert (stage.where("web"), stage.where("waits")) == ("active", "active")
     await stage.go()
@@ -85,9 +85,9 @@ async def test_late_news_of_an_earlier_binding_change_nothing(make_stage):
     stage.put(make_node("a"), make_pod("web"))
     await stage.go()
     (first,) = stage.scheduler.unconfirmed()
-    stage.scheduler.bring_back(first)
+    stage.scheduler.requeue(first)
     await stage.go()
-    stage.scheduler.bring_back(first)
+    stage.scheduler.requeue(first)
     assert [pod.pod.name for pod in stage.scheduler.unconfirmed()] == ["web"]
     assert stage.where("web") == ""
 
@@ -100,7 +100,7 @@ async def test_what_the_watch_has_settled_stays_so(make_stage):
     stage.put(make_pod("web", node="a"))
     stage.scheduler.delete(make_pod("gone"))
     for pod in pods:
-        stage.scheduler.bring_back(pod)
+        stage.scheduler.requeue(pod)
     assert stage.scheduler.cluster.num_pods == 1
     assert (stage.where("web"), stage.where("gone")) == ("", "")
 
@@ -108,16 +108,16 @@ async def test_what_the_watch_has_settled_stays_so(make_stage):
 async def test_a_mistake_does_not_end_the_looking(make_stage, monkeypatch):
     looks = asyncio.Queue()
 
-    async def fail(suspects, client, bring_back):
+    async def fail(suspects, client, requeue):
         looks.put_nowait([pod.pod.name for pod in suspects])
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(unconfirmed, "look", fail)
+    monkeypatch.setattr(unconfirmed, "check_unconfirmed", fail)
     monkeypatch.setattr(unconfirmed, "LOOK_S", 0.0)
     stage = make_stage()
     stage.put(make_node("a"), make_pod("web"))
     await stage.go()
-    watching = asyncio.create_task(unconfirmed.watch_over(stage.scheduler, PaperClient()))
+    watching = asyncio.create_task(unconfirmed.watch_unconfirmed(stage.scheduler, PaperClient()))
     assert [await looks.get() for _ in range(3)] == [[], ["web"], ["web"]]
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)

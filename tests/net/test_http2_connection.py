@@ -245,7 +245,7 @@ async def test_an_answer_that_nobody_wants_is_taken_back_and_passed_over():
     stage = Stage()
     first, second = stage.send(b"1", b"2")
     first.cancel()
-    stage.connection.leave_forsaken()
+    stage.connection.cancel_abandoned()
     assert [stream for stream, _, _ in stage.server.of(http2.RST_STREAM)] == [1]
     stage.hear(answer(1), answer(3))
     assert second.result().status == 201 and not stage.server.is_aborted

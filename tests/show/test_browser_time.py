@@ -189,7 +189,7 @@ async def test_a_simulation_is_watched_while_it_runs(tmp_path, monkeypatch, buil
         finally:
             recorder.close()
 
-    with simulate_page.page_beside(path, scenario):
+    with simulate_page.page_during_run(path, scenario):
         simulation = asyncio.create_task(asyncio.to_thread(simulate))
         try:
             link = await asyncio.to_thread(links.get, timeout=300)

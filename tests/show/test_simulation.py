@@ -32,7 +32,7 @@ def test_the_page_is_there_while_it_runs_and_after_it(tmp_path, monkeypatch):
     monkeypatch.setattr(simulate_page, "announce", lambda server, opens: links.put_nowait(server.link))
     path, scenario = str(tmp_path / "run.mooring"), find("preemption")
     recorder = Recorder.to_file(path, source="simulation")
-    with simulate_page.page_beside(path, scenario):
+    with simulate_page.page_during_run(path, scenario):
         run_scenario(scenario, observers=[recorder])
         recorder.hand_over()
         recorder.close()

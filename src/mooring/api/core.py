@@ -352,7 +352,7 @@ class Pod(Object, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-def made_anew(pod: Pod, uid: str = "") -> Pod:
+def recreated_pod(pod: Pod, uid: str = "") -> Pod:
     """The same pod, to be placed: without a node, a nomination, a phase and a deletion. The given pod stays as it is.
 
     With ``uid`` it is another pod that a controller makes in place of this one: it has not started, and it has no

@@ -187,14 +187,14 @@ def read_values(values: Iterable[tuple[str, Any]], context: Manifests | None = N
 
 def _finish(found: Manifests, context: Manifests | None) -> None:
     before = context.objects if context is not None else ()
-    _tell_apart(found, before)
+    _drop_duplicates(found, before)
     try:
         set_defaults(found.objects, before)
     except InputError as error:
         raise InputError(f"{_place_of(str(error), found)}{error}") from None
 
 
-def _tell_apart(found: Manifests, context: Iterable[Object]) -> None:
+def _drop_duplicates(found: Manifests, context: Iterable[Object]) -> None:
     """Keep one object of each kind and name.
 
     A copy under another name gets its own uid, as a server would assign it.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mooring.api.checks import pod_name_problem
-from mooring.api.core import Pod, made_anew
+from mooring.api.core import Pod, recreated_pod
 from mooring.api.defaults import set_default_meta
 from mooring.api.errors import InputError
 from mooring.api.manifests import READ_KINDS, Manifests, parse_manifests
@@ -48,7 +48,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
     """The pod that is meant, or InputError with the one that was probably meant."""
     match asked:
         case Pod():
-            pod = made_anew(deepcopy(asked))  # whose caller may go on changing it
+            pod = recreated_pod(deepcopy(asked))  # whose caller may go on changing it
             set_default_meta(pod)
             return AskedPod(pod, as_it_is=_as_it_is(asked))
         case Mapping() | Path():
@@ -57,7 +57,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
             return _of_manifest(asked, cluster)
         case str():
             known = _of_cluster(asked, cluster)
-            return AskedPod(made_anew(known), as_it_is=_as_it_is(known))
+            return AskedPod(recreated_pod(known), as_it_is=_as_it_is(known))
     raise InputError(f"found {asked!r}; expected a pod: namespace/name, a manifest (path or dict), or a Pod")
 
 
@@ -106,7 +106,7 @@ def _of_manifest(source: str | Path | Mapping[str, Any], cluster: Cluster) -> As
     others = [obj for obj in found.objects if obj is not pods[0]]
     problem = pod_name_problem(pods[0].name)
     refused = [f"{_where(source)}: Pod {pods[0].name}: {problem}"] if problem else []
-    return AskedPod(made_anew(pods[0]), others, notes, [*refused, *found.unknown_notes])
+    return AskedPod(recreated_pod(pods[0]), others, notes, [*refused, *found.unknown_notes])
 
 
 def _where(source: str | Path | Mapping[str, Any]) -> str:

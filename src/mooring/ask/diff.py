@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.core import Pod, made_anew
+from mooring.api.core import Pod, recreated_pod
 from mooring.api.errors import InputError, ParseError
 from mooring.api.tables import print_more, print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of
@@ -308,7 +308,7 @@ def _by_priority(pods: Iterable[Pod]) -> list[Pod]:
 
 def _by_creation(pods: Iterable[Pod]) -> list[Pod]:
     """As if each were new; those of one second in the order of their names."""
-    return sorted((made_anew(pod) for pod in pods), key=lambda pod: (_created(pod), pod.key))
+    return sorted((recreated_pod(pod) for pod in pods), key=lambda pod: (_created(pod), pod.key))
 
 
 def _created(pod: Pod) -> float:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.core import Node, Pod, made_anew
+from mooring.api.core import Node, Pod, recreated_pod
 from mooring.api.errors import InputError, ParseError
 from mooring.api.memory import seldom_collecting
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
@@ -162,7 +162,7 @@ def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
 
 def coming_back(cluster: ClusterState, pod: Pod) -> PodInfo:
     """The pod that is made in place of this one, with claims as they are then."""
-    new = made_anew(pod, f"{pod.uid}:anew")
+    new = recreated_pod(pod, f"{pod.uid}:anew")
     for volume in pod.spec.volumes:
         claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.namespace}/{pod.name}-{volume.name}")
         if volume.ephemeral is not None and claim is not None:
@@ -397,7 +397,7 @@ def _prepare(base: Session, num_losses: int) -> None:
         return
     kinds = {(pod.shape, pod.cls): pod.pod for pod in base.state.pods() if not stays_with_node(pod.pod)}
     for pod in list(kinds.values())[:num_losses]:
-        base.decide(made_anew(pod, f"{pod.uid}:asked"), detail=False)
+        base.decide(recreated_pod(pod, f"{pod.uid}:asked"), detail=False)
 
 
 _start_from: list[Session] = []  # in a forked process: what it forks for each loss

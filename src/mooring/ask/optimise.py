@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.api.core import made_anew
+from mooring.api.core import recreated_pod
 from mooring.api.errors import InputError
 from mooring.api.tables import print_more, print_notes, print_table, printed, printed_html
 from mooring.api.text import count_of, first_of, hint
@@ -474,7 +474,7 @@ def _holds(session: Session, moves: Iterable[Move]) -> bool:
         if placed is None or _only_gets_worse(session, move.pod):
             continue
         session.state.remove_pod(placed.uid)
-        is_let_in = bound(session, PodInfo(made_anew(placed.pod), placed.shape, placed.cls), move.target).node
+        is_let_in = bound(session, PodInfo(recreated_pod(placed.pod), placed.shape, placed.cls), move.target).node
         session.state.set_pod(placed.pod)
         if is_let_in is None:
             return False

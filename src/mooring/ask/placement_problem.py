@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core import made_anew
+from mooring.api.core import recreated_pod
 from mooring.api.errors import ParseError
 from mooring.ask.copies import stays_with_node
 from mooring.ask.relaxation import LinearProblem, Offer, lower_bound
@@ -194,7 +194,7 @@ def _allowed(session: Session, pod: PodInfo) -> Mask:
     """
     rows, state = session.state.nodes(), CycleState()
     profile = session.profile_for(pod.pod)
-    pod = PodInfo(made_anew(pod.pod), pod.shape, pod.cls)  # one that runs names its node
+    pod = PodInfo(recreated_pod(pod.pod), pod.shape, pod.cls)  # one that runs names its node
     try:
         pre = profile.run_pre_filter(state, pod, rows)
         if not pre.status.is_success:

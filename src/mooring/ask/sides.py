@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.api.core import Pod, made_anew
+from mooring.api.core import Pod, recreated_pod
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
@@ -37,7 +37,7 @@ class Side:
             self.cluster.remove(victim.pod)
             self.evicted[victim.pod.key] = pod.key
             if victim.pod.metadata.controller() is not None:
-                again.append(made_anew(victim.pod))
+                again.append(recreated_pod(victim.pod))
         if decided.victims:
             decided = self.decide(pod)
             node = decided.node

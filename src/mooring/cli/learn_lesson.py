@@ -255,12 +255,12 @@ def _live(to: Console, which: Lesson, module: ModuleType, chosen: dict[str, Any]
 
 def _load(path: Path, number: int) -> ModuleType:
     from mooring.learn.check_process import load
-    from mooring.learn.classroom import look_over
+    from mooring.learn.classroom import problem_with
 
     require_file(path, number)
     with _blaming(path):
         module = load(path.resolve())
-    problem = look_over(module)
+    problem = problem_with(module)
     if problem:
         raise InputError(f"{path}: {problem}")
     return module

@@ -141,7 +141,7 @@ Wait = Callable[[], None]
 
 
 @contextlib.contextmanager
-def page_beside(record: str, scenario: Scenario, opens: bool | None = None) -> Iterator[Wait]:
+def page_during_run(record: str, scenario: Scenario, opens: bool | None = None) -> Iterator[Wait]:
     """Serve the page of a record that is being written; gives a function that waits until Ctrl-C."""
     files = page_files()
     done = threading.Event()

@@ -91,9 +91,9 @@ def simulate(
                 recorder = Recorder.to_file(record_path, source="simulation", inputs=found[0].records)
                 stack.callback(recorder.close)
             if shows_page and record_path is not None:
-                from mooring.cli.pages import page_beside
+                from mooring.cli.pages import page_during_run
 
-                wait = whole.enter_context(page_beside(record_path, found[0]))
+                wait = whole.enter_context(page_during_run(record_path, found[0]))
             for each in found:
                 try:
                     result = run_scenario(

@@ -243,9 +243,11 @@ class Session:
         """What a queue needs to know of the profiles."""
         has_extenders = bool(self.handle.extenders)
         implies_taints = not self.features["TaintsWakeOnlyWhoAsks"]
-        says_whose = self.features["EventsTellTargetPods"]
+        splits_pod_events = self.features["EventsTellTargetPods"]
         return [
-            from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints, says_whose=says_whose)
+            from_runtime(
+                profile, has_extenders=has_extenders, implies_taints=implies_taints, splits_pod_events=splits_pod_events
+            )
             for profile in self.profiles.values()
         ]
 

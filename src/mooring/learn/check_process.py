@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mooring.learn.checking import CheckReport, CheckResult, LessonCheck, describe, write
-from mooring.learn.classroom import Missing, Words, look_over, open_classroom
+from mooring.learn.classroom import Missing, Words, open_classroom, problem_with
 from mooring.learn.course import Lesson, lesson
 from mooring.sim.virtual_time import run_virtual
 
@@ -52,7 +52,7 @@ def check_here(
     report = CheckReport()
     try:
         module = load(path)
-        report.problem = look_over(module)
+        report.problem = problem_with(module)
     except SystemExit:
         report.problem = 'it ends the program when it is imported; put that under: if __name__ == "__main__"'
     except BaseException as error:

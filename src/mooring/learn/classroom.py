@@ -389,7 +389,7 @@ async def open_classroom(
                 kubelets.stop()
 
 
-def look_over(module: types.ModuleType) -> str:
+def problem_with(module: types.ModuleType) -> str:
     """Say what keeps a module from being a lesson's scheduler, or nothing."""
     found = getattr(module, "Scheduler", None)
     if found is None:

@@ -17,15 +17,15 @@ from mooring.api.resource import DeviceClass
 from mooring.core.config.types import KubeSchedulerConfiguration
 from mooring.core.framework.extender import ExtenderClient
 from mooring.live.context import SchedulerOptions
+from mooring.live.control_thread import ControlThread
 from mooring.live.events import EventRecorder
 from mooring.live.extenders import ExtenderCalls
 from mooring.live.informers import connect, consequences
-from mooring.live.lifeline import Lifeline
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler
 from mooring.live.time_limits import TimeLimits
-from mooring.live.writer import ApiWriter, watch_over
+from mooring.live.writer import ApiWriter, watch_unconfirmed
 from mooring.net.extender.wire import RawObjects
 from mooring.net.informer import InformerSet
 from mooring.net.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS
@@ -61,7 +61,7 @@ class HostEnvironment:
     hostname: str = field(default_factory=socket.gethostname)
     identity: str = ""  # who holds the lease; empty: the host's name and a random suffix
     make_transport: Callable[[ClientConfig], Transport] = Transport
-    make_lifeline: Callable[[], Lifeline] = Lifeline
+    make_control_thread: Callable[[], ControlThread] = ControlThread
     make_limits: Callable[[], TimeLimits] = TimeLimits
     make_extenders: Callable[..., Sequence[ExtenderClient]] = _build_extenders
     tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
@@ -183,7 +183,7 @@ class LiveScheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        watching = asyncio.create_task(watch_over(self.scheduler, self.client), name="unconfirmed bindings")
+        watching = asyncio.create_task(watch_unconfirmed(self.scheduler, self.client), name="unconfirmed bindings")
         try:
             await self.scheduler.run()
         finally:

@@ -70,7 +70,7 @@ class SchedulerOptions:
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
-    stand_still: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nothing else needs it
+    pause_thread: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nothing else needs it
 
 
 class Tasks:

@@ -1,4 +1,4 @@
-"""What runs beside the scheduler, in the lifeline's thread: the lease and the endpoints.
+"""What runs beside the scheduler, in the control thread: the lease and the endpoints.
 
 Everything here has connections of its own and asks the scheduler's thread nothing without a limit.
 """
@@ -17,9 +17,9 @@ from mooring.core.config.wire import completed, to_wire
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
+from mooring.live.control_thread import Heartbeat, ask
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import LeaderElector
-from mooring.live.lifeline import Heartbeat, ask
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler
@@ -114,7 +114,7 @@ LONG_S = 60.0
 
 
 class Control:
-    """Made and used in the lifeline's loop, except for what says otherwise."""
+    """Made and used in the control thread's loop, except for what says otherwise."""
 
     def __init__(
         self,

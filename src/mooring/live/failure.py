@@ -29,7 +29,7 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.live.context import SchedulerContext
 from mooring.live.logs import get_logger
 from mooring.live.preemption import PreemptionExecutor, RunningPreemption
-from mooring.live.status_patch import StatusPatches, is_told, pod_scheduled, status_patch
+from mooring.live.status_patch import StatusPatches, is_condition_current, pod_scheduled, status_patch
 from mooring.live.writer import reference_to
 
 log = get_logger("mooring.live")
@@ -188,7 +188,7 @@ class FailureHandler:
         self._patch_condition(known, failure)
 
     def _patch_condition(self, pod: Pod, failure: Failure) -> None:
-        if not _v3 and is_told(pod, failure.reason, failure.message, failure.nominated_node):
+        if not _v3 and is_condition_current(pod, failure.reason, failure.message, failure.nominated_node):
             return
         condition = pod_scheduled(pod, failure.reason, failure.message)
         if _v3:

@@ -17,8 +17,8 @@ from mooring.api.version import __version__
 from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.context import SchedulerOptions
 from mooring.live.control import Control, dump
+from mooring.live.control_thread import ControlThread, run_in
 from mooring.live.leader_election import LeaseLost
-from mooring.live.lifeline import Lifeline, run_in
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import DecisionLog, LoggedDecisions, SchedulerObserver
@@ -64,7 +64,7 @@ class SchedulerProcess:
         self._has_finished = False
         self._ends_hard = False
         self._main: asyncio.Task[None] | None = None
-        self._lifeline: Lifeline | None = None
+        self._control_thread: ControlThread | None = None
         self._control: Control | None = None
         self.ready = asyncio.Event()  # decisions are being made
         self.live: LiveScheduler | None = None
@@ -93,10 +93,10 @@ class SchedulerProcess:
             limits=host.make_limits(),
             clock=host.clock,
             rng=host.make_rng(),
-            stand_still=time.sleep if signals else None,  # who hears signals has the thread to itself
+            pause_thread=time.sleep if signals else None,  # who hears signals has the thread to itself
         )
         live = self.live = LiveScheduler(client, settings.config, options, tune_gc=host.tunes_gc, environment=host)
-        self._lifeline = lifeline = host.make_lifeline()
+        self._control_thread = control_thread = host.make_control_thread()
         self._control = control = Control(
             settings,
             live,
@@ -108,7 +108,7 @@ class SchedulerProcess:
             pages=self._pages,
         )
         try:
-            await lifeline.run(control.start(self._client_config(), self._give_up if signals else None))
+            await control_thread.run(control.start(self._client_config(), self._give_up if signals else None))
             if decision_log is not None:
                 decision_log.start()
             self._main = asyncio.create_task(self._schedule(live, control), name="scheduler")
@@ -119,8 +119,8 @@ class SchedulerProcess:
                 self._main.cancel()
                 await asyncio.gather(self._main, return_exceptions=True)
             await live.stop(drain_s=DRAIN_S if self._is_stopping else 0.0)
-            await lifeline.run(control.stop())
-            lifeline.close()
+            await control_thread.run(control.stop())
+            control_thread.close()
             if decision_log is not None:
                 await decision_log.close()
             await client.close()
@@ -151,7 +151,7 @@ class SchedulerProcess:
     # ---- the way to the loop -----------------------------------------------------------------------------------
 
     async def _schedule(self, live: LiveScheduler, control: Control) -> None:
-        assert self._lifeline is not None
+        assert self._control_thread is not None
         here = asyncio.get_running_loop()
         watcher = self._watch_config(live)
         try:
@@ -160,7 +160,9 @@ class SchedulerProcess:
             if control.elector is None:
                 await self._lead(live)
             else:
-                await self._lifeline.run(control.lead(lambda: run_in(here, self._lead(live)), self._on_lease_lost))
+                await self._control_thread.run(
+                    control.lead(lambda: run_in(here, self._lead(live)), self._on_lease_lost)
+                )
         finally:
             if watcher is not None:
                 watcher.cancel()
@@ -218,14 +220,16 @@ class SchedulerProcess:
             return False
         # No renewal comes this late unless the process was suspended. The term is over, even if the next renewal
         # would succeed: another replica may have led in between.
-        assert self._lifeline is not None
+        assert self._control_thread is not None
         self._on_lease_lost()
-        self._lifeline.loop.call_soon_threadsafe(elector.depose)
+        self._control_thread.loop.call_soon_threadsafe(elector.depose)
         return True
 
     def _on_lease_lost(self) -> None:
-        """Fence all writes, and end the process if the scheduler hangs. Called in the lifeline's or the main thread:
-        setting a flag is all that is shared."""
+        """Fence all writes, and end the process if the scheduler hangs.
+
+        Called in the control thread or in the main thread: setting a flag is all that is shared.
+        """
         self._has_lost_lease = True
         self._end_within(ABORT_S, "The scheduler did not stop after the lease was lost")
 
@@ -238,8 +242,8 @@ class SchedulerProcess:
 
     def _end_within(self, seconds: float, why: str) -> None:
         """End the process if it has not ended by itself by then; called in any thread."""
-        if self._ends_hard and self._lifeline is not None:
-            loop = self._lifeline.loop
+        if self._ends_hard and self._control_thread is not None:
+            loop = self._control_thread.loop
             loop.call_soon_threadsafe(loop.call_later, seconds, self._end_now, why)
 
     def _end_now(self, why: str) -> None:

@@ -71,7 +71,7 @@ class Scheduler:
         # Plugins come before the queue, which takes its order and hints from them; the binding cycle comes after it.
         self._context.session = self._build(config, None)
         self.queue = context.queue = queue = self._make_queue()
-        self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._start_afresh)
+        self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._rebuild_session)
         self._loop = SchedulingLoop(context, self._attempts)
         context.wake = queue.on_ready = self._loop.wake
         groups = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
@@ -130,11 +130,11 @@ class Scheduler:
         """The pods whose binding was acknowledged, and which the watch shows without a node."""
         return [pod for pod in self.cluster.assumed() if pod.uid not in self._attempts.under_way]
 
-    def bring_back(self, pod: PodInfo) -> None:
+    def requeue(self, pod: PodInfo) -> None:
         """Free what a pod holds and queue it again, for its binding is lost: as one that is deleted and made anew."""
-        self._context.changes(self._bring_back, pod)
+        self._context.changes(self._requeue, pod)
 
-    def _bring_back(self, pod: PodInfo) -> None:
+    def _requeue(self, pod: PodInfo) -> None:
         known = self.pods.get(pod.pod.key)
         is_unconfirmed = self.cluster.is_assumed(pod.uid) and self.cluster.pod(pod.uid) is pod
         if is_unconfirmed and known is not None and known.uid == pod.uid:
@@ -220,7 +220,7 @@ class Scheduler:
         """Say that there may be something to decide."""
         self._loop.wake()
 
-    def _start_afresh(self) -> None:
+    def _rebuild_session(self) -> None:
         """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
         try:
             session = self._build(self.config, self._context.session)

@@ -22,10 +22,10 @@ class SchedulingLoop:
     """``run`` is the loop; ``attempts`` tries the pods."""
 
     def __init__(self, context: SchedulerContext, attempts: PodAttempts) -> None:
-        stand_still = context.options.stand_still
+        pause_thread = context.options.pause_thread
         self._context = context
         self._attempts = attempts
-        self._pause = GatherPause(stand_still, context, attempts) if stand_still else None
+        self._pause = GatherPause(pause_thread, context, attempts) if pause_thread else None
         self._is_resting = False
         self._over: asyncio.Future[None] | None = None  # while it runs
         self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
@@ -53,9 +53,9 @@ class SchedulingLoop:
         """Say that there may be something to do."""
         if self._is_resting and self._over is not None:
             self._is_resting = False
-            self._over.get_loop().call_soon(self._get_up)
+            self._over.get_loop().call_soon(self._turn_soon)
 
-    def _get_up(self) -> None:
+    def _turn_soon(self) -> None:
         """Let what happens at the same moment come first: the most important of these pods is tried first."""
         if self._over is not None:
             self._over.get_loop().call_soon(self._turn)
@@ -70,7 +70,7 @@ class SchedulingLoop:
         try:
             awaited = self._decide_for_a_while()
             if awaited is not None:
-                awaited.add_done_callback(self._go_on)
+                awaited.add_done_callback(self._resume)
             elif self._context.queue.has_ready:
                 self._over.get_loop().call_soon(self._turn)
             else:
@@ -83,7 +83,7 @@ class SchedulingLoop:
         if self._over is not None and not self._over.done():
             self._over.set_exception(error)
 
-    def _go_on(self, awaited: asyncio.Future[None]) -> None:
+    def _resume(self, awaited: asyncio.Future[None]) -> None:
         """Take the next turn when what was waited for has come."""
         if awaited is self._asking:
             self._asking = None
@@ -123,10 +123,10 @@ class SchedulingLoop:
                 return
             self._alarm.cancel()
         rest_s = max(0.0, due - self._context.clock.monotonic())
-        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
+        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._on_timer)
         self._alarm_at = due
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._alarm = None
         self.wake()
 
@@ -156,10 +156,10 @@ MOST_TURNS = 12
 
 
 class GatherPause:
-    """Decides when to pause and for how long; ``stand_still`` blocks the thread for some seconds."""
+    """Decides when to pause and for how long; ``pause_thread`` blocks the thread for some seconds."""
 
-    def __init__(self, stand_still: Callable[[float], None], context: SchedulerContext, attempts: PodAttempts) -> None:
-        self._stand_still = stand_still
+    def __init__(self, pause_thread: Callable[[float], None], context: SchedulerContext, attempts: PodAttempts) -> None:
+        self._stand_still = pause_thread
         self._tasks = context.tasks
         self._attempts = attempts
         self._decisions = 0  # how many there were at the last pause

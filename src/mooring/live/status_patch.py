@@ -120,7 +120,7 @@ def status_patch(
     return {"status": status} if status else None
 
 
-def is_told(pod: Pod, reason: str, message: str, nominated_node: str | None) -> bool:
+def is_condition_current(pod: Pod, reason: str, message: str, nominated_node: str | None) -> bool:
     """Whether the status of a pod that was tried in vain says this already: no patch would come of it."""
     status = pod.status
     if nominated_node is not None and nominated_node != status.nominated_node_name:

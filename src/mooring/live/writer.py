@@ -135,7 +135,7 @@ class ApiWriter:
         """Look the pod up after a Binding of unknown outcome; one that is gone, or has another node, raises."""
         found = await self._look_up(pod)
         if found.uid != pod.uid:
-            raise _gone(pod)
+            raise _not_found(pod)
         if found.spec.node_name in ("", node_name):
             return bool(found.spec.node_name)
         # Another scheduler was faster. The watch is about to say so; the pod need not be tried again until it has.
@@ -153,7 +153,7 @@ class ApiWriter:
         while True:
             known = self._pods.get(pod.key)
             if known is None:
-                raise _gone(pod)
+                raise _not_found(pod)
             if known.uid != pod.uid or known.spec.node_name:
                 return known
             try:
@@ -196,7 +196,7 @@ class ApiWriter:
             answer = await self._client.get(path)
             if decode(Pod, answer.body).uid == pod.uid:
                 raise conflict
-            raise _gone(pod) from None  # another pod has its name by now
+            raise _not_found(pod) from None  # another pod has its name by now
 
     async def _until_known(self, send: Callable[[], Awaitable[HttpAnswer]]) -> HttpAnswer:
         """Send something that can be carried out once only, and again while nobody knows what became of it."""
@@ -298,7 +298,7 @@ class ApiWriter:
         )
 
 
-def _gone(pod: Pod) -> NotFound:
+def _not_found(pod: Pod) -> NotFound:
     return NotFound(f'pods "{pod.name}" not found', code=404, reason="NotFound")
 
 
@@ -345,25 +345,29 @@ class Assumptions(Protocol):
         """The pods whose binding was acknowledged, and which the watch shows without a node."""
         ...
 
-    def bring_back(self, pod: PodInfo) -> None:
+    def requeue(self, pod: PodInfo) -> None:
         """Free what the pod holds and queue it again, unless something has become of it meanwhile."""
         ...
 
 
-async def watch_over(scheduler: Assumptions, client: RestClient) -> None:
+async def watch_unconfirmed(scheduler: Assumptions, client: RestClient) -> None:
     """Look again and again, until cancelled."""
     before: dict[str, PodInfo] = {}
     while True:
         await asyncio.sleep(LOOK_S)
         now = {pod.uid: pod for pod in scheduler.unconfirmed()}
         try:
-            await look([pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.bring_back)
+            await check_unconfirmed(
+                [pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.requeue
+            )
         except Exception as error:  # our own mistake: it must not end the looking
             log.error(error, "Unexpected error while looking for lost bindings")
         before = now
 
 
-async def look(suspects: Sequence[PodInfo], client: RestClient, bring_back: Callable[[PodInfo], None]) -> None:
+async def check_unconfirmed(
+    suspects: Sequence[PodInfo], client: RestClient, requeue: Callable[[PodInfo], None]
+) -> None:
     """Ask for pods until one is found bound: then the watch is only late, and tells of the others as well.
 
     Another pod behind that one may have lost its binding all the same. It is found at a later look, once the watch has
@@ -386,4 +390,4 @@ async def look(suspects: Sequence[PodInfo], client: RestClient, bring_back: Call
                 pod=suspect.pod.key,
                 node=suspect.pod.spec.node_name,
             )
-            bring_back(suspect)
+            requeue(suspect)

@@ -121,7 +121,7 @@ class Http1Connection(asyncio.Protocol):
         """Stop waiting for some answers. They may still come, so nobody else may use this connection."""
         self.close()
 
-    def leave_forsaken(self) -> None:
+    def cancel_abandoned(self) -> None:
         """End, if nobody waits for an answer any more."""
         if self.under_way and all(request.answer.done() for request in self.under_way):
             self.close()

@@ -206,15 +206,15 @@ class Http2Connection(asyncio.Protocol):
         if any(request.mark == self.heard for request in late):
             self.close()
         else:
-            self.leave_forsaken()
+            self.cancel_abandoned()
 
-    def leave_forsaken(self) -> None:
+    def cancel_abandoned(self) -> None:
         """Tell the server of answers that nobody waits for any more."""
-        forsaken = [number for number, request in self._streams.items() if request.answer.done()]
-        for number in forsaken:
+        abandoned = [number for number, request in self._streams.items() if request.answer.done()]
+        for number in abandoned:
             del self._streams[number]
-        self._write(b"".join([http2.reset(number, http2.CANCEL) for number in forsaken]))
-        if forsaken:
+        self._write(b"".join([http2.reset(number, http2.CANCEL) for number in abandoned]))
+        if abandoned:
             self._on_free(self)
 
     def close(self) -> None:
@@ -321,11 +321,11 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if kind == CONTINUATION:
-            self._go_on(number, flags, payload)
+            self._on_continuation(number, flags, payload)
         elif kind == http2.WINDOW_UPDATE:
             self._widen(number, payload)
         elif kind == http2.SETTINGS:
-            self._heed(flags, payload)
+            self._on_settings(flags, payload)
         elif kind == http2.PING:
             if not flags & http2.ACK:
                 self._write(http2.frame(http2.PING, http2.ACK, 0, payload))
@@ -336,7 +336,7 @@ class Http2Connection(asyncio.Protocol):
         elif kind == http2.PUSH_PROMISE:
             raise BadFrame("a server pushes what nobody asked for")
 
-    def _go_on(self, number: int, flags: int, payload: bytes) -> None:
+    def _on_continuation(self, number: int, flags: int, payload: bytes) -> None:
         if self._fields_of is None or self._fields_of[0] != number:
             raise BadFrame("fields go on that have not begun")
         _, begun, block = self._fields_of
@@ -364,7 +364,7 @@ class Http2Connection(asyncio.Protocol):
             self._send_rest(number, widened, out)
             self._write(b"".join(out))
 
-    def _heed(self, flags: int, payload: bytes) -> None:
+    def _on_settings(self, flags: int, payload: bytes) -> None:
         if flags & http2.ACK:
             return
         out: list[bytes] = []

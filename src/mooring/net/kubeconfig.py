@@ -425,8 +425,8 @@ def _tls(
         raise InputError(f"{cluster_where}: tls-server-name {cluster.tls_server_name!r}: it should be a host's name")
     certificate_data = _data(user.client_certificate_data, f"{user_where}: client-certificate-data")
     key_data = _data(user.client_key_data, f"{user_where}: client-key-data")
-    certificate_file = "" if certificate_data else _beside(user_path, user.client_certificate)
-    key_file = "" if key_data else _beside(user_path, user.client_key)
+    certificate_file = "" if certificate_data else _relative_to(user_path, user.client_certificate)
+    key_file = "" if key_data else _relative_to(user_path, user.client_key)
     has_certificate, has_key = bool(certificate_data or certificate_file), bool(key_data or key_file)
     if has_certificate != has_key:
         missing = "client-key" if has_certificate else "client-certificate"
@@ -440,7 +440,7 @@ def _tls(
         certificate_file = key_file = ""
     return TlsSettings(
         ca_data=ca_data,
-        ca_file="" if ca_data else _beside(cluster_path, cluster.certificate_authority),
+        ca_file="" if ca_data else _relative_to(cluster_path, cluster.certificate_authority),
         insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
         certificate=certificate,
@@ -469,7 +469,7 @@ def _credentials(
             f"{where}: more than one authentication method found; only one of [token basicAuth] is allowed"
         )
     if user.token_file:
-        credentials = TokenFileCredentials(_beside(path, user.token_file), fallback=user.token)
+        credentials = TokenFileCredentials(_relative_to(path, user.token_file), fallback=user.token)
         credentials.read()
         return credentials
     if user.token:
@@ -496,7 +496,7 @@ def _exec(
         raise InputError(f"{where}.exec.interactiveMode: Always, but nobody is there to answer the program")
     command = section.command
     if "/" in command:
-        command = _beside(path, command)
+        command = _relative_to(path, command)
     info = _cluster_info(cluster, cluster_path) if section.provide_cluster_info else None
     plugin = ExecPlugin(
         command=command,
@@ -517,7 +517,7 @@ def _cluster_info(cluster: KubeconfigCluster, path: str) -> dict[str, Any]:
         info["insecure-skip-tls-verify"] = True
     data = cluster.certificate_authority_data
     if not data and cluster.certificate_authority:
-        pem = _file(_beside(path, cluster.certificate_authority), "certificate-authority")
+        pem = _file(_relative_to(path, cluster.certificate_authority), "certificate-authority")
         data = base64.b64encode(pem).decode()
     if data:
         info["certificate-authority-data"] = data
@@ -544,7 +544,7 @@ def _impersonation(user: KubeconfigUser, where: str) -> tuple[tuple[str, str], .
     return tuple(headers)
 
 
-def _beside(path: str, name: str) -> str:
+def _relative_to(path: str, name: str) -> str:
     return os.path.join(os.path.dirname(os.path.abspath(path)), name) if name else ""
 
 

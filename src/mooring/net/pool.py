@@ -99,7 +99,7 @@ class ConnectionPool:
                     ) from None
                 tries_left -= not broken.took_others
             except asyncio.CancelledError:
-                self._close_forsaken()
+                self._cancel_abandoned()
                 raise
         why = "connections break before they can be used"
         raise ConnectionFailed(f"{method} to {self._connector.where}: {why}", was_sent=False)
@@ -191,9 +191,9 @@ class ConnectionPool:
     def _set_alarm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm, self._alarm_at = loop.call_at(when, self._ring, loop), when
+        self._alarm, self._alarm_at = loop.call_at(when, self._on_deadline, loop), when
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _on_deadline(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail requests whose time is over, and set the alarm to the next deadline."""
         self._alarm, self._alarm_at = None, float("inf")
         now = loop.time()
@@ -212,10 +212,10 @@ class ConnectionPool:
         if ahead:
             self._set_alarm(loop, min(ahead))
 
-    def _close_forsaken(self) -> None:
+    def _cancel_abandoned(self) -> None:
         """Tell connections that a caller was cancelled: an answer that nobody waits for must not hold one up."""
         for connection in list(self._open):
-            connection.leave_forsaken()
+            connection.cancel_abandoned()
 
     # Connections
 

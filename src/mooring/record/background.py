@@ -133,23 +133,23 @@ class InBackground:
             return
         self._behind.append((times, items))
         self._num_behind += len(items)
-        self._go_on_with_state()
+        self._pack_more_state()
 
     def take_state(self, time: float, items: list[Item]) -> None:
         """Take over the whole state. It is packed part by part; what comes meanwhile is written after it."""
         self._finish_state()
         assert self._writer is not None, "begin first"
-        self._heed(items)
+        self._update_header(items)
         if self._is_new_file_due():
             self._end_file(time)
             self._begin_file(time)
         self._state = self._writer.state_in_parts(time, items, PART)
-        self._go_on_with_state()
+        self._pack_more_state()
 
     def go_on(self) -> float:
         """Do what is due, and say after how many seconds to look again."""
         if self._state is not None:
-            self._go_on_with_state()
+            self._pack_more_state()
         elif self._writer is not None and clocks.monotonic() - self._flushed_at >= FLUSH_S:
             self._flushed_at = clocks.monotonic()
             self._writer.flush()
@@ -167,7 +167,7 @@ class InBackground:
             waited = f"it was not written within {CLOSE_S:g}s"
             log.error(waited, "The end of the record is missing", path=self._files.path, entries=self._pending)
 
-    def _go_on_with_state(self) -> None:
+    def _pack_more_state(self) -> None:
         """Pack a part of the keyframe; after the last one, what came meanwhile."""
         assert self._state is not None
         # The generator yields None after each part, so None means that more is to come.
@@ -181,14 +181,14 @@ class InBackground:
 
     def _finish_state(self) -> None:
         while self._state is not None:
-            self._go_on_with_state()
+            self._pack_more_state()
 
     def _write(self, times: Sequence[float], items: Sequence[Item]) -> None:
         assert self._writer is not None, "begin first"
-        self._heed(items)
+        self._update_header(items)
         self._writer.write(times, items)
 
-    def _heed(self, items: Sequence[Item]) -> None:
+    def _update_header(self, items: Sequence[Item]) -> None:
         """Let the next file begin with the configuration of now."""
         if entries.Configured in map(type, items):
             assert self._header is not None

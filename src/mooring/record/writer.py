@@ -81,7 +81,7 @@ class RecordWriter:
                 packer.forget(item.kind, item.key)  # type: ignore[union-attr]
                 continue
             elif kind is Configured:
-                self._heed(item)  # type: ignore[arg-type]
+                self._keep_annotations_of(item)  # type: ignore[arg-type]
                 continue
             else:
                 packed = pack(item)  # type: ignore[arg-type]  # entries are plain, but for the one above
@@ -111,7 +111,7 @@ class RecordWriter:
         self.flush()
         for item in items[:1]:
             if isinstance(item, Configured):
-                self._heed(item)
+                self._keep_annotations_of(item)
         pack, pack_pod = self._packer.pack, self._packer.pack_pod
         self._packer.begin_keyframe()
         for start in range(0, len(items), every):
@@ -132,7 +132,7 @@ class RecordWriter:
         self._first_us = self._last_us = _microseconds([time]).item()
         self._write_block(KEYFRAME)
 
-    def _heed(self, entry: Configured) -> None:
+    def _keep_annotations_of(self, entry: Configured) -> None:
         """Keep the annotations that other plugins read."""
         if self._kept is not None and self._kept != entry.annotations:
             self._kept = entry.annotations

@@ -151,7 +151,7 @@ class Tape:
                 self._attempts = item.number
             elif isinstance(item, Configured):
                 self._header = msgspec.structs.replace(self._header, configuration=item.configuration)
-        self._hear(times, items)
+        self._collect(times, items)
         self._writer.write(times, items)
         self._entries += len(items)
 
@@ -159,7 +159,7 @@ class Tape:
         assert self._header is not None, "begin first"
         if self._writer is None or self._writer.size >= self._max_bytes or self._entries >= self._max_entries:
             self._begin_part(time)
-            self._hear([time] * len(items), items)
+            self._collect([time] * len(items), items)
         assert self._writer is not None
         self._writer.write_state(time, items)
 
@@ -190,7 +190,7 @@ class Tape:
         self._writer, self._entries = RecordWriter(part, header, attempts=self._attempts), 0
         self._parts = [*self._parts, (self._attempts, part)][-PARTS:]
 
-    def _hear(self, times: Iterable[float], items: Iterable[Item]) -> None:
+    def _collect(self, times: Iterable[float], items: Iterable[Item]) -> None:
         for time, item in zip(times, items, strict=True):
             # every entry is one of Happened
             self.heard.append((time, Put(item) if isinstance(item, Object) else item))  # type: ignore[arg-type]
@@ -277,7 +277,7 @@ class Moments:
         if not self.has(number):
             self._open(number)
         while number not in self._places:
-            self._go_on(number)
+            self._play_next(number)
         base = max(each for each in self._kept if each <= number)
         moment = self._kept[base].fork()
         place = self._places[number]
@@ -297,7 +297,7 @@ class Moments:
         self._front, self._rest = self._record.from_attempt(min(first, number))
         self._past, self._places, self._kept = [], {}, {}
 
-    def _go_on(self, number: int) -> None:
+    def _play_next(self, number: int) -> None:
         """Let the next thing happen."""
         assert self._front is not None and self._record is not None
         following = next(self._rest, None)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from mooring.api.clock import Clock
 from mooring.api.codec import KINDS, decode
-from mooring.api.core import Node, Pod, PodStatus, Taint, made_anew
+from mooring.api.core import Node, Pod, PodStatus, Taint, recreated_pod
 from mooring.api.errors import ApiError, InputError
 from mooring.api.meta import Condition, Object, ObjectMeta
 from mooring.api.selectors import Selector
@@ -276,7 +276,7 @@ class StreamedPods:
 def _anew(pod: Pod, number: int) -> Pod:
     """The pod as its controller would create it again: the same name, another uid, no node and no status."""
     meta = pod.metadata
-    made = made_anew(pod, f"{meta.uid.partition('#')[0]}#{number}")
+    made = recreated_pod(pod, f"{meta.uid.partition('#')[0]}#{number}")
     made.status = PodStatus()
     made.metadata = ObjectMeta(
         name=meta.name, namespace=meta.namespace, uid=made.uid, labels=meta.labels, annotations=meta.annotations

@@ -70,9 +70,9 @@ def test_the_least_recently_used_columns_are_forgotten_first() -> None:
 
 def test_what_comes_for_the_second_time_is_worth_keeping() -> None:
     kept: Kept[str] = Kept(2)
-    assert [kept.has_come_before(key) for key in ("a", "b", "a")] == [False, False, True]
-    assert not kept.has_come_before("c"), "of too many keys the oldest is forgotten"
-    assert [kept.has_come_before(key) for key in ("a", "b")] == [True, False]
+    assert [kept.was_seen_before(key) for key in ("a", "b", "a")] == [False, False, True]
+    assert not kept.was_seen_before("c"), "of too many keys the oldest is forgotten"
+    assert [kept.was_seen_before(key) for key in ("a", "b")] == [True, False]
 
 
 def test_a_full_memo_begins_anew() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.api.codec import from_plain
-from mooring.api.core import Node, Pod, made_anew
+from mooring.api.core import Node, Pod, recreated_pod
 from mooring.api.defaults import set_defaults
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
@@ -372,6 +372,6 @@ def test_a_scheduler_name_without_a_profile_is_bad_input() -> None:
 def test_a_running_pod_is_looked_at_as_new() -> None:
     running = pod("x", on="a")
     running.status.nominated_node_name = "a"
-    fresh = made_anew(running)
+    fresh = recreated_pod(running)
     assert (fresh.spec.node_name, fresh.status.nominated_node_name) == ("", "")
     assert running.spec.node_name == "a"

@@ -25,7 +25,7 @@ from mooring.core.queue.profile import (
     QueueRecorder,
     queue_profile,
     registered_hints,
-    whose,
+    split_pod_event,
 )
 from mooring.core.queue.queued_pod import QueuedPodInfo
 
@@ -217,7 +217,7 @@ def test_who_does_not_say_what_would_help_hears_of_everything():
     ],
 )
 def test_since_1_37_a_registration_says_whose_pod_it_means(action, want):
-    assert [event.label for event in whose(ClusterEvent(EventResource.POD, action))] == want
+    assert [event.label for event in split_pod_event(ClusterEvent(EventResource.POD, action))] == want
 
 
 def test_the_pods_own_updates_are_told_from_new_pods():

@@ -290,7 +290,7 @@ class Judge:
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
-    def a_sample_gives(self, scene: Scene, pod: Pod, decision: ScheduleResult, node: str) -> bool:
+    def sampling_explains(self, scene: Scene, pod: Pod, decision: ScheduleResult, node: str) -> bool:
         """Whether kube-scheduler, which stops looking when it has found enough nodes, could have taken this node.
 
         Where it began to look cannot be seen from outside. So several beginnings are tried.

@@ -224,7 +224,7 @@ class Shadow:
         if agreement not in AGREE:
             since = happened.time - MAX_AGE_S
             before = [change for change in reversed(list(islice(log, position))) if change.time >= since]
-            if happened.node and self._theirs.a_sample_gives(scene, happened.pod, decision, happened.node):
+            if happened.node and self._theirs.sampling_explains(scene, happened.pod, decision, happened.node):
                 cause = SAMPLING
             else:
                 window = Window(self._theirs, scene, happened, before, later[1:], waiting=len(self._open))

@@ -50,7 +50,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Direction:
     """In which direction to look.
 
     At the moment of a walk, the scheduler's other watches were so many changes ``ahead`` of ours, or behind. Of its own
@@ -150,8 +150,8 @@ class Window:
         """Ever farther away from the outcome, in all directions at once; None after each walk in vain."""
         others = range(-self._seen, len(self._others) + 1)
         fewer, more = range(len(self._done) + 1), range(len(self._done_later) + 1)
-        ways = [_Way(ahead, *own) for ahead in others for own in product(fewer, more)]
-        ways += [_Way(ahead, done=done) for ahead in others for done in SINCE]
+        ways = [_Direction(ahead, *own) for ahead in others for own in product(fewer, more)]
+        ways += [_Direction(ahead, done=done) for ahead in others for done in SINCE]
         ways.sort(key=lambda way: way.distance)
         for reach in REACHES:
             for way in ways:
@@ -162,7 +162,7 @@ class Window:
                 yield from (self._swap_one(ahead) for ahead in others)
         yield from (self._with_unseen(way) for way in ways if way.done == ALL and not way.fewer)
 
-    def _begin(self, way: _Way) -> _Place:
+    def _begin(self, way: _Direction) -> _Place:
         place = _Place(self._judge, self._scene, self._happened)
         for change in self._done_later[: way.more]:
             place.do(change)
@@ -178,7 +178,7 @@ class Window:
         for change in reversed(self._others[max(0, end) : start]):
             place.undo(change)
 
-    def _walk_back(self, way: _Way, steps: int) -> Found | None:
+    def _walk_back(self, way: _Direction, steps: int) -> Found | None:
         """From one moment to the one before it, so many ``steps``; the first one that agrees is taken."""
         if not self._tries:
             return None
@@ -214,13 +214,13 @@ class Window:
         """With a single pod that came to its node later, or without a single one that came before."""
         for later, changes in ((True, self._done_later[1:]), (False, self._done[1:])):
             for change in changes:
-                place = self._begin(_Way(ahead))
+                place = self._begin(_Direction(ahead))
                 (place.do if later else place.undo)(change)
                 if self._agrees(place):
                     return self._found(place)
         return None
 
-    def _with_unseen(self, way: _Way) -> Found | None:
+    def _with_unseen(self, way: _Direction) -> Found | None:
         """With pods that never came to a node on the nodes that look better than the outcome: a burst of pods, of which
         one could not be bound."""
         if not self._never_placed or not self._tries_unseen:

@@ -145,9 +145,9 @@ class Watcher:
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = loop.call_at(self._until, self._ring, loop)
+        self._alarm = loop.call_at(self._until, self._on_timer, loop)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self._alarm = None
         if self._reader is not None and not self._reader.done():
             if loop.time() < self._until:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.api.errors import MooringError, PluginError
 from mooring.api.text import hint, nearest
-from mooring.core.framework.registry import Registry, is_meant_as_plugin
+from mooring.core.framework.registry import Registry, looks_like_plugin
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -196,7 +196,7 @@ def _is_plugin_of(value: Any, module: ModuleType) -> bool:
         and value.__module__ == module.__name__
         and not value.__name__.startswith("_")
         and bool(getattr(value, "name", None))
-        and is_meant_as_plugin(value)
+        and looks_like_plugin(value)
     )
 
 

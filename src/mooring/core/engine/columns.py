@@ -346,7 +346,7 @@ class TemplateColumns:
 
     def is_worth_keeping(self, shape: PodShape) -> bool:
         """Report whether the template has come before."""
-        return self.filters.has_come_before(shape.placement_id)
+        return self.filters.was_seen_before(shape.placement_id)
 
     def filters_of(self, attempt: CycleAttempt) -> FilterColumns:
         """The verdicts of the filters that read no more than the row."""

@@ -76,7 +76,7 @@ class Kept(Generic[V]):
     def values(self) -> ValuesView[V]:
         return self._columns.values()
 
-    def has_come_before(self, key: Hashable) -> bool:
+    def was_seen_before(self, key: Hashable) -> bool:
         """Report whether the key has been seen before: what comes only once is not worth keeping."""
         known = key in self._seen
         self._seen[key] = None

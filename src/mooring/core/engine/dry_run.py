@@ -96,7 +96,7 @@ class DryRun:
         key = (plan.template(pod), pod.priority)
         # A group that is evicted as one is also on other nodes: the outcome on a row depends on those.
         can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid) and not self._by_unit
-        if not can_keep or not kept.has_come_before(key):
+        if not can_keep or not kept.was_seen_before(key):
             return DryRunColumns(len(table))
         columns = kept.get(key)
         if columns is None:

@@ -8,7 +8,7 @@ from mooring.core.engine.cycle import Engine
 from mooring.core.engine.decision import CycleAttempt, Stopwatch
 from mooring.core.engine.dry_run import DryRun, without_victims
 from mooring.core.engine.pod_groups import GroupPreemption
-from mooring.core.engine.victims import Candidate, Fruitless, kept_dry_runs, least_harm, objection
+from mooring.core.engine.victims import Candidate, Fruitless, kept_dry_runs, objection, pick_one_node
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.extender import ExtenderError, VictimsOnNode
 from mooring.core.framework.handle import CandidateLimits, Handle
@@ -71,7 +71,7 @@ class Evaluator:
             dry_run.columns.fruitless = Fruitless(statuses, len(rows), answer)
             return answer
         if not any(extender.supports_preemption for extender in self._handle.extenders):
-            row = dry_run.columns.least_harm(candidates, self._handle.clock.now())
+            row = dry_run.columns.pick_one_node(candidates, self._handle.clock.now())
             found, violations = tuple(dry_run.columns.victims[row]), int(dry_run.columns.breaks_budgets[row])
             return PostFilterResult(SUCCESS, nodes.table.infos[row].name, found, violations)
         try:
@@ -80,7 +80,7 @@ class Evaluator:
             return PostFilterResult(Status.error(str(error)))
         if not left:
             return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
-        best = least_harm(left, self._handle.clock.now())
+        best = pick_one_node(left, self._handle.clock.now())
         return PostFilterResult(SUCCESS, best.node, tuple(best.victims), best.pdb_violations)
 
     def _without_victims(self, statuses: NodeStatuses) -> PostFilterResult:

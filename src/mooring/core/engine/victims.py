@@ -149,7 +149,7 @@ class DryRunColumns(Derived):
             self.forget(np.flatnonzero(early))
             self._latest[early] = -np.inf
 
-    def least_harm(self, candidates: Rows, now: float) -> int:
+    def pick_one_node(self, candidates: Rows, now: float) -> int:
         """Fewest broken budgets; then the least important first victim; the smallest sum of priorities; the fewest
         victims; the latest start of the most important ones. What is still equal is taken in order."""
         for column in self._harm:
@@ -168,12 +168,12 @@ class DryRunColumns(Derived):
         return counts
 
 
-def least_harm(candidates: list[Candidate], now: float) -> Candidate:
-    """The candidate to take, of those that extenders leave; see :meth:`DryRunColumns.least_harm`."""
+def pick_one_node(candidates: list[Candidate], now: float) -> Candidate:
+    """The candidate to take, of those that extenders leave; see :meth:`DryRunColumns.pick_one_node`."""
     columns = DryRunColumns(len(candidates))
     for i, candidate in enumerate(candidates):
         columns.accept(i, candidate.victims, candidate.pdb_violations, not_started=now)
-    return candidates[columns.least_harm(np.arange(len(candidates)), now)]
+    return candidates[columns.pick_one_node(np.arange(len(candidates)), now)]
 
 
 def kept_dry_runs() -> Kept[DryRunColumns]:

@@ -26,7 +26,7 @@ from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
-from mooring.core.state.requests import spoken, written
+from mooring.core.state.requests import display_name, written
 
 
 class Explanation(Decision):
@@ -147,7 +147,7 @@ class GroupExplanation:
         reasons = {reason for refusal in self.rest.refusals for reason in refusal.reasons}
         short = sorted(reason.removeprefix(SHORT) for reason in reasons if reason.startswith(SHORT))
         requests = self.requests
-        wanted = [f"{written(name, requests[name])} {spoken(name)}" for name in short if requests.get(name)]
+        wanted = [f"{written(name, requests[name])} {display_name(name)}" for name in short if requests.get(name)]
         needs = "need" if missing > 1 else "needs"
         return f"{needs} {' and '.join(wanted)}{each}" if wanted else "find no node"
 

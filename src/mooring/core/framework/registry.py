@@ -249,7 +249,7 @@ def _problems(plugin: type) -> Iterator[str]:
         yield f"args is {args!r}; the type of its arguments, a msgspec.Struct, is expected"
 
 
-def is_meant_as_plugin(value: type) -> bool:
+def looks_like_plugin(value: type) -> bool:
     """Report whether a class has a method of the contract, or one that its author misspelt."""
     return bool(points_of(value)) or any(
         callable(getattr(value, name)) and nearest(name, METHODS, cutoff=CLOSE) for name in _public_names(value)

@@ -49,8 +49,8 @@ from mooring.core.plugins.gpus.scoring import (
     LARGEST_GPU,
     GpuScore,
     GpuScoreArgs,
+    best_assignment,
     best_on,
-    best_way,
     cpu_left,
     gradient,
     quantised,
@@ -420,7 +420,7 @@ class GpuFragmentation(GpuScore):
             return best[:, 0], best[:, 1]
         left, cpu, model = states[:, :-2], states[:, -2], states[:, -1]
         node, gpu, less = gradient(measure, left, cpu, model, kind, stranding)
-        return best_way(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()], np.int64))
+        return best_assignment(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()], np.int64))
 
     def _measure(self, models: list[str]) -> tuple[Fragmentation, Stranding | None]:
         token = (self._typical.version, tuple(models))

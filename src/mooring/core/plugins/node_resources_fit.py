@@ -40,9 +40,9 @@ from mooring.core.state.requests import (
     MEMORY,
     PODS,
     ask_for,
-    handy,
+    display_name,
     is_extended_name,
-    spoken,
+    rounded_up,
     written,
 )
 from mooring.core.state.sharing import constant, holds_somewhere
@@ -326,7 +326,7 @@ def _remedies(requests: Mapping[str, int], here: NodeRows) -> Iterator[Remedy]:
             return
     smaller = []
     for name, lack in missing.items():
-        amount = min(handy(name, lack), requests[name])
+        amount = min(rounded_up(name, lack), requests[name])
         smaller.append(_less(name, amount, requests[name] - amount))
     yield (*room, *smaller)
     if missing and not room:
@@ -339,10 +339,12 @@ def _remedies(requests: Mapping[str, int], here: NodeRows) -> Iterator[Remedy]:
 def _less(resource: str, amount: int, target: int) -> Change:
     share = amount / (amount + target)
     if not target:
-        text = f"no {spoken(resource)} request ({written(resource, amount)} now)"
+        text = f"no {display_name(resource)} request ({written(resource, amount)} now)"
     else:
         now = written(resource, amount + target)
-        text = f"{written(resource, amount)} less {spoken(resource)} ({written(resource, target)} instead of {now})"
+        text = (
+            f"{written(resource, amount)} less {display_name(resource)} ({written(resource, target)} instead of {now})"
+        )
 
     def edit(pod: Pod) -> None:
         ask_for(pod, resource, target)

@@ -71,7 +71,7 @@ class QueueProfile(msgspec.Struct, frozen=True):
 ABOUT_OTHERS = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN
 
 
-def whose(event: ClusterEvent) -> list[ClusterEvent]:
+def split_pod_event(event: ClusterEvent) -> list[ClusterEvent]:
     """A registration for events of pods, as 1.37 has it: of pods with a node, of the waiting pod itself, or of both.
 
     Other pods matter when they come, go, shrink or change their labels. What else changes matters to the pod itself.
@@ -89,11 +89,11 @@ def registered_hints(
     registrations: Iterable[EventRegistration],
     *,
     implies_taints: bool = True,
-    says_whose: bool = False,
+    splits_pod_events: bool = False,
 ) -> list[PluginHint]:
     """A plugin's registrations, and until 1.36 (``implies_taints``) what goes without saying.
 
-    ``says_whose``: events of pods are those of assigned pods or of the pod itself, as since 1.37.
+    ``splits_pod_events``: events of pods are those of assigned pods or of the pod itself, as since 1.37.
 
     A plugin that waits for new nodes also waits for taints to change: upstream added this
     because a tainted node that was added may have been overlooked.
@@ -101,7 +101,7 @@ def registered_hints(
     hints = [
         PluginHint(plugin, event, each.hint)
         for each in registrations
-        for event in (whose(each.event) if says_whose else (each.event,))
+        for event in (split_pod_event(each.event) if splits_pod_events else (each.event,))
     ]
     if not implies_taints:
         return hints
@@ -121,7 +121,7 @@ def queue_profile(
     sort_key: SortKey = priority_sort,
     has_extenders: bool = False,
     implies_taints: bool = True,
-    says_whose: bool = False,
+    splits_pod_events: bool = False,
 ) -> QueueProfile:
     """Ask every plugin of a profile which events it registers for.
 
@@ -137,13 +137,13 @@ def queue_profile(
                 plugin.name,
                 wanted,
                 implies_taints=implies_taints,
-                says_whose=says_whose and plugin.name in IN_TREE_POINTS,  # others may mean any pod
+                splits_pod_events=splits_pod_events and plugin.name in IN_TREE_POINTS,  # others may mean any pod
             )
     return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)
 
 
 def from_runtime(
-    profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True, says_whose: bool = False
+    profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True, splits_pod_events: bool = False
 ) -> QueueProfile:
     """The queue's view of a profile that the engine uses."""
     return queue_profile(
@@ -153,7 +153,7 @@ def from_runtime(
         sort_key=profile.queue_sort[0].sort_key,
         has_extenders=has_extenders,
         implies_taints=implies_taints,
-        says_whose=says_whose,
+        splits_pod_events=splits_pod_events,
     )
 
 

@@ -259,11 +259,11 @@ def written(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def spoken(resource: str) -> str:
+def display_name(resource: str) -> str:
     return "CPU" if resource == CPU else resource
 
 
-def handy(resource: str, amount: int) -> int:
+def rounded_up(resource: str, amount: int) -> int:
     """A lack rounded up to what a person would type: whole Mi for bytes."""
     if is_bytes(resource) and amount > 1 << 20:
         return -(-amount // (1 << 20)) * (1 << 20)

@@ -41,7 +41,7 @@ class TermSum:
         total = np.zeros(len(classes), np.int64)
         by_label = _ClassesByLabel(classes)
         for term in self.terms:
-            meant = by_label.meant_by(term)
+            meant = by_label.classes_matching(term)
             if meant is not None:
                 total += meant
         found: list[int] = total.tolist()
@@ -74,7 +74,7 @@ class _ClassesByLabel:
         self._have: dict[str, Mask] = {}  # by key
         self._inside: dict[frozenset[str], Mask] = {}
 
-    def meant_by(self, term: AffinityTerm) -> Mask | None:
+    def classes_matching(self, term: AffinityTerm) -> Mask | None:
         """Which classes a term means; None where it means none."""
         if term.selector.matches_nothing:
             return None

@@ -93,7 +93,7 @@ def is_written_by_binding(obj: Object) -> bool:
     return isinstance(obj, (PersistentVolumeClaim, ResourceClaim)) or is_made(obj)
 
 
-def as_it_came(obj: Object) -> Object:
+def before_binding(obj: Object) -> Object:
     """An object before anything was bound to it."""
     if isinstance(obj, PersistentVolumeClaim) and obj.spec.volume_name:
         obj = copy(obj)
@@ -136,7 +136,7 @@ class ObjectChanges:
         if known is None and is_made(obj):
             self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
         elif known is None:
-            self._changes.append(ImportedChange(at_s, as_it_came(obj)))
+            self._changes.append(ImportedChange(at_s, before_binding(obj)))
         elif is_written_by_binding(obj):
             what = f"{self._update} of a {key[0]} in the course of binding"
             self._omissions.add(f"{what}: the simulation does it itself")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.api.times import format_time
-from mooring.core.engine.victims import CANDIDATE, REFUSED, UNKNOWN, Candidate, DryRunColumns, least_harm, max_kept
+from mooring.core.engine.victims import CANDIDATE, REFUSED, UNKNOWN, Candidate, DryRunColumns, max_kept, pick_one_node
 from mooring.core.framework.status import Status
 from mooring.core.state.sharing import ChangeLog
 from mooring.testing import NOON, make_cluster, make_pod
@@ -40,7 +40,7 @@ def pod(priority: int = 0, start: float | None = 0) -> Any:
     ],
 )  # fmt: skip
 def test_least_harm(one: Candidate, other: Candidate, wanted: str) -> None:
-    assert least_harm([one, other], NOON).node == wanted
+    assert pick_one_node([one, other], NOON).node == wanted
 
 
 def test_reasons_are_counted_by_node() -> None:

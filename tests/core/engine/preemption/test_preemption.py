@@ -12,7 +12,7 @@ from mooring.api.times import format_time
 from mooring.core.config.types import DefaultPreemptionArgs
 from mooring.core.engine import dry_run
 from mooring.core.engine.decision import Outcome, ScheduleResult
-from mooring.core.engine.victims import Candidate, least_harm
+from mooring.core.engine.victims import Candidate, pick_one_node
 from mooring.core.framework.status import Code
 from mooring.core.plugins.default_preemption import DefaultPreemption
 from mooring.testing import NOON, Scheduler, make_cluster, make_handle, make_node, make_object, make_pod
@@ -247,7 +247,7 @@ class TestChoice:
     def test_pods_without_a_start_count_as_started_now(self) -> None:
         cluster = make_cluster(node())
         started, fresh = (cluster.info(pod) for pod in (low("p", start=999), make_pod("q", priority=0)))
-        best = least_harm([Candidate("a", [started], 0), Candidate("b", [fresh], 0)], NOON)
+        best = pick_one_node([Candidate("a", [started], 0), Candidate("b", [fresh], 0)], NOON)
         assert best.node == "b"
 
 

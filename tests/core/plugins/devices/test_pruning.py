@@ -45,7 +45,7 @@ class NoPruning(Pruning):
     def can_fill(self, claim_index: int, request: RequestedDevices, needed: int, start: int) -> bool:
         return True
 
-    def is_like_any(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
+    def is_like_failed(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
         return False
 
     def has_failed(self, stage: int) -> bool:

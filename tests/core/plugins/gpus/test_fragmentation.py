@@ -14,7 +14,7 @@ from mooring.core.plugins.gpus.fragmentation import (
     typical_pods,
 )
 from mooring.core.plugins.gpus.requests import GpuRequest
-from mooring.core.plugins.gpus.scoring import best_on, best_way, gradient, quantised, without_pod
+from mooring.core.plugins.gpus.scoring import best_assignment, best_on, gradient, quantised, without_pod
 
 MODELS = ["", "T4", "V100"]
 
@@ -138,7 +138,7 @@ def test_the_gradient_is_the_difference_of_fragmentation() -> None:
 
 
 def test_the_best_way_is_the_first_of_the_highest() -> None:
-    values, gpus = best_way(3, np.array([0, 0, 0, 2]), np.array([1, 3, 5, 7]), np.array([4, 9, 9, 2]))
+    values, gpus = best_assignment(3, np.array([0, 0, 0, 2]), np.array([1, 3, 5, 7]), np.array([4, 9, 9, 2]))
     assert values.tolist() == [9, 0, 2] and gpus.tolist() == [3, -1, 7]
 
 
@@ -153,7 +153,7 @@ def test_nodes_one_by_one_are_as_many_at_once_to_the_last_bit(wanted: PodKind, w
     nodes = list(zip(left.tolist(), cpu.tolist(), model.tolist(), strict=True))
     assert [measure.of_one(*node) for node in nodes] == measure.of(left, cpu, model).tolist()
     node, gpu, less = gradient(measure, left, cpu, model, wanted, stranding)
-    scores, gpus = best_way(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()]))
+    scores, gpus = best_assignment(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()]))
     assert [best_on(measure, *each, wanted, stranding) for each in nodes] == list(zip(scores, gpus, strict=True))
 
 

@@ -173,7 +173,7 @@ class Pruning:
             return True  # the search ends with this error, or with what it comes across before
         return False
 
-    def is_like_any(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
+    def is_like_failed(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
         """Report whether a device is like one that has failed at the same place."""
         if not self._compare():
             return False
@@ -198,7 +198,7 @@ class Pruning:
             if not self._kinds:
                 self._kinds = _numbered(map(self._own_traits, range(len(self._search.devices))))
             while self._can_compare and self._stages < self._search.reached:
-                self._can_compare = self._tell_apart(self._stages)
+                self._can_compare = self._refine_kinds(self._stages)
                 self._stages += 1
                 self._failures.clear()  # they speak of other kinds
         except (AllocationError, ParseError):
@@ -216,7 +216,7 @@ class Pruning:
         draws = (pool.id, tuple(counters_of(candidate))) if candidate.device.consumes_counters else None
         return candidate.id in allocated.devices, share, draws
 
-    def _tell_apart(self, stage: int) -> bool:
+    def _refine_kinds(self, stage: int) -> bool:
         """Refine kinds by what a stage reads of devices; false if the order of like devices matters to it."""
         search = self._search
         claim_index, _, alternatives = search.stages[stage]

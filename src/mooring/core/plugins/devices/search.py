@@ -368,7 +368,7 @@ class DeviceSearch:
         for position in range(start, len(self.devices)):
             if not self.is_usable(claim_index, request, position):
                 continue
-            if self._pruning is not None and failed and self._pruning.is_like_any(failed, position, claim_index):
+            if self._pruning is not None and failed and self._pruning.is_like_failed(failed, position, claim_index):
                 continue
             undo = self._take(claim_index, request, position, must=False)
             if undo is None:

@@ -177,7 +177,7 @@ def gradient(
     return node, gpu, less
 
 
-def best_way(
+def best_assignment(
     n: int, node: NDArray[np.int64], gpu: NDArray[np.int64], value: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """[node]: the largest value of all its ways, and the GPU of the first way that has it. Ways are sorted by node.
@@ -201,7 +201,7 @@ def best_on(
     kind: PodKind,
     stranding: Stranding | None = None,
 ) -> tuple[int, int]:
-    """(score, GPU) of the best way to place the pod on one node: what ``best_way`` finds for many."""
+    """(score, GPU) of the best way to place the pod on one node: what ``best_assignment`` finds for many."""
     after = list(left)
     score, best = 0, -1
     before = _measured(fragmentation, stranding, left, cpu, model)

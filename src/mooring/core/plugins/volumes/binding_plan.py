@@ -281,22 +281,24 @@ class Planner:
         except ParseError as error:
             raise ParseError(f"error creating internal label selector for claim: {claim.key}: {error}") from None
         earlier = [other for other in plan.matches if other.class_name == class_name]
-        meant = self._free.meant_for(class_name, claim, size)
+        reserved = self._free.reserved_for(class_name, claim, size)
         free = self._free.of_class(class_name)
         if free is not None:
             match.column = free.smallest(claim, size, selector, [other.column for other in earlier])
-        if meant:
-            self._prefer_meant(match, meant, earlier)
+        if reserved:
+            self._prefer_reserved(match, reserved, earlier)
         return match
 
-    def _prefer_meant(self, match: VolumeMatch, meant: list[PersistentVolume], earlier: list[VolumeMatch]) -> None:
+    def _prefer_reserved(
+        self, match: VolumeMatch, reserved: list[PersistentVolume], earlier: list[VolumeMatch]
+    ) -> None:
         """A volume that is reserved for the claim is the only choice where it is not taken: it, or none."""
-        match.at = meant
-        reachable = self._topology.mask(compile_affinity(meant[0].spec.node_affinity))
-        first = -len(meant)
+        match.at = reserved
+        reachable = self._topology.mask(compile_affinity(reserved[0].spec.node_affinity))
+        first = -len(reserved)
         taken = np.zeros(len(reachable), np.bool_)  # only if a pod names one claim twice
         for other in earlier:
-            if other.at is not None and other.at[0].name == meant[0].name:
+            if other.at is not None and other.at[0].name == reserved[0].name:
                 taken |= other.column == first
         match.column = np.where(taken, match.column, np.where(reachable, first, NONE))
 

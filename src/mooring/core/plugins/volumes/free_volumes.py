@@ -306,7 +306,7 @@ class FreeVolumes:
     def of_class(self, name: str) -> ClassVolumes | None:
         return self._classes.get(name)
 
-    def meant_for(self, class_name: str, claim: PersistentVolumeClaim, size: Fraction) -> list[PersistentVolume]:
+    def reserved_for(self, class_name: str, claim: PersistentVolumeClaim, size: Fraction) -> list[PersistentVolume]:
         """Volumes of the class that are reserved for the claim and large enough, by name."""
         names = self._claimed.get((class_name, claim.namespace, claim.name), ())
         volumes = (self._cache.get(name) for name in sorted(names))

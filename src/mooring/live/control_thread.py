@@ -19,12 +19,12 @@ T = TypeVar("T")
 BEAT_S = 1.0
 
 
-class Lifeline:
+class ControlThread:
     """The thread. ``run`` runs a coroutine in it."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="lifeline", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -8,32 +8,32 @@ import threading
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.live.lifeline import Heartbeat, Lifeline, ask, run_in
+from mooring.live.control_thread import ControlThread, Heartbeat, ask, run_in
 
 
 @pytest.fixture
-async def lifeline():
-    lifeline = Lifeline()
-    yield lifeline
-    lifeline.close()
+async def control_thread():
+    control_thread = ControlThread()
+    yield control_thread
+    control_thread.close()
 
 
-async def test_work_runs_in_the_other_thread(lifeline):
+async def test_work_runs_in_the_other_thread(control_thread):
     async def where() -> str:
         return threading.current_thread().name
 
-    assert await lifeline.run(where()) == "lifeline"
+    assert await control_thread.run(where()) == "control"
 
 
-async def test_what_the_work_raises_is_raised_here(lifeline):
+async def test_what_the_work_raises_is_raised_here(control_thread):
     async def fail() -> None:
         raise ValueError("there")
 
     with pytest.raises(ValueError, match="there"):
-        await lifeline.run(fail())
+        await control_thread.run(fail())
 
 
-async def test_who_cancels_waits_until_the_work_has_ended_there(lifeline):
+async def test_who_cancels_waits_until_the_work_has_ended_there(control_thread):
     began, steps = threading.Event(), []
 
     async def work() -> None:
@@ -44,7 +44,7 @@ async def test_who_cancels_waits_until_the_work_has_ended_there(lifeline):
             await asyncio.sleep(0)
             steps.append("cleaned up")
 
-    task = asyncio.create_task(lifeline.run(work()))
+    task = asyncio.create_task(control_thread.run(work()))
     await asyncio.to_thread(began.wait)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -52,15 +52,15 @@ async def test_who_cancels_waits_until_the_work_has_ended_there(lifeline):
     assert steps == ["cleaned up"]
 
 
-async def test_work_that_is_cancelled_there_is_cancelled_here(lifeline):
+async def test_work_that_is_cancelled_there_is_cancelled_here(control_thread):
     async def give_up() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await lifeline.run(give_up())
+        await control_thread.run(give_up())
 
 
-async def test_the_other_thread_can_run_work_here(lifeline):
+async def test_the_other_thread_can_run_work_here(control_thread):
     here = asyncio.get_running_loop()
 
     async def where() -> asyncio.AbstractEventLoop:
@@ -69,11 +69,11 @@ async def test_the_other_thread_can_run_work_here(lifeline):
     async def there_and_back() -> asyncio.AbstractEventLoop:
         return await run_in(here, where())
 
-    assert await lifeline.run(there_and_back()) is here
+    assert await control_thread.run(there_and_back()) is here
 
 
 async def test_closing_cancels_what_still_runs():
-    lifeline, began, steps = Lifeline(), threading.Event(), []
+    control_thread, began, steps = ControlThread(), threading.Event(), []
 
     async def work() -> None:
         began.set()
@@ -82,23 +82,23 @@ async def test_closing_cancels_what_still_runs():
         finally:
             steps.append("ended")
 
-    task = asyncio.create_task(lifeline.run(work()))
+    task = asyncio.create_task(control_thread.run(work()))
     await asyncio.to_thread(began.wait)
-    await asyncio.to_thread(lifeline.close)
+    await asyncio.to_thread(control_thread.close)
     with pytest.raises(asyncio.CancelledError):
         await task
     assert steps == ["ended"]
 
 
-async def test_a_question_is_answered_in_the_other_thread(lifeline):
-    assert await ask(lifeline.loop, lambda: threading.current_thread().name, 60.0) == "lifeline"
+async def test_a_question_is_answered_in_the_other_thread(control_thread):
+    assert await ask(control_thread.loop, lambda: threading.current_thread().name, 60.0) == "control"
 
 
-async def test_a_loop_that_is_busy_is_not_waited_for(lifeline):
+async def test_a_loop_that_is_busy_is_not_waited_for(control_thread):
     let_go = threading.Event()
-    lifeline.loop.call_soon_threadsafe(let_go.wait)
+    control_thread.loop.call_soon_threadsafe(let_go.wait)
     with pytest.raises(TimeoutError):
-        await ask(lifeline.loop, lambda: None, 0.0)
+        await ask(control_thread.loop, lambda: None, 0.0)
     let_go.set()
 
 
@@ -106,18 +106,18 @@ class TestHeartbeat:
     """A loop that does not come round is late, then unhealthy, then given up."""
 
     @pytest.fixture
-    async def busy(self, lifeline):
+    async def busy(self, control_thread):
         """A heartbeat of a loop that somebody keeps busy, and what lets it go."""
         let_go = threading.Event()
         clock = VirtualClock()
-        heartbeat = Heartbeat(lifeline.loop, 20.0, clock)
-        lifeline.loop.call_soon_threadsafe(let_go.wait)
+        heartbeat = Heartbeat(control_thread.loop, 20.0, clock)
+        control_thread.loop.call_soon_threadsafe(let_go.wait)
         heartbeat.beat()
         yield heartbeat, clock, let_go
         let_go.set()
 
-    async def test_nobody_is_late_who_was_not_asked(self, lifeline):
-        assert Heartbeat(lifeline.loop, 20.0).late_s == 0.0
+    async def test_nobody_is_late_who_was_not_asked(self, control_thread):
+        assert Heartbeat(control_thread.loop, 20.0).late_s == 0.0
 
     async def test_a_busy_loop_becomes_unhealthy_after_its_limit(self, busy):
         heartbeat, clock, _ = busy
@@ -133,11 +133,11 @@ class TestHeartbeat:
         clock.advance(15.0)
         assert heartbeat.late_s == 30.0
 
-    async def test_a_loop_that_comes_round_is_healthy_again(self, lifeline, busy):
+    async def test_a_loop_that_comes_round_is_healthy_again(self, control_thread, busy):
         heartbeat, clock, let_go = busy
         clock.advance(30.0)
         let_go.set()
-        await ask(lifeline.loop, lambda: None, 60.0)
+        await ask(control_thread.loop, lambda: None, 60.0)
         assert heartbeat.check() is None
 
     async def test_after_twice_the_limit_somebody_else_is_called(self, busy):
