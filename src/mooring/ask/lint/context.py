@@ -68,7 +68,7 @@ class Subject:
     @property
     def title(self) -> str:
         space = _at(self.value, "metadata", "namespace")
-        return f"{self.kind} {space}/{self.name}" if space else f"{self.kind} {self.name}"
+        return f"{self.kind} {space}/{self.name}" if space else f"{self.kind} {self.name}".strip()
 
     @property
     def pod_spec(self) -> FieldPath:
@@ -309,6 +309,11 @@ class LintContext:
         scheduler.session.engine.batching.is_enabled = False
         scheduler.session.takes_all = True
         return scheduler
+
+    def scheduler_with(self, config: Mapping[str, Any]) -> Scheduler:
+        """A scheduler of the whole cluster under another configuration."""
+        assert self.cluster is not None
+        return Scheduler(self.cluster, config, self._plugins, kubernetes_version=self._version)
 
     @property
     def nodes(self) -> NodeRows:

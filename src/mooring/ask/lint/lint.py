@@ -9,13 +9,14 @@ from pathlib import Path
 from mooring.api.errors import UsageError
 from mooring.api.text import hint
 from mooring.api.type_table import unknown_fields
-from mooring.ask.lint import node_rules, other_rules
+from mooring.ask.lint import configuration_rules, node_rules, other_rules
 from mooring.ask.lint.context import FieldPath, LintContext, Subject, Unreadable, read_subjects
 from mooring.ask.lint.findings import RULES, Finding, Findings, Problem, Rule, Severity, rule
 from mooring.core.cluster import Cluster
 from mooring.core.session import Configuration, PluginReference
 
-_MODULES = (__name__, node_rules.__name__, other_rules.__name__)  # importing them has registered their rules
+# Importing them has registered their rules.
+_MODULES = (__name__, node_rules.__name__, other_rules.__name__, configuration_rules.__name__)
 
 
 def lint(
