@@ -25,11 +25,11 @@ def cluster() -> Cluster:
     """Two nodes, one of them half full. A pod that prefers the other one outvotes every strategy."""
     want = {"preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}, "weight": 100}
     spec = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [want]}}}
-    anchor = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    anchor = {"nodeSelector": {"kubernetes.io/hostname": "b"}}
     return Cluster(
-        make_node("a", cpu=4),
-        make_node("b", cpu=4, labels={"disk": "ssd"}),
-        make_pod("anchor", node="a", cpu=2, spec=anchor),
+        make_node("a", cpu=4, labels={"disk": "ssd"}),
+        make_node("b", cpu=4),
+        make_pod("anchor", node="b", cpu=2, spec=anchor),
         make_pod("web", cpu=1, spec=spec),
     )
 
