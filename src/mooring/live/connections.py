@@ -59,7 +59,7 @@ class HostEnvironment:
     lease_clock: Clock = field(default_factory=UnstoppableClock)
     make_rng: Callable[[], random.Random] = random.Random
     hostname: str = field(default_factory=socket.gethostname)
-    identity: str = ""  # who holds the lease; empty: the host's name and a random suffix
+    identity: str = ""  # identity of the lease holder; empty: the host's name and a random suffix
     make_transport: Callable[[ClientConfig], Transport] = Transport
     make_control_thread: Callable[[], ControlThread] = ControlThread
     make_limits: Callable[[], TimeLimits] = TimeLimits
@@ -173,7 +173,7 @@ class LiveScheduler:
         await self.recorder.start()
 
     async def synced(self, timeout_s: float | None = None) -> bool:
-        """Wait until all that is there is known; nothing is decided before that."""
+        """Wait until every existing object is known; nothing is decided before that."""
         is_synced = await self.informers.wait_for_sync(timeout_s)
         missing = self.informers.not_served() if is_synced else []
         if missing:

@@ -85,7 +85,7 @@ class Tasks:
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Run a coroutine in a task of its own; an exception is logged."""
+        """Run a coroutine in its own task; an exception is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(self._done)
@@ -119,8 +119,8 @@ class DeferredChanges:
     """Makes changes to the cluster and the queue at once or, while a decision runs in another thread, after it.
 
     Only decisions that ask extenders run in a thread, because the event loop must not wait for their HTTP answers.
-    Nothing but that thread may touch the cluster or the queue meanwhile. So every change goes through here: watch
-    events, the end of a binding, a reload. Changes that had to wait are made in the order in which they came.
+    Until the decision is made, only that thread may touch the cluster or the queue. So every change goes through here:
+    watch events, the end of a binding, a reload. Changes that had to wait are applied in order.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What runs beside the scheduler, in the control thread: the lease and the endpoints.
 
-Everything here has connections of its own and asks the scheduler's thread nothing without a limit.
+Everything here has its own connections and never waits for the scheduler's thread without a limit.
 """
 
 from __future__ import annotations
@@ -103,10 +103,11 @@ log = get_logger("mooring.live")
 T = TypeVar("T")
 
 ANSWER_S = 2.0
-"""How long an endpoint waits for the scheduler's thread; after that it shows what it has, or says that it is busy."""
+"""How long an endpoint waits for the scheduler's thread before it answers without it.
+"""
 MARGIN_S = 5.0
 MAX_HANGING = 8
-"""So many threads that hang cannot be had for nothing: the process is not healthy any more."""
+"""With this many hanging threads the process is no longer healthy."""
 FAILING_S = 60.0
 """For how long one kind may neither be listed nor watched. An API server that is restarted is back within a minute."""
 LONG_S = 60.0
@@ -179,7 +180,7 @@ class Control:
                 await self._lease_events.stop(drain_s=1.0)
 
     async def release(self) -> None:
-        """Give the lease back at once, whatever the scheduler is doing: the process is about to end."""
+        """Release the lease at once, whatever the scheduler is doing: the process is about to end."""
         if self.elector is not None and self.elector.is_leader:
             await self.elector.release()
 
@@ -202,8 +203,8 @@ class Control:
         self._lease_client = client = RestClient(
             client_config,
             agent=user_agent(COMPONENT, "leader-election"),
-            # Nothing may delay the lease: no limit of our own, which its events would use up, and no Retry-After. The
-            # elector asks twice every two seconds at most, and tries again by itself.
+            # Nothing may delay the lease: no client-side rate limit, which its events would use up, and no Retry-After.
+            # The elector sends at most two requests every two seconds, and retries by itself.
             qps=-1,
             heeds_retry_after=False,
             observer=self._metrics,
@@ -282,9 +283,9 @@ class Control:
         health.add("decisions", lambda: _too_many_hang(scheduler.hanging), "healthz", "livez", "readyz")
         health.add("shutdown", lambda: "process is shutting down" if self._is_stopping() else None, "readyz")
         health.add("sched-handler-sync", lambda: _unsynced(live), "readyz")
-        # Upstream has what informers say in readyz, and nothing that depends on the API server in livez: a restart
-        # does not bring the API server back, and the next process would begin without a cache. /healthz shows it for
-        # those who watch that path.
+        # Upstream has informer checks in readyz, and nothing that depends on the API server in livez: a restart does
+        # not bring the API server back, and the next process would begin without a cache. /healthz also shows it, for
+        # monitors of that path.
         health.add("watches", lambda: live.informers.failing(FAILING_S), "healthz", "readyz")
         return Sources(
             metrics=scheduler.meters,

@@ -1,4 +1,4 @@
-"""A second thread with an event loop of its own: the lease is renewed and health answers there, whatever happens.
+"""A second thread with its own event loop that renews the lease and answers health checks, whatever happens.
 
 The scheduler decides in the main thread's loop, and a decision can take a while. Nothing in this thread waits for
 the main thread without a limit, so a slow or hanging decision delays neither the lease nor the endpoints. Python

@@ -96,7 +96,7 @@ class EventHandlers:
         return False
 
     def _on_leaving(self, key: str) -> None:
-        """A pod that runs or is being bound is terminating or gone. The queue is told afterwards.
+        """A running or binding pod is terminating or gone. The queue is notified afterwards.
 
         One that goes at once is gone only when it is.
         """
@@ -122,7 +122,7 @@ class EventHandlers:
             self._delete_other(obj)
 
     def take_in_pending(self) -> None:
-        """Queue pending pods that a profile has come for since they were heard of: the configuration was reloaded."""
+        """Queue pending pods whose profile was added by a reload of the configuration."""
         for pod in self.pods.values():
             is_ours = not pod.spec.node_name and self._queue.handles(pod.spec.scheduler_name)
             is_here = self._queue.get(pod.key) is not None or self._queue.is_in_flight(pod.uid)
@@ -177,7 +177,7 @@ class EventHandlers:
                 self._took(ASSIGNED_POD_ADD, started)
             if self._queue.handles(old.spec.scheduler_name):
                 started = self._now()
-                if not was_assumed:  # what we place ourselves is in the queue no more
+                if not was_assumed:  # a pod that we placed ourselves is no longer in the queue
                     self._queue.delete(old)
                 if self._observer is not None:
                     self._took(UNSCHEDULED_POD_DELETE, started)
@@ -196,7 +196,7 @@ class EventHandlers:
         self._queue.update(old, self._cluster.info(new))
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
-            # Less important pods had kept clear of that node.
+            # Lower-priority pods had kept clear of that node.
             self._queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
 
     def _delete_pod(self, pod: Pod) -> None:
@@ -210,7 +210,7 @@ class EventHandlers:
         if pod.spec.node_name:
             self._cluster.remove_pod(pod.uid)
             self._on_leaving(pod.key)
-            if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
+            if known is not None and not known.spec.node_name:  # bound and deleted before we saw either event
                 self._queue.delete(known)
                 self._cluster.forget_member(known)
             self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
@@ -255,7 +255,7 @@ class EventHandlers:
         if self._known_node(node.name) is None:
             return
         started = self._now()
-        self._queue.move_all(NODE_DELETE, node, None)  # upstream, too, tells the queue first
+        self._queue.move_all(NODE_DELETE, node, None)  # upstream also notifies the queue first
         self._cluster.remove_node(node.name)
         self._took(NODE_DELETE, started)
 
@@ -306,8 +306,10 @@ def _is_same_version(old: Object, new: Object) -> bool:
 
 
 def _is_another(old: Pod, new: Pod) -> bool:
-    """Whether the pod was deleted and made anew without an event in between, or has left its node: no API server allows
-    that, but one that is restored from an older state has never heard of the binding."""
+    """Whether the pod was deleted and recreated without an event, or has left its node.
+
+    No API server allows that, but one that was restored to an older state does not know the binding.
+    """
     return old.uid != new.uid or old.spec.node_name not in ("", new.spec.node_name)
 
 

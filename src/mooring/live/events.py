@@ -33,9 +33,9 @@ REFRESH_S = 1800.0
 MAX_TRIES = 12
 RETRY_S = 10.0
 NO_ANSWER = (0, 502, 504)
-"""Nobody answered, or a proxy that has no answer of the API server."""
+"""There was no answer, or a proxy answered instead of the API server."""
 LINGER_S = 0.1
-"""How long an event waits for company: nobody waits for events, and several together cost less."""
+"""How long an event waits to be batched: nothing waits for events, and several together cost less."""
 WORKERS = 48
 """How many events are written at once: most of what waits, so that it is one write."""
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -369,7 +369,7 @@ class EventRecorder:
                 except ApiError as error:
                     if error.code != 404:
                         raise
-                    # The event has expired on the server meanwhile: write it anew, with its count.
+                    # The event has expired on the server: create it again, with its count.
                     await self._create(event)
             else:
                 await self._create(event)

@@ -1,4 +1,4 @@
-"""What follows a failed attempt: room is made, the pod goes back into the queue, and people are told why.
+"""What follows a failed attempt: preemption, requeueing, events and conditions.
 
 ```
 no node ─▶ refused ─▶ evict victims ──┐
@@ -125,7 +125,7 @@ class FailureHandler:
             self._preemptions.start(preemption, decision.victims)
 
     def give_up(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
-        """No node fits, and nobody is evicted for this pod alone."""
+        """No node fits, and preemption for this pod alone is not possible."""
         self.fail(info, profile, Failure.of_decision(decision), started)
         self.after(profile, decision.state, decision.pod)
 
@@ -146,7 +146,7 @@ class FailureHandler:
             self._context.changes(self.fail, info, profile, Failure.of_error(error), started)
 
     def after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
-        """Tell plugins of a failed attempt, and let them give back what it held at the API server."""
+        """Notify plugins of a failed attempt, and let them release what it held at the API server."""
         for plugin, work in after_failure(profile, state, pod):
             self._context.tasks.spawn(_give_back(plugin, work, pod.pod.key))
 
@@ -228,7 +228,7 @@ def _log(pod: Pod, failure: Failure) -> None:
 
 
 def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-    """Tell plugins that an attempt has failed; returns what they have left to do, by plugin."""
+    """Notify plugins of a failed attempt; return their remaining work, by plugin."""
     left = []
     for plugin in profile.told_of_failures:
         assert plugin.after_failure is not None

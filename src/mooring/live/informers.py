@@ -37,7 +37,7 @@ from mooring.net.watch_events import EventReader, Garbled, ResourceKind
 
 
 class Listener(Protocol):
-    """Who wants to hear of objects: the scheduler."""
+    """Listener for objects: the scheduler."""
 
     def put(self, obj: Object) -> None: ...
 
@@ -47,7 +47,7 @@ class Listener(Protocol):
 
 
 def kinds_for(resources: Iterable[EventResource]) -> list[ResourceKind[Any]]:
-    """The kinds that a scheduler watches whose plugins want to hear of these resources."""
+    """The kinds that a scheduler must watch for plugins that register for these resources."""
     wanted = set(resources)
     return [*SCHEDULER_KINDS, *(kind for resource, kind in EXTRA_KINDS.items() if resource in wanted)]
 
@@ -61,8 +61,8 @@ def connect(
 ) -> None:
     """Have every kind that the scheduler needs watched, and the listener told.
 
-    ``resources`` are what plugins want to hear of. ``raw`` keeps pods and nodes as they come, for extenders that want
-    them whole.
+    ``resources`` are what plugins register for. ``raw`` keeps the JSON of pods and nodes, for extenders that need whole
+    objects.
     """
     for kind in kinds_for(resources):
         if raw is not None and kind in (PODS, NODES):
@@ -110,14 +110,14 @@ async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A cluster watched from a thread of its own, for code that has no event loop, such as a served extender.
+# A cluster watched from its own thread, for code without an event loop, such as a served extender.
 
 STOP_S = 5.0
 CLOSE_S = 0.25  # TLS says goodbye; a loop that ends before leaves sockets open
 
 
 class ClusterWatch:
-    """``start`` returns when all that is there is known; from then on the listener is told of what changes.
+    """``start`` returns when every existing object is known; from then on the listener receives changes.
 
     The listener is called in the watch's thread. Nothing is written to the cluster.
     """
@@ -170,7 +170,7 @@ class ClusterWatch:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a scheduler does without: kinds that the API server does not serve, because it is older or was told not to.
+# Kinds that the API server does not serve, because it is older or they are disabled.
 
 _CONSEQUENCES = {
     RESOURCE_CLAIMS.name: "pods with resource claims stay pending",

@@ -46,7 +46,7 @@ LAST_TRY_S = 0.25
 """No renewal is tried so shortly before the deadline: its answer would come too late."""
 WATCHDOG_S = 20.0
 RELEASED_S = 1
-"""How long a lease lasts that its holder has given back, as client-go writes it."""
+"""Duration of a released Lease, as client-go writes it."""
 
 
 class LeaseLost(MooringError):
@@ -54,7 +54,7 @@ class LeaseLost(MooringError):
 
 
 class LeadershipObserver(Protocol):
-    """Who wants to know, for metrics."""
+    """Observer for metrics."""
 
     def __call__(self, name: str, is_leader: bool) -> None: ...
 
@@ -179,8 +179,8 @@ class LeaderElector:
     ) -> None:
         """Campaign, run ``lead`` while leading, and raise ``LeaseLost`` when the lease is lost.
 
-        ``on_lost`` is called the moment the lease is lost, before ``lead`` has had the time to notice anything. On
-        cancellation ``lead`` is cancelled first and given time to finish; then the lease is given back.
+        ``on_lost`` is called the moment the lease is lost, before ``lead`` can notice anything. On cancellation
+        ``lead`` is cancelled first and given time to finish; then the lease is released.
         """
         await self.acquire()
         work = asyncio.create_task(lead(), name="leading")
@@ -252,12 +252,12 @@ class LeaderElector:
             await self._sleep(self.settings.retry_period_s)
 
     async def release(self) -> bool:
-        """Give the lease back, so that the next leader need not wait for it to expire."""
+        """Release the lease, so that the next leader need not wait for it to expire."""
         try:
             async with asyncio.timeout(self.settings.renew_deadline_s):
                 old = await self._get()
                 if not self.is_leader or old.holder != self.identity:
-                    return True  # another one has taken it meanwhile, which client-go would not notice
+                    return True  # another holder has taken it since, which client-go would not notice
                 now = format_micro_time(self._clock.now())
                 released = LeaderElectionRecord("", RELEASED_S, now, now, old.transitions)
                 await self._put(released)
@@ -324,7 +324,7 @@ class LeaderElector:
         return True
 
     def _is_emptied(self, record: LeaderElectionRecord) -> bool:
-        """Report whether somebody has taken the holder out of a lease that is still its own.
+        """Report whether the holder was removed from a lease that is still ours.
 
         A released Lease has a 1 s duration.
         """

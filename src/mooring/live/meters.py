@@ -160,7 +160,7 @@ class ProfileGates:
 
 
 class Meters(SchedulerObserver, QueueRecorder):
-    """All metrics of a scheduler: hears what happens in it, and is the queue's recorder."""
+    """All metrics of a scheduler, as an observer and as the queue's recorder."""
 
     wants_hint_durations = True
 
@@ -278,7 +278,7 @@ class Meters(SchedulerObserver, QueueRecorder):
 
     def event_handled(self, event: str, seconds: float) -> None:
         self.metrics.event_handling_duration[self.metrics.versioned.event(event),].later(seconds)
-        self.metrics.noted()  # a replica that stands by hears events for weeks, and makes no attempt
+        self.metrics.noted()  # a standby receives events for weeks and makes no attempt
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
 

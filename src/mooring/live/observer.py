@@ -1,4 +1,4 @@
-"""Observers of a scheduler: metrics, the decision log and the narration of scenarios hear what happens and print it.
+"""Observers of a scheduler: metrics, the decision log and the narration of scenarios.
 
 The scheduler calls them in its own thread, at the moment at which something happens. They change nothing.
 """
@@ -56,8 +56,8 @@ class Observed(Protocol):
     cluster: ClusterState
     queue: SchedulingQueue
     pods: dict[str, Pod]
-    heard: list[list[ExtenderAnswer]]  # what extenders answered, for each observer that added a list of its own
-    drawn: list[list[int]]  # random numbers, for each observer that added a list of its own, which it empties
+    heard: list[list[ExtenderAnswer]]  # extender answers, for each observer that added its own list
+    drawn: list[list[int]]  # random numbers, for each observer that added its own list, which it empties
 
     @property
     def waiting_pods(self) -> WaitingPods: ...
@@ -76,16 +76,16 @@ class Observed(Protocol):
 
 
 class SchedulerObserver:
-    """Override what you want to hear; the rest costs nothing. A method must be quick."""
+    """Override the methods you need; the rest costs nothing. A method must be quick."""
 
     def configured(self, scheduler: Observed) -> None:
         """The scheduler is put together, or goes on with another configuration."""
 
     def put(self, obj: Object) -> None:
-        """An object is new or has changed. The scheduler takes it in when the observers have heard of it."""
+        """An object is new or has changed. The scheduler processes it after the observers."""
 
     def delete(self, obj: Object) -> None:
-        """An object is gone. The scheduler forgets it when the observers have heard of it."""
+        """An object is gone. The scheduler forgets it after the observers were called."""
 
     def wants_detail(self) -> bool:
         """Asked before each decision: whether it should keep its scores by plugin, for ``decided``."""
@@ -103,7 +103,7 @@ class SchedulerObserver:
         """A pod holds its node and waits for these Permit plugins."""
 
     def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:
-        """A pod waits for Permit plugins no more."""
+        """A pod no longer waits for Permit plugins."""
 
     def binding(self, info: QueuedPodInfo) -> None:
         """A pod's binding cycle begins."""
@@ -137,10 +137,10 @@ class SchedulerObserver:
 
 
 class Observers:
-    """Several observers as one: of each event, the methods of those who want to hear it.
+    """Several observers as one: for each event, the methods of those that implement it.
 
-    An observer that raises fails alone: the others hear of the event, and the scheduler goes on. Only a MooringError,
-    which says something to the user, passes: a simulation ends when its record cannot be written.
+    An observer that raises fails alone: the others receive the event, and the scheduler continues. Only a MooringError,
+    which is meant for the user, passes: a simulation ends when its record cannot be written.
     """
 
     def __init__(self, observers: Iterable[SchedulerObserver] = ()) -> None:

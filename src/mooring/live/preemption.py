@@ -29,7 +29,7 @@ Gate = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RunningPreemption:
-    """For whom room is made, and where: for a pod on a node, or for a group in the whole cluster."""
+    """The preemptor and its target: a pod on a node, or a group in the whole cluster."""
 
     plugin: str  # the PostFilter plugin that chose the victims
     preemptor: Pod  # of a group its first pod: it stands for all
@@ -63,9 +63,9 @@ class _Evicted(NamedTuple):
 
 
 class PreemptionExecutor:
-    """Carries out what a PostFilter plugin decided, and knows for whom room is being made.
+    """Carries out what a PostFilter plugin decided, and knows which preemptors have victims.
 
-    The plugin's ``pre_enqueue`` and the queue both ask it (the framework's ``Preemptions``); nobody else keeps track.
+    The plugin's ``pre_enqueue`` and the queue both ask it (the framework's ``Preemptions``); it is the only bookkeeper.
 
     Of several victims the last is evicted after all others. The preemptor may be tried again as soon as the watch shows
     that victim gone or terminating, so that no event that should wake it comes too early. A victim without a grace
@@ -132,7 +132,7 @@ class PreemptionExecutor:
     async def evict_now(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> ApiError | None:
         """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
 
-        All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
+        All victims are deleted at once: the preemptor is still being tried, and events in that time wake it afterwards.
         """
         room, started = self._begin(preemption, victims), self._context.clock.monotonic()
         alive = [victim for victim in victims if not victim.pod.is_terminating]
@@ -184,7 +184,7 @@ class PreemptionExecutor:
             else:
                 self._stop_waiting_for(victim, gate)
             self._end(room, started, is_done)
-            no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
+            no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake a pod
             if is_broken:
                 self._context.changes(self._context.queue.set_back, preemption.preemptor)
             elif not is_done or no_event or self._came_too_late(preemption, victims):
@@ -206,7 +206,7 @@ class PreemptionExecutor:
         return not any(self._context.session.state.pod(victim.uid) is not None for victim in victims)
 
     async def _clear_nominations(self, preemption: RunningPreemption) -> bool:
-        """Clear the nominations of less important pods to this node."""
+        """Clear the nominations of lower-priority pods to this node."""
         is_done = True
         for other in list(self._context.session.nominations.nominated_pods(preemption.node_name)):
             if other.priority >= preemption.priority:
@@ -250,7 +250,7 @@ class PreemptionExecutor:
         preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
         pod, known = victim.pod, self._context.pods.get(victim.pod.key)
-        if known is not None and known.uid != victim.uid:  # a namesake, which nobody wants to go
+        if known is not None and known.uid != victim.uid:  # another pod of the same name, which must stay
             log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
             return _Evicted()
         was_waiting = self._context.waiting_pods.stop(victim.uid, preemption.plugin)

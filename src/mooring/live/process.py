@@ -41,7 +41,7 @@ OK, FAILED = 0, 1
 class SchedulerProcess:
     """One process. ``run`` returns its exit code.
 
-    The scheduler works in the loop that calls ``run``. The lease and the endpoints live in a thread of their own.
+    The scheduler works in the loop that calls ``run``. The lease and the endpoints live in their own thread.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SchedulerProcess:
             limits=host.make_limits(),
             clock=host.clock,
             rng=host.make_rng(),
-            pause_thread=time.sleep if signals else None,  # who hears signals has the thread to itself
+            pause_thread=time.sleep if signals else None,  # the thread that receives signals is not shared
         )
         live = self.live = LiveScheduler(client, settings.config, options, tune_gc=host.tunes_gc, environment=host)
         self._control_thread = control_thread = host.make_control_thread()
@@ -131,7 +131,7 @@ class SchedulerProcess:
         return None if self._control is None else self._control.server
 
     def stop(self) -> None:
-        """End cleanly: no new decisions, bindings under way finish, the lease is given back."""
+        """End cleanly: no new decisions, bindings in flight finish, the lease is released."""
         self._is_stopping = True
         if self._main is not None:
             self._main.cancel()
@@ -218,8 +218,8 @@ class SchedulerProcess:
         # After a clean end the lease is released. Only events about finished bindings are left to be written.
         if not elector.is_expired or self._has_finished:
             return False
-        # No renewal comes this late unless the process was suspended. The term is over, even if the next renewal
-        # would succeed: another replica may have led in between.
+        # A renewal is this late only if the process was suspended. The term is over, even if the next renewal would
+        # succeed: another replica may have led since.
         assert self._control_thread is not None
         self._on_lease_lost()
         self._control_thread.loop.call_soon_threadsafe(elector.depose)

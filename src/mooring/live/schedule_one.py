@@ -9,8 +9,8 @@ bind_pod ─▶ pre-flight ─▶ nominate ─▶ wait on permit ─▶ pre-bind
                                             └───────────────┴─────────┴──▶ failed: unreserve, forget, and as above
 ```
 
-The scheduling cycle never waits for the API server: each pod is bound in a task of its own. Whatever a plugin raises
-becomes the status of its pod, and never ends the process. What follows a failure is in failure.py.
+The scheduling cycle never waits for the API server: each pod is bound in its own task. What a plugin raises becomes the
+status of its pod, and never ends the process. What follows a failure is in failure.py.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ T = TypeVar("T")
 _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
 READY = PreFlight(SUCCESS)
-NOT_TIMED = -1.0  # when an extension point began, if nobody wants to know how long it takes
+NOT_TIMED = -1.0  # start time of an extension point that is not measured
 
 
 class PodPlacement(msgspec.Struct):
@@ -125,7 +125,7 @@ class PodAttempts:
             self._conclude(info, profile, decision, started)
 
     async def schedule_in_thread(self, info: QueuedEntity) -> None:
-        """The same where extenders are asked: meanwhile the event loop goes on, and the cluster stands still."""
+        """The same with extenders: the event loop continues, and the cluster does not change."""
         profile = self._profile_for(info)
         if profile is None:
             return
@@ -144,7 +144,7 @@ class PodAttempts:
             self._left = [*(left for left in self._left if left.is_alive), thread]
             self._thread = None
             decision = AttemptTimeout()
-        # A change that was held back meanwhile may have been about this very pod.
+        # A change that had to wait may concern this very pod.
         if isinstance(info, QueuedPodInfo) and self._is_settled(info):
             self._context.queue.done(info.uid)
             return
@@ -192,7 +192,7 @@ class PodAttempts:
         on_stuck: Callable[[], None] | None = None,
     ) -> ScheduleResult | GroupDecision | Exception:
         try:
-            if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # nobody would look at a limit
+            if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # no limit would be checked
                 return session.engine.decide(info.pod_info, profile, detail=detail)
             timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
             limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
@@ -385,7 +385,7 @@ class PodAttempts:
         return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin)
 
     async def _pre_bind(self, placement: PodPlacement, groups: Sequence[Sequence[ResolvedPlugin]]) -> Status:
-        """Run the groups one after another; the pod may be stopped meanwhile."""
+        """Run the groups one after another; the pod may be cancelled in between."""
         uid = placement.pod.uid
         task = asyncio.create_task(self._run_groups(placement, groups), name=f"pre-bind {placement.info.key}")
         guard = self._context.waiting_pods.pre_binding[uid] = PreBinding(task)
@@ -454,8 +454,11 @@ class PodAttempts:
         take_back(self._context.session.state, placement)
 
     def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
-        """A plugin gives back what it had reserved. Other pods are told only if a binding failed: a reservation that
-        ends with its own scheduling cycle was never seen by another pod."""
+        """A plugin releases what it had reserved.
+
+        Other pods are woken only if a binding failed: a reservation that ends with its own scheduling cycle was never
+        seen by another pod.
+        """
         if self._freed is not None:
             self._freed.append((event, before, after))
 
@@ -471,7 +474,7 @@ class PodAttempts:
         self._freed = None
         freed = placement.pod.pod
         counted = self._context.session.state.pod(freed.uid)
-        # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
+        # Upstream wakes no pod if the watch has moved the pod elsewhere; its room is free all the same.
         is_free = counted is None or counted.pod.spec.node_name != placement.node_name
         self._preemptions.victim_goes(freed.key)
         if is_free and not failure.is_rejection:

@@ -40,9 +40,8 @@ log = get_logger("mooring.live")
 class Scheduler:
     """Everything between the watches and the writes; ``run`` is the loop.
 
-    Informers call ``put``, ``update`` and ``delete``: there is no other way in. While a decision is being made in
-    another thread, what they say waits. ``make_writer`` is given what the watch last said of every pod, by
-    ``namespace/name``.
+    Informers call ``put``, ``update`` and ``delete``: there is no other way in. While another thread makes a decision,
+    changes wait. ``make_writer`` is given the newest version of every pod from the watch, by ``namespace/name``.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Scheduler:
 
     @property
     def schedule_one(self) -> Callable[..., None]:
-        """Try one pod that was popped from the queue; for those who are a loop themselves."""
+        """Try one pod that was popped from the queue; for callers with their own loop."""
         return self._attempts.schedule_one
 
     @property
@@ -131,7 +130,7 @@ class Scheduler:
         return [pod for pod in self.cluster.assumed() if pod.uid not in self._attempts.under_way]
 
     def requeue(self, pod: PodInfo) -> None:
-        """Free what a pod holds and queue it again, for its binding is lost: as one that is deleted and made anew."""
+        """Free what a pod holds and queue it again, as if it were recreated: its binding is lost."""
         self._context.changes(self._requeue, pod)
 
     def _requeue(self, pod: PodInfo) -> None:
@@ -195,7 +194,7 @@ class Scheduler:
 
     @property
     def resources(self) -> set[EventResource]:
-        """The kinds that plugins of some profile want to hear of."""
+        """The kinds that plugins of any profile register for."""
         return {hint.event.resource for profile in self.session.queue_profiles() for hint in profile.hints}
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
@@ -221,7 +220,7 @@ class Scheduler:
         self._loop.wake()
 
     def _rebuild_session(self) -> None:
-        """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
+        """Rebuild plugins and engine: the attempt was interrupted anywhere, and their state may be inconsistent."""
         try:
             session = self._build(self.config, self._context.session)
         except MooringError as error:

@@ -132,11 +132,11 @@ class SchedulingLoop:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The gather pause: the scheduler's thread stands still for some milliseconds after it has decided on all ready pods.
+# The gather pause: the scheduler's thread sleeps for some milliseconds after it has decided all ready pods.
 #
-# What arrives meanwhile, answers to bindings and watch events of several pods, is then read in one go: waking up for
-# each of them costs more than all the work in between. A pause must not delay requests that are about to be sent, so it
-# begins only some turns of the event loop after the last decision, when they are on the wire.
+# What arrives in that time, answers to bindings and watch events of several pods, is then read in one go: waking up for
+# each of them costs more than processing them. A pause must not delay requests that are about to be sent, so it begins
+# only some turns of the event loop after the last decision, when they are on the wire.
 
 GATHER_S = 0.005
 """The usual length of a pause."""
@@ -195,7 +195,7 @@ class GatherPause:
         self._turns_left = 0
         if self._attempts.steps_before:  # nominations, claims, volumes
             self._stand_still(SHORT_GATHER_S)
-        elif len(self._tasks) > len(self._attempts.under_way):  # evictions: other requests follow them, too
+        elif len(self._tasks) > len(self._attempts.under_way):  # evictions: further requests follow them
             self._stand_still(GATHER_S)
         else:
             self._stand_still(self._pause_s)

@@ -157,7 +157,7 @@ class EndpointServer:
 
     @property
     def port(self) -> int:
-        """The port we listen on, for those who asked for any."""
+        """The listening port, for callers that asked for any port."""
         if self._connections is None:
             raise RuntimeError("not started")
         return self._port
@@ -281,7 +281,7 @@ class EndpointServer:
         return self._exposition(self._sources.metrics.exposition())
 
     async def _resources(self, request: Request) -> Response:
-        # Tens of thousands of pods take a while to write; others get their turn meanwhile.
+        # Writing tens of thousands of pods takes a while; yield in between.
         pods = list(self._sources.pods())
         return self._exposition(await asyncio.to_thread(render_pod_resources, pods))
 

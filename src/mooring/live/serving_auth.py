@@ -1,7 +1,7 @@
-"""Who may see our endpoints: the API server is asked, as every component of Kubernetes asks it.
+"""Access to our endpoints: the API server is asked, as every Kubernetes component asks it.
 
-A client certificate or a token says who it is (TokenReview); whether they may is a SubjectAccessReview. Answers are
-believed for ten seconds. Some paths are open to all, and members of ``system:masters`` need not ask.
+A client certificate or a token identifies the user (TokenReview); a SubjectAccessReview authorises the request. Answers
+are cached for ten seconds. Some paths are open to all, and members of ``system:masters`` are always allowed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOBODY_TO_ASK = "there is no cluster to ask: give --authentication-kubeconfig an
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user who sent a request."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class DelegatedAuth:
         return path in self._exact or path.startswith(self._prefixes or ("\0",))
 
     async def authenticate(self, authorization: str, peer: Mapping[str, Any] | None) -> User:
-        """Say who is asking; raise ``AuthenticationFailed`` for a token that is refused."""
+        """Identify the client; raise ``AuthenticationFailed`` for a rejected token."""
         if peer:
             return user_of_certificate(peer)
         scheme, _, token = authorization.partition(" ")
@@ -282,7 +282,7 @@ class ServerTls:
         return file_stamp(self._files.certificate_file), file_stamp(self._files.key_file)
 
     def _context(self) -> ssl.SSLContext:
-        """A context without a certificate of its own."""
+        """A context without a certificate."""
         files = self._files
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _VERSIONS[files.min_version]
@@ -301,13 +301,13 @@ class ServerTls:
             where = files.client_ca_file or "the cluster's client CA"
             raise UsageError(f"--client-ca-file {where}: {getattr(error, 'strerror', None) or error}") from None
         if files.client_ca_file or self._client_ca:
-            # A client may show a certificate; who shows none is anonymous or has a token.
+            # A client may present a certificate; without one it is anonymous or has a token.
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
     def reload(self) -> bool:
         """Take up new files, if there are any; a pair that does not fit is reported and the old one stays in force."""
-        stamp = self._stamp_now()  # first: what is replaced meanwhile is read again
+        stamp = self._stamp_now()  # first: files that are replaced later are read again
         if not self._files.certificate_file or stamp == self._stamp:
             return False
         try:

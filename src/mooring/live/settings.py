@@ -60,7 +60,7 @@ class Settings:
         return scheduler_config(self.config.client_connection.kubeconfig, master=self.flags.text("master"))
 
     def review_config(self, flag: str) -> ClientConfig | None:
-        """Whom to ask about visitors of our endpoints: the file given, or the cluster we run in or schedule for.
+        """The API server that authenticates clients: of the given file, or the cluster we run in or schedule for.
 
         Outside of a cluster and without a file, upstream treats all visitors as anonymous; so does an empty flag here.
         """
@@ -99,8 +99,8 @@ def asked_version(flags: Flags) -> KubernetesVersion | None:
 def load_settings(flags: Flags, version: KubernetesVersion | None = None) -> Settings:
     """Read the configuration file, or take the flags that stand for one.
 
-    ``version`` is the cluster's; flags that ask for another one come first. As long as nobody has said the version,
-    settings that are right for any will do: the cluster decides which one it is.
+    ``version`` is the cluster's; flags that ask for another one come first. While the version is unknown, settings that
+    suit any version will do: the cluster decides which one it is.
     """
     asked = asked_version(flags) or version
     if asked is not None:

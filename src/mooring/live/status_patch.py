@@ -64,13 +64,13 @@ class StatusPatches:
         return waiting.task
 
     def drop(self, uid: str) -> None:
-        """Send no patch that still waits: the pod is about to be bound, and would be told afterwards why it is not."""
+        """Drop patches that still wait: the pod is about to be bound, and its condition would be outdated."""
         self._waiting.pop(uid, None)
 
     async def _send_in_turn(self, waiting: _Waiting, turn: Turn) -> None:
         uid = waiting.pod.uid
         try:
-            while (before := self._last.get(uid)) is not None:  # it may hang, and newer patches come meanwhile
+            while (before := self._last.get(uid)) is not None:  # it may hang, and newer patches arrive in the meantime
                 await asyncio.wait([before])
             await turn()
             is_wanted = self._waiting.get(uid) is waiting
@@ -121,7 +121,7 @@ def status_patch(
 
 
 def is_condition_current(pod: Pod, reason: str, message: str, nominated_node: str | None) -> bool:
-    """Whether the status of a pod that was tried in vain says this already: no patch would come of it."""
+    """Whether the status of a pod that could not be scheduled already says this: no patch is needed."""
     status = pod.status
     if nominated_node is not None and nominated_node != status.nominated_node_name:
         return False
@@ -132,7 +132,7 @@ def is_condition_current(pod: Pod, reason: str, message: str, nominated_node: st
 
 
 def pod_scheduled(pod: Pod, reason: str, message: str) -> Condition:
-    """The condition of a pod that was tried in vain."""
+    """The condition of a pod that could not be scheduled."""
     return Condition(POD_SCHEDULED, "False", reason, message, pod.metadata.generation)
 
 

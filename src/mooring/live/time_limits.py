@@ -1,6 +1,6 @@
 """Time limits: an attempt or a plugin call that does not end in time costs its pod, never the process.
 
-A thread of its own looks at the clock, so that nothing the scheduler does can delay it. When a limit is over:
+Its own thread watches the clock, so that nothing the scheduler does can delay it. When a limit is over:
 
 1. It is marked as spent. The engine and the long searches look at that mark between their steps and end by themselves.
 2. If that does not help within a moment, the thread that runs too long is interrupted: ``OutOfTime`` is raised in it.
@@ -35,7 +35,7 @@ log = get_logger("mooring.live.time_limits")
 T = TypeVar("T")
 
 SIGNAL = signal.SIGURG
-"""Interrupts the main thread. By default it is ignored; Go, too, interrupts its threads by it."""
+"""Interrupts the main thread. By default it is ignored; Go also interrupts its threads by it."""
 POLL_S = 0.25
 GRACE_S = 1.0
 """How long each of the steps above is given before the next one follows."""
@@ -235,13 +235,13 @@ def _limited(method: Callable[..., T], name: str, limits: TimeLimits, seconds: f
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A thread for decisions that ask extenders: meanwhile the event loop goes on, and a thread that hangs can be left.
+# A thread for decisions that ask extenders: the event loop continues, and a thread that hangs can be abandoned.
 
 P = ParamSpec("P")
 
 
 class ThreadLeft(Exception):
-    """The thread hangs and was left behind; what it was asked will never be answered."""
+    """The thread hangs and was abandoned; its request will never be answered."""
 
 
 class DecisionThread(Executor):
@@ -277,7 +277,7 @@ class DecisionThread(Executor):
         return self._thread is not None and self._thread.is_alive()
 
     def close(self) -> None:
-        """Let the thread end after what it is doing."""
+        """Let the thread end after its current work."""
         self._work.put(None)
 
     def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:

@@ -38,7 +38,7 @@ MAX_OPEN = 10_000  # attempts whose pods are being bound
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt that is traced. Its spans are made at its end: before, nobody knows which pod it is about."""
+    """An attempt that is traced. Its spans are made at its end, when it is known which pod it is about."""
 
     started_ns: int
     points: list[tuple[str, str, int, int]] = field(default_factory=list)  # name, status, from, to
@@ -104,7 +104,7 @@ class Tracing(SchedulerObserver):
             self._open[info.uid] = attempt
 
     def binding(self, info: QueuedPodInfo) -> None:
-        """The binding cycle is a task of its own: what it tells belongs to this attempt."""
+        """The binding cycle is a separate task: its events belong to this attempt."""
         _binding.set(self._open.get(info.uid, _NOT_TRACED))
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
@@ -179,7 +179,7 @@ class Tracing(SchedulerObserver):
 
 
 class _Cycle:
-    """Hears of extension points, and passes everything on to the observer that was there before."""
+    """Observes extension points, and forwards everything to the previous observer."""
 
     def __init__(self, tracing: Tracing, observer: CycleObserver | None) -> None:
         self._tracing, self._observer = tracing, observer

@@ -122,7 +122,7 @@ class PlacementMetrics:
 
 
 class VersionedMetrics:
-    """Those of the version are in the registry; others can be updated, too, but nobody sees them."""
+    """Metrics of the version are registered; others can be updated, but are not exposed."""
 
     queued_entities = gauge(
         "scheduler_queued_entities",

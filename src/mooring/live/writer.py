@@ -85,7 +85,8 @@ class ApiWriter:
         self._recorder = recorder
         self._pods = pods
         self._sleep = sleep
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # gone when nobody waits or writes
+        # removed when there is no waiter or writer
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     # ---- pods --------------------------------------------------------------------------------------------------
 
@@ -199,7 +200,7 @@ class ApiWriter:
             raise _not_found(pod) from None  # another pod has its name by now
 
     async def _until_known(self, send: Callable[[], Awaitable[HttpAnswer]]) -> HttpAnswer:
-        """Send something that can be carried out once only, and again while nobody knows what became of it."""
+        """Send a request that must be carried out only once, and repeat it while its outcome is unknown."""
         for pause_s in AGAIN_S:
             try:
                 return await send()
@@ -244,7 +245,7 @@ class ApiWriter:
     async def patch_claim(
         self, namespace: str, name: str, patch: Patch, *, subresource: str = "", content_type: str = MERGE_PATCH
     ) -> ResourceClaim:
-        """Patch. As long as nobody knows what became of a patch, its devices are neither free nor taken.
+        """Patch. While the outcome of a patch is unknown, its devices are neither free nor taken.
 
         So it is sent again: the version in it lets only one of them through. A conflict says that there has been one,
         and whose it was is for the caller to see.
@@ -339,14 +340,14 @@ LOOK_S = 30.0
 
 
 class Assumptions(Protocol):
-    """Who has placed the pods: the scheduler."""
+    """The owner of assumed pods: the scheduler."""
 
     def unconfirmed(self) -> Sequence[PodInfo]:
         """The pods whose binding was acknowledged, and which the watch shows without a node."""
         ...
 
     def requeue(self, pod: PodInfo) -> None:
-        """Free what the pod holds and queue it again, unless something has become of it meanwhile."""
+        """Free what the pod holds and queue it again, unless its state has changed since."""
         ...
 
 

@@ -63,7 +63,7 @@ class ServedRequest:
         self._connection = connection
 
     async def read(self) -> bytes:
-        """The whole body, uncompressed; Refused if it is too large, too slow, or not what its headers say."""
+        """The whole body, uncompressed; Refused if it is too large, too slow, or does not match its headers."""
         await self._connection.wait_for_body(self.message)
         encoding = self.message.headers.get("content-encoding", "").strip().lower()
         if not can_inflate(encoding):
@@ -137,7 +137,7 @@ class AsyncServer:
 
 
 class ServedConnection(asyncio.Protocol):
-    """A client. The loop calls the protocol's methods, and ``task`` reads what they have collected.
+    """A client. The loop calls the protocol's methods, and ``task`` reads the collected bytes.
 
     Of the requests that were read, the first in ``_reader.complete`` is the one that is being carried out, or the one
     in ``_reader.arriving`` if its body is not there yet. It is taken out when its answer is sent.

@@ -1,6 +1,6 @@
 """How a request gets to a server: what a connection carries, and how it is opened, with TLS and through a proxy.
 
-Every failure to connect is told in one line that names the server.
+Every failure to connect is reported in one line that names the server.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Opening(asyncio.Protocol):
 
 
 class Beginner(Protocol):
-    """A connection that may have to hear from the server before it can be used."""
+    """A connection that may have to wait for the server's settings before it can be used."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
@@ -318,7 +318,7 @@ class Connector:
             transport, made = await loop.create_connection(lambda: cast(asyncio.Protocol, speaking(None)), host, port)
             self._limit_arrival(transport)
             return cast(C, made)
-        # TCP first and then TLS: if asyncio did both and were cancelled in between, it would forget the socket.
+        # TCP first and then TLS: if asyncio did both and were cancelled between them, it would leak the socket.
         transport, opening = await loop.create_connection(Opening, host, port)
         self._limit_arrival(transport)
         try:

@@ -50,7 +50,7 @@ class NotAcceptable(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object has changed meanwhile, or the request contradicts its state."""
+    """409: the object has changed, or the request contradicts its state."""
 
 
 class AlreadyExists(Conflict):
@@ -70,7 +70,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx: the server has a problem of its own."""
+    """5xx: a problem of the server."""
 
 
 class VersionTooLarge(ServerError):

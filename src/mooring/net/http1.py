@@ -20,7 +20,7 @@ MAX_MEMBERS = 16  # of a compressed body: each costs a copy of what follows
 _STEP_BYTES = 256 << 10  # of inflating
 
 Grow = Callable[[int], None]
-"""Hears how many bytes a body is about to grow by; may raise to refuse them."""
+"""Called with the number of bytes by which a body is about to grow; may raise to reject them."""
 
 
 class BadMessage(Exception):
@@ -90,7 +90,7 @@ class Message:
 
 
 class MessageReader:
-    """Reads one message after the other from the bytes it is fed; ``complete`` holds those that are there."""
+    """Reads one message after the other from the bytes it is fed; ``complete`` holds the finished ones."""
 
     def __init__(
         self, *, reads_answers: bool, max_body_bytes: int, grow: Grow | None = None, most: int = 1 << 30

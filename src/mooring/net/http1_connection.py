@@ -22,10 +22,10 @@ IDLE_S = 60.0
 
 
 class Http1Connection(asyncio.Protocol):
-    """``on_free`` is told when all answers are there, and when the connection is no more.
+    """``on_free`` is called when all answers have arrived, and when the connection is closed.
 
-    The server answers in the order of the requests, so the first of ``under_way`` belongs to the next answer. That is
-    why nothing can be taken out of the middle: a connection with an answer that nobody waits for any more is closed.
+    The server answers in the order of the requests, so the first of ``under_way`` belongs to the next answer. Therefore
+    nothing can be removed from the middle: a connection with an abandoned answer is closed.
     """
 
     __slots__ = (
@@ -118,11 +118,11 @@ class Http1Connection(asyncio.Protocol):
         self.transport.write(b"".join([_encoded(each) for each in requests]))
 
     def give_up(self, late: list[HttpRequest]) -> None:
-        """Stop waiting for some answers. They may still come, so nobody else may use this connection."""
+        """Stop waiting for some answers. They may still arrive, so no other request may use this connection."""
         self.close()
 
     def cancel_abandoned(self) -> None:
-        """End, if nobody waits for an answer any more."""
+        """Close, if no caller waits for an answer any more."""
         if self.under_way and all(request.answer.done() for request in self.under_way):
             self.close()
 
@@ -174,8 +174,8 @@ class _Cut(Exception):
 class ReadConnection(asyncio.Protocol):
     """Answers to GETs, one after the other.
 
-    The loop calls ``data_received`` and one task reads. ``_news`` is the future on which that task waits; it is made
-    anew for each wait, so it is always the newest one that has to be told.
+    The loop calls ``data_received`` and one task reads. ``_news`` is the future on which that task waits; a new one is
+    made for each wait, so the newest one has to be resolved.
     """
 
     def __init__(self) -> None:
@@ -331,7 +331,7 @@ class ReadConnections:
                 return connection
             except _Cut as cut:
                 self._busy.discard(connection)
-                if is_reused:  # the server has closed it meanwhile; a read may be repeated
+                if is_reused:  # the server has closed it; a read may be repeated
                     continue
                 raise ConnectionFailed(
                     f"GET {self._connector.where}: the connection broke: {cut}", was_sent=True

@@ -1,7 +1,7 @@
 """HTTP/2 (RFC 9113) as a client needs it: frames, and header fields (HPACK, RFC 7541) without a memory.
 
 We announce a header table of size zero. So every block of fields that a server sends can be read by itself, and only
-the blocks that somebody asks for are. Our own fields are written as literals. Nothing here knows a socket.
+the blocks that are needed are. Our own fields are written as literals. Nothing here knows a socket.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def reset(stream: int, why: int) -> bytes:
 
 
 def without_padding(payload: bytes, flags: int) -> bytes:
-    """The data or the fields of a frame: what fills it up, and priorities, which nobody heeds, are left out."""
+    """The data or the fields of a frame, without padding and priorities."""
     start, end = 0, len(payload)
     if flags & PADDED:
         if not payload or payload[0] >= end:
@@ -91,7 +91,7 @@ _SECRET = frozenset(("authorization", "cookie", "proxy-authorization"))
 
 
 def encode_field(name: str, value: str) -> bytes:
-    """One field: a number where the standard has one for it, else a literal that nobody is to remember."""
+    """One field: its index in the static table if it has one, else a literal that is not indexed."""
     index = _EXACT.get((name, value))
     if index is not None:
         return _integer(index, 7, 0x80)

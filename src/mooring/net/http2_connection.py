@@ -1,7 +1,7 @@
 """One connection that carries many requests side by side (HTTP/2): each has a stream, none waits for another.
 
-What is sent together is one write, and several answers are often one read. The server says how many requests it takes
-at once, and how many bytes; what it has no room for yet waits here (a body) or in the pool's queue (a request).
+Requests of one moment are one write, and several answers are often one read. The server says how many requests and how
+many bytes it takes at once; the rest waits here (a body) or in the pool's queue (a request).
 
 The state of a stream is kept in its request, because a request has one stream at most:
 
@@ -56,12 +56,12 @@ _NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 
 _LAST_FIELDS = END_HEADERS | END_STREAM
 _HALF_WINDOW = http2.MOST_WINDOW // 2
 _STATUS_BYTES = 5
-"""A status takes so many bytes at most, where its name is a number and it has three digits."""
+"""Maximum length of a status field with an indexed name and three digits."""
 _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
 
 
 class Http2Connection(asyncio.Protocol):
-    """``on_free`` is told when answers have come, and when the connection is no more."""
+    """``on_free`` is called when answers have arrived, and when the connection is closed."""
 
     def __init__(self, on_free: Callable[[Http2Connection], None]) -> None:
         self.transport: asyncio.Transport | None = None
@@ -73,7 +73,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams: dict[int, HttpRequest] = {}  # requests under way
         self._next_stream = 1
         self._rest = b""  # of a frame that has not come whole
-        # Stream, flags and the beginning of fields that go on in CONTINUATION frames; nothing may come in between.
+        # Stream, flags and the beginning of fields that continue in CONTINUATION frames, which must follow directly.
         self._fields_of: tuple[int, int, bytes] | None = None
         self._failure = ""
         self._most_streams = _STREAMS
@@ -209,7 +209,7 @@ class Http2Connection(asyncio.Protocol):
             self.cancel_abandoned()
 
     def cancel_abandoned(self) -> None:
-        """Tell the server of answers that nobody waits for any more."""
+        """Cancel the streams of answers that no caller waits for any more."""
         abandoned = [number for number, request in self._streams.items() if request.answer.done()]
         for number in abandoned:
             del self._streams[number]
@@ -306,7 +306,7 @@ class Http2Connection(asyncio.Protocol):
             self._answered(number, request)
 
     def _answered(self, number: int, request: HttpRequest) -> None:
-        # A stream leaves the table only once its answer can be told. Whatever is wrong with the answer before that
+        # A stream leaves the table only once its answer can be delivered. Whatever is wrong with the answer before that
         # ends the connection, and what is still in the table then fails with it: no future is left without an owner.
         status = request.status
         if not status:
@@ -348,7 +348,7 @@ class Http2Connection(asyncio.Protocol):
     def _widen(self, number: int, payload: bytes) -> None:
         more = _number(payload)
         if not number:
-            was_full = self._window <= 0  # only then does anybody wait for this
+            was_full = self._window <= 0  # only then is there a waiter
             self._window += more
             if not was_full:
                 return
@@ -395,7 +395,7 @@ class Http2Connection(asyncio.Protocol):
             )
 
     def _end(self, payload: bytes) -> None:
-        """The server takes no more; what came after the last request that it names was not looked at."""
+        """The server accepts no more streams; those after the last one that it names were not processed."""
         last = _number(payload) & 0x7FFFFFFF
         self.keep_alive = False
         for number in [each for each in self._streams if each > last]:

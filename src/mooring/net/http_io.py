@@ -50,7 +50,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as those see it who serve more than one path."""
+    """A request for servers with more than one path."""
 
     method: str
     path: str
@@ -102,7 +102,7 @@ class RequestReader:
     def next(self) -> Message | None:
         """The next request; None when the client has gone, or has been quiet for too long.
 
-        The request before it is over: its bytes count no more.
+        The previous request is over: its bytes no longer count.
         """
         messages, share = self._messages, self._share
         arriving = len(messages.arriving.body) if messages.arriving is not None else 0

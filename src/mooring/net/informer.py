@@ -1,4 +1,4 @@
-"""Informers: a local copy of each kind, and handlers that hear of every change in order.
+"""Informers: a local copy of each kind, and handlers that receive every change in order.
 
 A watch may deliver an event twice, an old one after a newer one, or leave a gap that a new list has to close. Handlers
 see none of that: an update always follows an add, a delete ends it, versions never go back. A gap becomes the updates
@@ -30,7 +30,7 @@ SLICE_S = 0.008
 """An informer works for this long before it lets other tasks run."""
 TOMBSTONES = 4096
 SMALL = 2000
-"""So many objects are listed once more rather than waited for."""
+"""Up to this many objects are listed once more instead of waiting."""
 PASS_S = 2.0
 """How long a watch of many objects is given to pass a version."""
 PODS_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
@@ -62,7 +62,7 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._tombstones: OrderedDict[str, int] = OrderedDict()
         self._listed_at: int | None = None
-        self.is_listing = False  # whether handlers are told of a list: what has happened since the last, in no order
+        self.is_listing = False  # whether handlers are receiving a list: changes since the last one, in no order
 
     # What users of the copy see
 
@@ -81,7 +81,7 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Say whether the first list has come and all handlers have been told."""
+        """Report whether the first list has arrived and all handlers have been called."""
         return self._synced.is_set()
 
     @property
@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         """Return when the copy has everything that the API server has now, however far behind the watch is.
 
         A watch says how far it is only when something happens. So a small kind is listed once more. A large one is
-        given a moment: where there is much, there is always something happening.
+        given a moment: where there are many objects, something always happens.
         """
         pause_s = 0.05
         while self.is_served:
@@ -280,7 +280,7 @@ class InformerSet:
             self.on_restoring()
 
     def add(self, kind: ResourceKind[T], **reflector: Any) -> Informer[T]:
-        """Add an informer for a kind, or return the one that is there."""
+        """Add an informer for a kind, or return the existing one."""
         known = self._informers.get(kind.name)
         if known is not None:
             return known
@@ -310,7 +310,7 @@ class InformerSet:
 
     @property
     def is_listing(self) -> bool:
-        """Say whether handlers are told of a list just now, which has no order."""
+        """Report whether handlers are receiving a list right now, which has no order."""
         return any(informer.is_listing for informer in self._informers.values())
 
     def missing(self) -> list[str]:
@@ -327,7 +327,7 @@ class InformerSet:
 
     @property
     def trouble(self) -> str:
-        """Why one of the kinds is not heard of just now; empty if all are."""
+        """Why one of the kinds cannot be watched right now; empty if all are."""
         troubles = (f"{each.kind.name}: {each.reflector.trouble}" for each in self if each.reflector.trouble)
         return next(troubles, "")
 
@@ -348,8 +348,8 @@ class InformerSet:
     async def wait_for_sync(self, timeout_s: float | None = None) -> bool:
         """Wait until every informer has its first list; false if that takes too long.
 
-        With ``tune_gc`` the garbage collector rests meanwhile, and what has come is then put out of its sight: it is
-        going to live as long as the process.
+        With ``tune_gc`` the garbage collector is off until then, and the new objects are frozen: they live as long as
+        the process.
         """
         with frozen_gc() if self._tune_gc else contextlib.nullcontext():
             waits = [asyncio.ensure_future(informer.wait_synced()) for informer in self._informers.values()]

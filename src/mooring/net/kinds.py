@@ -1,4 +1,4 @@
-"""The kinds that a scheduler watches, and how pods are decoded so that they share what they have in common.
+"""The kinds that a scheduler watches, and how pods are decoded so that they share equal parts.
 
 Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
 are replaced by those seen before, which takes little more than half the memory. Objects from an informer are never
@@ -46,11 +46,11 @@ from mooring.net.watch_events import ResourceKind, TypedEvent, typed_kind
 T = TypeVar("T")
 
 LIMIT = 50_000
-"""At most this many distinct parts are remembered. Then all are forgotten, and pods that come later share anew."""
+"""At most this many distinct parts are remembered. Then all are forgotten, and later pods start sharing again."""
 SPECS, SPECS_BYTES = 2_000, 4 << 20
 """The same for whole specs: a pod's next version mostly comes soon."""
 SHORT_BYTES = 512
-"""Up to this length a status is remembered whole: that of a pod that does not run yet says nothing of its own."""
+"""Up to this length a status is remembered whole: that of a pod that does not run yet has nothing unique."""
 LIMIT_BYTES = 16 << 20
 """The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
 

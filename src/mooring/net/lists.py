@@ -59,8 +59,8 @@ def read_page(body: bytes) -> ListPage:
 class ListReader(Generic[T]):
     """Takes the body of an answer, chunk by chunk; ``end`` gives what the page says of itself.
 
-    ``begin`` forgets what came: a read that was cut off is asked again from its beginning. ``objects`` has what came
-    on earlier pages, too.
+    ``begin`` forgets what was read: an interrupted read is repeated from its beginning. ``objects`` includes earlier
+    pages.
     """
 
     def __init__(self, reader: EventReader[T]) -> None:

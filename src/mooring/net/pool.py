@@ -8,15 +8,15 @@ send ──▶ the queue, first come first served ──▶ HTTP/2: one connecti
                                             ──▶ HTTP/1.1: a connection that has nothing under way, a few in one write
 ```
 
-Over TLS the server is asked for HTTP/2, and the first connection shows whether it speaks it. With HTTP/1.1, when more
-requests wait than connections can be had, they share connections and writes, ``batch`` of them at most: writing and
+Over TLS the server is asked for HTTP/2, and the first connection shows whether it supports it. With HTTP/1.1, when more
+requests wait than connections are available, they share connections and writes, at most ``batch`` of them: writing and
 reading cost more per call than per request. The server answers those of one connection one after the other, so a slow
-answer delays only requests that would have waited anyway. A connection is given no more before all its answers are
-there.
+answer delays only requests that would have waited anyway. A connection gets no more requests before all its answers
+have arrived.
 
 A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it has
-not looked at it and will not, or when it is a read. A POST whose connection died after it was written may have been
-carried out. Its caller is told so: ``ConnectionFailed.was_sent``.
+not processed it and will not, or when it is a read. A POST whose connection died after it was written may have been
+carried out; the caller learns that from ``ConnectionFailed.was_sent``.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     def _next(self, queue: deque[HttpRequest], size: int) -> list[HttpRequest]:
-        """Take the next few requests that somebody still waits for."""
+        """Take the next requests whose callers still wait."""
         requests: list[HttpRequest] = []
         while queue and len(requests) < size:
             request = queue.popleft()
@@ -213,14 +213,14 @@ class ConnectionPool:
             self._set_alarm(loop, min(ahead))
 
     def _cancel_abandoned(self) -> None:
-        """Tell connections that a caller was cancelled: an answer that nobody waits for must not hold one up."""
+        """Notify connections of a cancelled caller: an abandoned answer must not block one."""
         for connection in list(self._open):
             connection.cancel_abandoned()
 
     # Connections
 
     def _freed(self, connection: Connection) -> None:
-        """A connection can take more, or is no more."""
+        """A connection can take more, or is closed."""
         loop = asyncio.get_running_loop()
         if connection.keep_alive and connection.is_open and not self._is_closed:
             connection.idle_since = loop.time()
@@ -237,7 +237,7 @@ class ConnectionPool:
             loop.call_soon(self._dispatch, loop)
 
     def _retire(self, connection: Connection) -> None:
-        """Give a connection no more. It ends when its answers have come."""
+        """Give a connection no more requests. It is closed when its answers have arrived."""
         connection.keep_alive = False
         if connection is self._shared:
             self._shared = None
@@ -275,7 +275,7 @@ class ConnectionPool:
         task.add_done_callback(self._connected)
 
     def _connected(self, task: asyncio.Task[Connection]) -> None:
-        """Use a new connection for what waits. If there is none at all, what waits is told why."""
+        """Use a new connection for waiting requests. If none can be opened, they fail with the reason."""
         self._opening.pop(task, None)
         if task.cancelled():
             return

@@ -1,10 +1,9 @@
 """Counters, gauges and histograms that cost little to update, and Prometheus' text form of them.
 
-A family is a dict of its children by label values: ``family["a", "b"]`` makes a child at first sight. Updating a child
-is one attribute access, observing a histogram one bisection, or less if it is only noted. Either one thread makes all
-updates, or the threads share a lock of their own.
-Rendering writes what Go's client library would write: label names sorted, ``le`` last, numbers in Go's shortest form,
-families without children left out.
+A family is a dict of its children by label values: ``family["a", "b"]`` makes a child on first use. Updating a child is
+one attribute access, observing a histogram one bisection, or less if it is only noted. Either one thread makes all
+updates, or the threads share a lock. Rendering writes what Go's client library would write: label names sorted, ``le``
+last, numbers in Go's shortest form, families without children left out.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class GaugeChild:
 class HistogramChild:
     """How many observations fell into each bucket, and their sum.
 
-    ``later`` only notes an observation, which costs a tenth; whoever uses it calls ``fold`` now and then.
+    ``later`` only notes an observation, which costs a tenth; its user must call ``fold`` now and then.
     """
 
     __slots__ = ("_bounds", "_counts", "_noted", "_sum", "later")
@@ -133,8 +132,8 @@ class Family(dict[tuple[str, ...], Child], Generic[Child]):
             self[()] = self._make()
 
     def render(self, out: list[str]) -> None:
-        # Another thread may add a child meanwhile. ``copy`` is one step for the interpreter; ``list(items())`` is not:
-        # each of its tuples can set off a garbage collection, and with it a change of threads.
+        # Another thread may add a child at the same time. ``copy`` is one step for the interpreter; ``list(items())``
+        # is not: each of its tuples can trigger a garbage collection, and with it a switch of threads.
         children = [(self._pairs(values), child) for values, child in self.copy().items()]
         if not children:
             return

@@ -1,9 +1,9 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
-- Reads and streams have connections of their own, and writes share those of the pool.
+- Reads and streams have their own connections, and writes share those of the pool.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header. All
   these pauses together take no longer than the request itself may.
-- A 401 makes the credentials forget what they have and try once more.
+- A 401 makes the credentials forget their cache and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
 """
 
@@ -60,7 +60,7 @@ class BodySink(Protocol):
 
 
 class RequestObserver(Protocol):
-    """Hears of requests, for metrics."""
+    """Observes requests, for metrics."""
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
         """A request has ended; ``sent`` and ``received`` are the sizes of its body and of the answer's."""
@@ -70,7 +70,7 @@ class RequestObserver(Protocol):
 
 
 def user_agent(component: str = "mooring", suffix: str = "") -> str:
-    """Say who is calling, as client-go does: name/version (os/arch)/suffix."""
+    """The user agent, as client-go writes it: name/version (os/arch)/suffix."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     agent = f"{component}/v{__version__} ({sys.platform}/{machine})"
     return f"{agent}/{suffix}" if suffix else agent
@@ -86,8 +86,8 @@ def with_query(path: str, query: Mapping[str, str] | None) -> str:
 class Transport:
     """The connections to one server; several clients may share them, each with its own limits and name.
 
-    A server that speaks TLS is reached through a tunnel if there is a proxy in between (CONNECT). A plain one is not:
-    there the proxy itself is asked, with the whole URL as the target, and passes the request on.
+    A server that speaks TLS is reached through a tunnel if there is a proxy (CONNECT). A plain one is not: there the
+    proxy itself is asked, with the whole URL as the target, and forwards the request.
     """
 
     def __init__(self, config: ClientConfig, *, max_connections: int = 32) -> None:
@@ -118,7 +118,7 @@ class Transport:
                 self.proxy_headers.append(("Proxy-Authorization", proxy.authorization))
         to_write = connector(tls=tls_of_writes, arrives_within_s=config.arrives_within_s)
         self.pool = ConnectionPool(to_write, max_connections=max_connections)
-        # For writes that nobody waits for.
+        # For writes that no caller waits for.
         self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
         self._reads = ReadConnections(connector(tls=tls_of_reads))
 
@@ -163,8 +163,8 @@ class RestClient:
     ) -> None:
         """``is_fenced`` is asked right before each write: whether this process has lost the right to write.
 
-        Nobody waits for ``is_paperwork``: its writes have connections of their own, and delay each other. A caller that
-        tries again in its own time does not want to wait in here for what the server asks: ``heeds_retry_after``.
+        No caller waits for ``is_paperwork``: its writes have their own connections, and delay each other. A caller with
+        its own retry schedule does not want to wait here for the server's Retry-After: ``heeds_retry_after``.
         """
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
@@ -314,7 +314,7 @@ class RestClient:
     def _once(
         self, method: str, path: str, body: bytes, content_type: str, timeout_s: float, into: BodySink | None
     ) -> Coroutine[Any, Any, HttpAnswer]:
-        """Writes go through the pool, reads have connections of their own."""
+        """Writes go through the pool, reads have their own connections."""
         if method == "GET":
             return self._read(path, timeout_s, into)
         pool = self.transport.paperwork if self._is_paperwork else self.transport.pool

@@ -7,8 +7,8 @@ that blocks, blocks its own connection only: a watchdog answers in its place and
 closes the connection. The number of connections is bounded. When there are too
 many, the one that has been waiting for its client the longest is closed.
 
-The scheduler's own endpoints are served by it, too: they are asked rarely.
-``async_server`` is for handlers that wait in an event loop.
+It also serves the scheduler's own endpoints, which get few requests. ``async_server`` is for handlers that wait in an
+event loop.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Share:
         self._memory.take(self, count)
 
     def keep(self, count: int) -> None:
-        """Give back all bytes but these."""
+        """Release all bytes but these."""
         if self.held_bytes > count:
             self._memory.give_back(self, self.held_bytes - count)
 
@@ -190,12 +190,12 @@ class Connection:
             buffer = bytearray(64 << 10)
             while (left_s := deadline - time.monotonic()) > 0:
                 self.sock.settimeout(left_s)
-                if not socket.socket.recv_into(self.sock, buffer):  # past TLS: nobody looks at it
+                if not socket.socket.recv_into(self.sock, buffer):  # below TLS, where it is not looked at
                     break
 
 
 class Connections:
-    """Accepts clients and serves each in a thread of its own."""
+    """Accepts clients and serves each in its own thread."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class Connections:
         self._bounds = bounds
         self._memory = memory
         self._most = most
-        self.tls = tls  # for those who come from now on: another certificate is another context
+        self.tls = tls  # for new connections: another certificate is another context
         self._listeners: list[socket.socket] = []
         self._open: set[Connection] = set()
         self._lock = threading.Lock()

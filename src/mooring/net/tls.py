@@ -65,7 +65,7 @@ def self_signed(*hosts: str, common_name: str = "") -> Identity:
 
 
 def self_signed_elsewhere(*hosts: str) -> Identity:
-    """The same by a process of its own: the package that makes certificates would take 12 MiB here for good.
+    """The same in another process: the package that makes certificates would keep 12 MiB here.
 
     The key comes through a pipe. Where no process can be started, it is made here.
     """

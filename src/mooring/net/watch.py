@@ -9,21 +9,21 @@
 ```
 
 A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
-middle of an object: what is incomplete was never counted. A watch that ends at once or makes no sense three times in
-a row, although the server can be reached, is given up, too: everything is listed anew.
+middle of an object: what is incomplete was never counted. A watch that ends at once or makes no sense three times in a
+row, although the server can be reached, is given up as well: everything is listed again.
 
 ``failing_s`` is how long nothing has got through: no list came to its end, and no stream stayed open. Health and a
 metric show it.
 
-A watch resumes from ``last_version``: that of the last list, or of the last event that the sink has taken in. It moves
-on after ``apply`` has returned, so a failure in between repeats events instead of losing them, and the informer drops
-those that it knows. A list asks for at least the newest version seen
-(``_newest_version``): one that a lagging cache answers could bring back objects that are gone. ``_is_version_lost``
-lifts that, once, when the server cannot serve that version: the next list is a consistent read without one.
+A watch resumes from ``last_version``: that of the last list, or of the last event that the sink has processed. It
+advances after ``apply`` has returned, so a failure before that repeats events instead of losing them, and the informer
+drops those that it knows. A list asks for at least the newest version seen (``_newest_version``): an answer from a
+lagging cache could bring back objects that are gone. ``_is_version_lost`` lifts that, once, when the server cannot
+serve that version: the next list is a consistent read without one.
 
-Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it has told. It
-takes a watch from a version that is still to come, and says nothing until it is there. So before a stream is resumed
-the newest version is asked for, and if that is older than ours, everything is listed anew.
+Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it announced. It
+accepts a watch from a future version, and says nothing until that is reached. So before a stream is resumed the newest
+version is asked for, and if that is older than ours, everything is listed again.
 
 | before the next try | client-go | here |
 |---|---|---|
@@ -70,13 +70,15 @@ MIN_WATCH_S = 300
 INITIAL_SILENCE_S = 30.0
 """After this time without a byte of a streaming list, the client lists in pages: the server does not support it."""
 SILENCE_S = 75.0
-"""A watch of which nothing is heard for so long, or for twice as long, is resumed. API servers send a bookmark every
-minute. What hangs in between, such as a proxy, says nothing, and the kernel at its end still answers for it."""
+"""A watch that is silent for this long, or for up to twice as long, is resumed.
+
+API servers send a bookmark every minute. A hanging proxy sends nothing, and its kernel still acknowledges packets.
+"""
 NOT_SERVED_RECHECK_S = 300.0
 LASTING_S = 1.0
 """A stream that stays open for longer has got through, even if nothing has happened yet."""
 FRUITLESS = 3
-"""After so many streams in a row that ended at once, everything is listed anew."""
+"""After this many streams in a row that ended at once, everything is listed again."""
 MAY_PASS = frozenset((401, 403, 408, 425, 429))
 """Refusals of the kind 4xx that may be over later: a token is renewed, a right is granted, a queue becomes shorter.
 
@@ -133,10 +135,10 @@ class Reflector(Generic[T]):
         on_current: Callable[[], None] = lambda: None,
         complains_at: int = logging.WARNING,
     ) -> None:
-        """``on_restored`` hears that the server has gone back to an older state, before the sink does.
+        """``on_restored`` is called when the server has gone back to an older state, before the sink is.
 
-        ``on_current`` hears each time when it is known that what the sink has is not ahead of the server.
-        ``complains_at`` is the level at which failures are logged: lower where somebody else tells of ``trouble``.
+        ``on_current`` is called each time it is known that the sink is not ahead of the server. ``complains_at`` is the
+        level at which failures are logged: lower where another component reports ``trouble``.
         """
         self.kind = kind
         self._versions = kind.at_each_version()
@@ -200,7 +202,7 @@ class Reflector(Generic[T]):
             self._complain(f"listing anew: {error}")
             return 0.0
         except (ApiError, Garbled) as error:
-            # Every server has the core kinds. A 404 for one of them comes from something in between.
+            # Every server has the core kinds. A 404 for one of them comes from a proxy.
             if isinstance(error, NotFound) and "/" in self.kind.group_version:
                 return await self._not_served()
             self._complain(f"cannot list or watch: {error}")
@@ -361,7 +363,7 @@ class Reflector(Generic[T]):
 
     def _listed_at(self, version: str) -> None:
         if self._is_behind(version):
-            if not self._is_version_lost:  # another list came in meanwhile, which a cache had not heard of yet
+            if not self._is_version_lost:  # another list arrived, which a cache did not know yet
                 self._is_version_lost = True  # so the next one is asked for without a version, and is the newest
                 raise _Restored(f"the list is of version {version}, and there was one of {self._newest_version}")
             self._on_restored()
@@ -370,7 +372,7 @@ class Reflector(Generic[T]):
 
     @property
     def _newest_version(self) -> str:
-        """The newest version that was told of. No list may be older: it would bring back what is over."""
+        """The newest version that was announced. No list may be older: it would bring back deleted objects."""
         return self._ahead_version if _is_older(self.last_version, self._ahead_version) else self.last_version
 
     async def _replace(self, objects: Sequence[T], version: str) -> None:
@@ -379,7 +381,7 @@ class Reflector(Generic[T]):
         self._on_current()
 
     def _is_behind(self, version: str) -> bool:
-        """Report whether a version that a consistent read has found is older than what we were told before."""
+        """Report whether a version that a consistent read has found is older than one that was announced before."""
         return _is_older(version, self._newest_version)
 
     async def _look_for_restore(self) -> None:
@@ -399,7 +401,7 @@ class Reflector(Generic[T]):
         return read_page(answer.body).metadata.resource_version
 
     async def list_now(self) -> tuple[list[T], str]:
-        """Everything that is there now, and the version of that: a consistent read."""
+        """Every existing object, and the version of the list: a consistent read."""
         page = ListReader(self._events)
         query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
         while True:

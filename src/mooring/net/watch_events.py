@@ -21,9 +21,9 @@ class Garbled(Exception):
 
 
 MAX_OBJECT_BYTES = 16 << 20
-"""No object is larger: API servers take requests up to 3 MiB, and etcd half of that unless it is told otherwise."""
+"""Upper bound of an object's size: API servers accept requests up to 3 MiB, and etcd half of that by default."""
 UNREADABLE = 1000
-"""About so many objects that cannot be read are told of once each."""
+"""About this many unreadable objects are reported once each."""
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The record: one file with everything that happened to a scheduler, from which any moment can be opened again.
 
-Writing. :class:`mooring.record.recorder.Recorder` is a ``SchedulerObserver``. Give it to a scheduler, and it hears
+Writing. :class:`mooring.record.recorder.Recorder` is a ``SchedulerObserver``. Give it to a scheduler, and it records
 everything: objects, attempts, queue moves, bindings::
 
     recorder = Recorder.to_file("run.mrec", source="simulation")
@@ -26,5 +26,5 @@ Reading. :class:`mooring.record.reader.Record`::
 
 A record that begins in the middle of a cluster's life begins with a ``Put`` for each object that was there.
 
-Here belong the format, who writes it and who reads it. What is made of it (measures, reports, pages) is elsewhere.
+The format, its writers and its readers belong here. Measures, reports and pages are elsewhere.
 """

@@ -36,13 +36,13 @@ from mooring.record.writer import Item, RecordWriter
 log = get_logger("mooring.record")
 
 BATCH = 256  # entries that are packed at once: half a millisecond of work
-KEYFRAME_EVERY = 40_000  # entries, at least: playing so many takes about half a second
+KEYFRAME_EVERY = 40_000  # entries, at least: replaying this many takes about half a second
 MAX_PENDING = 200_000  # entries that wait for the thread
 LOOK_S = 1.0  # how often to look whether something is due
 FLUSH_S = 5.0  # how long an entry may wait before it is on the disk
 RETRY_S = 10.0  # after the disk has refused something
 CLOSE_S = 10.0  # that the thread has to write what is left
-PART, PART_S = 64, 0.005  # of a keyframe: so many objects at once, and a pause in which others get a turn
+PART, PART_S = 64, 0.005  # of a keyframe: this many objects at once, then a pause for other work
 
 _Work = Callable[[], None]
 
@@ -80,7 +80,7 @@ class _File:
 
 
 class InBackground:
-    """Writes to files in a thread of its own; the scheduler's thread calls every method."""
+    """Writes to files in its own thread; the scheduler's thread calls every method."""
 
     def __init__(self, files: RotatedFiles, redact: Redaction | None = None, *, max_pending: int = MAX_PENDING) -> None:
         self._files = files
@@ -97,7 +97,7 @@ class InBackground:
         self._writer: RecordWriter | None = None
         self._flushed_at = self._opened_at = clocks.monotonic()
         self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
-        self._behind: list[tuple[list[float], list[Item]]] = []  # what came meanwhile
+        self._behind: list[tuple[list[float], list[Item]]] = []  # entries that arrived since
         self._num_behind = 0
         self._retry_at: float | None = None  # set and cleared by the thread alone: the disk has refused something
 
@@ -136,7 +136,7 @@ class InBackground:
         self._pack_more_state()
 
     def take_state(self, time: float, items: list[Item]) -> None:
-        """Take over the whole state. It is packed part by part; what comes meanwhile is written after it."""
+        """Start a keyframe of the whole state. It is packed part by part; later entries are written after it."""
         self._finish_state()
         assert self._writer is not None, "begin first"
         self._update_header(items)
@@ -168,7 +168,7 @@ class InBackground:
             log.error(waited, "The end of the record is missing", path=self._files.path, entries=self._pending)
 
     def _pack_more_state(self) -> None:
-        """Pack a part of the keyframe; after the last one, what came meanwhile."""
+        """Pack a part of the keyframe; after the last one, the entries that arrived since."""
         assert self._state is not None
         # The generator yields None after each part, so None means that more is to come.
         if next(self._state, self) is None:
@@ -189,7 +189,7 @@ class InBackground:
         self._writer.write(times, items)
 
     def _update_header(self, items: Sequence[Item]) -> None:
-        """Let the next file begin with the configuration of now."""
+        """Let the next file begin with the current configuration."""
         if entries.Configured in map(type, items):
             assert self._header is not None
             *_, last = (item for item in items if isinstance(item, entries.Configured))
@@ -218,7 +218,7 @@ class InBackground:
             self._send(0, self._file.close)
 
     def _send(self, number: int, work: _Work) -> None:
-        """Let the thread do this, which is about so many entries."""
+        """Queue work for the thread that covers about this many entries."""
         with self._lock:
             self._pending += number
 

@@ -1,8 +1,8 @@
 """What a record holds: one struct per kind of thing that happened.
 
-Inputs are what the scheduler was told: ``Put``, ``Deleted``, ``Configured``. Outcomes are what it did: ``Attempt``,
-``Moved``, ``Bound`` and the rest. A pod is named by its key (``namespace/name``) and its uid. On the wire an entry is
-a MessagePack array that begins with its number; fields are only ever added at the end, with a default.
+Inputs are what the scheduler received: ``Put``, ``Deleted``, ``Configured``. Outcomes are what it did: ``Attempt``,
+``Moved``, ``Bound`` and the rest. A pod is named by its key (``namespace/name``) and its uid. On the wire an entry is a
+MessagePack array that begins with its number; fields are only ever added at the end, with a default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ACTIVE, BACKOFF, WAITING, GATED, IN_FLIGHT = "active", "backoff", "unschedulable
 
 
 class ExtenderVerbs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An extender, and what it is asked."""
+    """An extender, and the verbs it implements."""
 
     name: str
     verbs: tuple[str, ...]  # "filter", "prioritize", "preempt"
@@ -30,12 +30,12 @@ class ExtenderVerbs(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first thing in a file: who wrote it, and what is needed to decide again."""
+    """The first entry of a file: the writer, and everything that is needed to decide again."""
 
     format: int
     mooring: str  # the version that wrote the record
     kubernetes: str  # the version whose decisions these are, such as "1.36"
-    source: str = "scheduler"  # who recorded: "scheduler", "simulation", "scenario", "lesson" or "watch"
+    source: str = "scheduler"  # the writer: "scheduler", "simulation", "scenario", "lesson" or "watch"
     started: float = 0.0  # seconds since the epoch
     gates: dict[str, bool] = {}  # feature gates that are not at the version's default
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
@@ -175,7 +175,7 @@ class Waiting(Entry, tag=16, frozen=True):
 
 
 class Waited(Entry, tag=17, frozen=True):
-    """A pod waits for Permit plugins no more."""
+    """A pod no longer waits for Permit plugins."""
 
     key: str
     uid: str
@@ -204,14 +204,14 @@ class GroupAttempt(Entry, tag=19, frozen=True):
 
 
 class Note(Entry, tag=20, frozen=True):
-    """A remark: what a story does next, or a marker that somebody set."""
+    """A remark: the next step of a story, or a marker set by a user."""
 
     text: str
     kind: str = "note"
 
 
 class Gap(Entry, tag=21, frozen=True):
-    """So many entries are missing here: the disk was slower than the scheduler. The whole state follows."""
+    """This many entries are missing here: the disk was slower than the scheduler. The whole state follows."""
 
     missing: int
 
@@ -267,9 +267,9 @@ Happened: TypeAlias = Put | Told
 # --------------------------------------------------------------------------------------------------------------------
 # What a record leaves out.
 #
-# The structs of :mod:`mooring.api` hold only fields that scheduling reads: a Secret, an environment variable, a command
-# or the content of a volume never comes near a record. Annotations are the one field in which anything may stand, so
-# only those are kept that scheduling reads, and those that the writer was told of.
+# The structs of :mod:`mooring.api` hold only fields that scheduling reads: Secrets, environment variables, commands and
+# volume contents never get into a record. Annotations may contain anything, so only those are kept that scheduling
+# reads, and those that the writer was given by name.
 
 READ_ANNOTATIONS = frozenset(
     (BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, *GPU_ANNOTATIONS)

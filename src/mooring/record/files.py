@@ -28,7 +28,7 @@ from mooring.api.errors import InputError, MooringError, UsageError
 # There is no index at the end: the heads of the blocks are one, and reading them takes milliseconds. A file that was
 # cut off in the middle is read up to its last whole block.
 
-FORMAT = 2  # 1: entries with their times one by one, pods whole; it is read, too
+FORMAT = 2  # 1: entries with their times one by one, whole pods; still readable
 MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
 LEVEL = 1  # smaller and quicker than 3 on what schedulers do
@@ -165,7 +165,7 @@ class WholeWrites:
 
 
 class RotatedFiles:
-    """``FILE``, ``FILE.1`` (newer) … ``FILE.3`` (oldest): together so many bytes, and nothing older than so long."""
+    """``FILE``, ``FILE.1`` (newer) … ``FILE.3`` (oldest), bounded by total size and by age."""
 
     def __init__(self, path: str, *, max_bytes: int, max_age_s: float) -> None:
         self.path = path
@@ -178,9 +178,9 @@ class RotatedFiles:
             raise UsageError(f"--record-max-age: {max_age_s:g}s; it should be longer than 0s, such as 72h")
 
     def begin(self) -> WholeWrites:
-        """A new file. The one before it, also of a former process, moves on; what is too old goes."""
+        """A new file. The previous one, also of a former process, is rotated; files that are too old are deleted."""
         for name in (self.path, *(f"{self.path}.{number}" for number in range(1, BACKUPS + 1))):
-            with contextlib.suppress(OSError):  # whoever moves it says what is wrong
+            with contextlib.suppress(OSError):  # the rename reports what is wrong
                 _keep_others(name)
         if os.path.exists(self.path) and os.path.getsize(self.path):
             self._rotate()
@@ -210,7 +210,7 @@ def file_and_time(name: str) -> tuple[str, str]:
 
 
 def names_a_record(name: str) -> bool:
-    """Whether the file begins as records do, or is named as one: who opens it says what is wrong with it."""
+    """Whether the file begins as records do, or has a record's name: opening it then reports what is wrong."""
     file = file_and_time(name)[0]
     if file.endswith(".mrec"):
         return True

@@ -1,4 +1,4 @@
-"""The measures of a run: one row, columns over time, waiting times by priority, and who still waits and why.
+"""The measures of a run: one row, columns over time, waiting times by priority, and pending pods with reasons.
 
 Shares are between 0 and 1, times are in seconds, cpu is in cores and memory in bytes. ``allocated`` is what the pods on
 nodes ask for, as a share of what the nodes have. ``fragmentation`` is what is free and a typical pod cannot use, as a
@@ -79,7 +79,7 @@ class Timeline(Generic[T]):
 
 
 QUANTILES = (50, 90, 99)
-_ALWAYS = ("cpu", "memory", "pods")  # resources that are told even if no pod asks for them
+_ALWAYS = ("cpu", "memory", "pods")  # resources that are reported even if no pod requests them
 Number: TypeAlias = float | int
 Still: TypeAlias = tuple[str, str, str, float]
 """A pod that still waits: the cause, its key, the message of its last attempt, and for how long."""
@@ -359,7 +359,7 @@ def _ever(moment: Moment, index: int, seconds: float) -> bool:
 
 
 def _waiting(priority: int | None, waits: Sequence[float]) -> WaitingTimes:
-    """Quantiles of sorted waits: the smallest wait that so many per cent of all pods do not exceed."""
+    """Quantiles of sorted waits: the smallest wait that this percentage of all pods do not exceed."""
     p50, p90, p99 = (waits[max(0, -(-quantile * len(waits) // 100) - 1)] for quantile in QUANTILES)
     return WaitingTimes(priority, len(waits), p50, p90, p99, waits[-1])
 

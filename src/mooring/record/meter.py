@@ -100,7 +100,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class _PodState(msgspec.Struct, eq=False):
-    """A pod that is there. A struct is made without a line of Python."""
+    """An existing pod. The struct is created without Python code."""
 
     pod: Pod  # as it came, or as it was bound
     shape: Shape
@@ -229,7 +229,7 @@ class Meter:
         known.shape = shape
 
     def _wait_on(self, at_s: float, known: _PodState, pod: Pod) -> None:
-        """A pod that waits has changed. Where no attempts are heard of, its condition says what a scheduler found."""
+        """A pending pod has changed. Where no attempts are recorded, its condition says what a scheduler found."""
         if known.cause == 1 and not pod.spec.scheduling_gates:
             self._set_cause(known, 0, at_s)
         if self.attempts:
@@ -391,7 +391,7 @@ class Meter:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Measures of a scheduler while it runs: an observer that tells a meter what it hears.
+# Measures of a running scheduler: an observer that feeds a meter.
 
 
 class MeasuringObserver(SchedulerObserver):
@@ -440,7 +440,7 @@ class MeasuringObserver(SchedulerObserver):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Measures of a record: its entries are told to a meter one after another, up to the time at which it was closed.
+# Measures of a record: its entries feed a meter one after another, up to the time at which it was closed.
 
 
 def measure_record(record: Record) -> Measures:

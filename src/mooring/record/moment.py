@@ -72,13 +72,13 @@ class Moment:
     ) -> None:
         """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring.
 
-        Attempts of these numbers are made again as they come by if they promise volumes or devices.
+        Attempts of these numbers are repeated on the way if they reserve volumes or devices.
         """
         self.header = header
         self.record = record  # the file that it is read from, if any
         self._registry = registry or in_tree_registry()
         self.to_reserve = to_reserve
-        self.unreserved: dict[str, int] = {}  # uid -> attempt whose promises are not held here; 0: of an unknown one
+        self.unreserved: dict[str, int] = {}  # uid -> attempt whose reservations are not held here; 0: unknown attempt
         self._reservations: Reservations | None = None
         self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, before it
         self.time = header.started
@@ -213,7 +213,7 @@ class Moment:
         self.waiting.discard(entry.uid)
 
     def _gap(self, time: float, entry: entries.Gap) -> None:
-        """The whole state follows; what it says nothing about is forgotten."""
+        """The whole state follows; objects that it does not mention are forgotten."""
         self.queue.clear()
         self.nominated.clear()
         self.waiting.clear()
@@ -234,7 +234,7 @@ class Moment:
         else:
             if entry.event == SCHEDULE_ATTEMPT_FAILURE:
                 known.entered = time
-                self.queue[entry.uid] = self.queue.pop(entry.uid)  # who enters at one time, enters in an order
+                self.queue[entry.uid] = self.queue.pop(entry.uid)  # pods that enter at the same time have an order
             known.place, known.since, known.event, known.cause = entry.place, time, entry.event, entry.cause
 
     def _attempted(self, time: float, entry: entries.Attempt) -> None:
@@ -386,7 +386,7 @@ class Moment:
         return self._set_up(session, attempt.start, attempt.picks, hints, answers), pod
 
     def _reserving(self) -> Reservations:
-        """The plugins that hold what was promised; the nominations are those of now."""
+        """The plugins that hold reservations; the nominations are the current ones."""
         if self._reservations is None:
             nominations = self.nominations()
             self._reservations = Reservations(self._build(self.state, nominations), nominations)
@@ -464,7 +464,7 @@ class _RecordedHints(Batching):
 
 
 class _HandlersOfRecord(EventHandlers):
-    """Handlers of what a record tells of the cluster; what becomes of waiting pods is recorded, too."""
+    """Handlers of a record's view of the cluster; what becomes of pending pods is also recorded."""
 
     def __init__(self, moment: Moment) -> None:
         # Of a queue, handlers use only what this one has.
@@ -476,7 +476,7 @@ class _HandlersOfRecord(EventHandlers):
 
 
 class _QueueOfRecord:
-    """Stands where event handlers expect a queue. The record says where pods are; only who is gone must leave."""
+    """Replaces the queue for event handlers. The record says where pods are; only deleted pods must be removed."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment

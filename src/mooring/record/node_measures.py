@@ -37,7 +37,7 @@ class Gauges:
         self.moments[index] += change * at_s
 
     def grow(self, size: int) -> None:
-        """Make room for so many; new ones are 0."""
+        """Grow to this size; new entries are 0."""
         more = size - len(self.values)
         if more > 0:
             self.values.extend([0.0] * more)
@@ -159,7 +159,7 @@ class Shapes:
 
 
 NO_ZONE = ""
-SOME = 8  # fragmentation is counted anew when one node in so many has changed
+SOME = 8  # fragmentation is recomputed when this fraction of nodes has changed
 PRICE = "mooring/price-per-hour"
 """A label or an annotation of a node: what it costs in an hour."""
 
@@ -175,7 +175,7 @@ class Zone:
 
 @dataclass(eq=False, slots=True)
 class NodeUse:
-    """A node: what it has, and what the pods on it leave, by resource. Both lists have the same length."""
+    """A node: its capacity, and what its pods leave, by resource. Both lists have the same length."""
 
     row: int  # in the table of what is stranded
     zone: Zone
@@ -187,7 +187,7 @@ class NodeUse:
     seen: object = None  # what the figures here were taken from
 
     def widen(self, size: int) -> None:
-        """Make room for so many resources."""
+        """Grow to this many resources."""
         more = [0] * (size - len(self.free))
         self.free += more
         self.allocatable += more
@@ -324,7 +324,7 @@ class Nodes:
         return use
 
     def release(self, name: str, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float) -> None:
-        """The pod is on the node no more."""
+        """The pod is no longer on the node."""
         use.pods -= 1
         free, zone = self._room(use, amounts)
         values, moments = zone.values, zone.moments
@@ -355,9 +355,9 @@ class Nodes:
     def stranded(self, *, is_last: bool = False) -> list[float]:
         """Of each resource: the free amount that a typical pod cannot use, on average over the typical pods.
 
-        On a node on which a typical pod does not fit, nothing that is free is of use to it. Only requests count, not
-        taints or affinity. Only nodes that have changed are looked at, when there are enough of them. The typical pods
-        are taken anew when twice as many pods have come.
+        On a node where a typical pod does not fit, free capacity is of no use to it. Only requests count, not taints or
+        affinity. Only changed nodes are recomputed, once there are enough of them. The typical pods are chosen again
+        when twice as many pods have arrived.
         """
         if self._shapes.seen >= 2 * self._typical_of or (is_last and self._shapes.seen != self._typical_of):
             self._take_typical()

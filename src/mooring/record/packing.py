@@ -1,8 +1,8 @@
 """Objects on their way into a record and out of it.
 
-A pod is written in a few bytes: what it has of its own, and the number of its spec. A spec is written when the first
-pod has it, and again in each keyframe, without the node: of a thousand pods of one template, it is written and read
-once. Other objects are written whole, and what they have in common is left to the compressor.
+A pod is written in a few bytes: its own fields, and the number of its spec. A spec is written with the first pod that
+has it, and again in each keyframe, without the node: for a thousand pods of one template, it is written and read once.
+Other objects are written whole, and the compressor removes what they have in common.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_STATUS = PodStatus()
 
 
 class PackedPut(Entry, tag=1, frozen=True):
-    """A Put as it is written and read, before anybody asks for the object."""
+    """A Put as it is written and read, before the object is decoded."""
 
     kind: str
     object: msgspec.Raw
@@ -98,13 +98,16 @@ class Packer:
         self._told = self._specs.told
 
     def redact_by(self, redact: Callable[[dict[str, str]], dict[str, str]]) -> None:
-        """Leave other things out from now on. What was packed before is packed anew when it comes again."""
+        """Leave out other fields from now on.
+
+        Objects that were packed before are packed again when they are next written.
+        """
         self._redact = redact
         self._packed.clear()
         self._is_stale = True
 
     def begin_keyframe(self) -> None:
-        """A reader begins anew, and knows nothing. The whole state is packed now."""
+        """A reader starts here without any state. The whole state is packed now."""
         self._packed = {place: each for place, each in self._packed.items() if place in self._known}
         self._known.clear()
         self._before, self._pods = {} if self._is_stale else self._pods, {}
@@ -236,7 +239,7 @@ class _Specs:
         return PackedSpec(spec.number, msgspec.Raw(spec.encoded))
 
     def forget_untold(self) -> None:
-        """Nobody has the others any more."""
+        """The others are no longer referenced."""
         self._by_bytes = {each.encoded: each for each in self._by_bytes.values() if each.number in self.told}
         self._by_identity = {id(each.plain): each for each in self._by_bytes.values()}
 
@@ -256,7 +259,7 @@ _metadata = msgspec.msgpack.Decoder(ObjectMeta).decode
 
 
 class _Shared:
-    """Values of a type, one for all who have the same bytes."""
+    """Values of a type, shared by equal bytes."""
 
     def __init__(self, kind: type[Any]) -> None:
         self._decode = msgspec.msgpack.Decoder(kind).decode
@@ -273,7 +276,7 @@ class _Shared:
 
 
 class Unpacker:
-    """Makes objects of what a packer wrote; ``known`` are those that are there."""
+    """Decodes what a packer wrote; ``known`` are the existing objects."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], Object] = {}
@@ -294,7 +297,7 @@ class Unpacker:
             raise InputError(f"damaged: PodSpec: {error}") from None
 
     def unpack(self, packed: PackedPut | PackedPod) -> Object | None:
-        """The object that is meant; None if it is of a kind that nobody knows here; InputError if it is damaged."""
+        """The object that is meant; None if its kind is unknown here; InputError if it is damaged."""
         if isinstance(packed, PackedPod):
             pod = self._numbered_pod(packed)
             self.known["Pod", f"{packed.namespace}/{packed.name}" if packed.namespace else packed.name] = pod

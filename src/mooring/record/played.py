@@ -69,16 +69,16 @@ def objects_of(cluster: ClusterState, pods: Mapping[str, Pod], is_waiting: Calla
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What plugins hold in memory for pods that are being bound: volumes and devices that are promised, but not written.
+# What plugins hold in memory for pods that are being bound: volumes and devices that are reserved, but not written.
 #
-# The record does not hold it. So an attempt that promised something is made again when the moment comes by it, by the
-# same plugins that decide about later attempts.
+# The record does not hold it. So an attempt that reserved something is repeated on the way to a moment, by the same
+# plugins that decide later attempts.
 
 ALL = range(1, 1 << 62)  # numbers of attempts
 
 
 def may_reserve(pod: Pod, cluster: ClusterState) -> bool:
-    """Report whether an attempt at this pod may promise volumes, devices or parts of GPUs."""
+    """Report whether an attempt at this pod may reserve volumes, devices or parts of GPUs."""
     spec, annotations = pod.spec, pod.metadata.annotations
     return (
         bool(spec.resource_claims)
@@ -111,7 +111,7 @@ class Reservations:
             self._nominations.nominate(info, node)
 
     def hold(self, profile: Profile, decision: ScheduleResult, assumed: PodInfo) -> None:
-        """Promise what a decision needs on the node on which the pod is assumed."""
+        """Reserve what a decision needs on the node on which the pod is assumed."""
         profile.run_reserve(decision.state, assumed, assumed.pod.spec.node_name)
         self._held[assumed.uid] = profile, decision, assumed
 
@@ -140,7 +140,7 @@ def written(answers: Iterable[ExtenderAnswer]) -> tuple[Answered, ...] | None:
                 found.append(Answered(answer.extender, answer.verb, str(error)))
             case ExtenderFilterResult() as result:
                 if any(isinstance(node, AnsweredNode) for node in result.nodes):
-                    return None  # nodes of its own making
+                    return None  # nodes that it made up
                 kept = tuple(node.name for node in result.nodes)
                 failed, unresolvable = dict(result.failed), dict(result.failed_and_unresolvable)
                 names += len(kept) + len(failed) + len(unresolvable)

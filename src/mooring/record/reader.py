@@ -32,7 +32,7 @@ _decoder_1 = msgspec.msgpack.Decoder(list[tuple[int, Stored]])  # of format 1
 
 @dataclass(slots=True)
 class _Place:
-    """Where somebody reads: the next block, and what is known by then."""
+    """The position of a reader: the next block, and what is known by then."""
 
     block: int
     yields_state: bool
@@ -241,7 +241,7 @@ class Record:
         return found
 
     def _decoded(self, block: Block) -> Iterable[tuple[int, Stored]]:
-        """The entries of a block, each with the microseconds since the one before."""
+        """The entries of a block, each with the microseconds since the previous one."""
         payload = payload_of(self._file, block, self.name)
         try:
             if self._format == 1:

@@ -1,8 +1,8 @@
-"""The recorder: an observer that writes down everything that its scheduler hears and does.
+"""The recorder: an observer that records everything that its scheduler receives and does.
 
-On the scheduler's path it only appends to a list. ``Immediately`` writes a full list at once, in the same thread:
-right for simulations and stories, whose record must not depend on how quick a thread is. A live scheduler's record
-goes to the disk by a thread of its own: see :mod:`mooring.record.background`.
+On the scheduler's path it only appends to a list. ``Immediately`` writes a full list at once, in the same thread: right
+for simulations and stories, whose record must not depend on the speed of a thread. A live scheduler's record is written
+to disk by its own thread: see :mod:`mooring.record.background`.
 """
 
 from __future__ import annotations
@@ -179,15 +179,15 @@ class Recorder(SchedulerObserver):
     def _is_keyframe_due(self) -> bool:
         """Report whether a keyframe now would halve what a reader must replay.
 
-        A reader begins at a keyframe and plays what follows. A keyframe costs as much as the objects that are there, so
-        none is written while pods only come: each is as long in the keyframe as the entry with which it came.
+        A reader starts at a keyframe and replays what follows. A keyframe costs as much as the existing objects, so
+        none is written while pods only arrive: each is as long in the keyframe as in its entry.
         """
         if self._since_keyframe < self._next_keyframe or self._scheduler is None:
             return False
         return self._num_in_keyframe + self._since_keyframe >= 2 * size_of_state(self._scheduler)
 
     def go_on(self) -> float:
-        """Give the output what has gathered and let it do what is due; look again after so many seconds."""
+        """Hand the collected entries to the output and let it do its due work; look again after this many seconds."""
         self.hand_over()
         return self._output.go_on()
 
@@ -343,7 +343,7 @@ class Recorder(SchedulerObserver):
         self._note(Moved(info.key, pod.metadata.uid, place, event, named))
 
     def _restored(self, info: QueuedPodInfo, place: str) -> None:
-        """A pod has come with a history: what it has gone through is not in this record."""
+        """A pod arrives with a history that is not in this record."""
         assert self._scheduler is not None
         ago_s = self._scheduler.clock.now() - self._scheduler.clock.monotonic()
         since, added = ago_s + info.timestamp, ago_s + info.added_timestamp
@@ -407,7 +407,7 @@ class Recorder(SchedulerObserver):
             self._missing = 0
         assert self._scheduler is not None
         state = state_of(self._scheduler)
-        if self._reconfigured is not None:  # who begins here has not read of it
+        if self._reconfigured is not None:  # a reader that starts here has not seen it
             state.insert(0, self._reconfigured)
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0

@@ -1,7 +1,7 @@
-"""Records a cluster whose scheduler is somebody else's: what that did is read from the pods.
+"""Records a cluster with another scheduler: its decisions are read from the pods.
 
-A pod that has a node now was scheduled. A pod whose PodScheduled condition says why it has none was tried in vain. What
-an unknown scheduler thinks meanwhile (its queue, nodes that it has only assumed) cannot be seen.
+A pod that has got a node was scheduled. A pod whose PodScheduled condition says why it has none could not be scheduled.
+The other scheduler's internal state (its queue, nodes that it has only assumed) cannot be seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mooring.record.writer import Item
 
 
 class WatchRecorder:
-    """Hears of objects as an informer's listener. ``is_synced`` is set once all first lists have come."""
+    """Receives objects as an informer's listener. ``is_synced`` is set once all first lists have arrived."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Writes entries into a file: packs objects, gathers entries into blocks, begins anew at keyframes."""
+"""Writes entries into a file: packs objects, collects entries into blocks, starts again at keyframes."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class RecordWriter:
     def write_state(self, time: float, items: Sequence[Item]) -> None:
         """Write the whole state as a keyframe; nothing after it refers to anything before it.
 
-        That holds for specs, too: their numbers stay, but each is told again before the first pod that has it.
+        That also holds for specs: their numbers stay, but each is written again before the first pod that has it.
         """
         for _ in self.state_in_parts(time, items, len(items) or 1):
             pass
 
     def state_in_parts(self, time: float, items: Sequence[Item], every: int) -> Iterator[None]:
-        """The same, with a pause after so many items. Nothing else may be written meanwhile."""
+        """The same, with a pause after this many items. Nothing else may be written until it ends."""
         self.flush()
         for item in items[:1]:
             if isinstance(item, Configured):
@@ -139,7 +139,7 @@ class RecordWriter:
             self._packer.redact_by(keeping(self._kept))
 
     def flush(self) -> None:
-        """Write what has gathered as a block of its own."""
+        """Write the collected entries as a separate block."""
         if self._times:
             self._write_block(ENTRIES)
 

@@ -123,7 +123,7 @@ FILTER, PRIORITIZE, PREEMPT, BIND = "filter", "prioritize", "preempt", "bind"
 
 
 class CallObserver(Protocol):
-    """Hears of every call and of breakers; metrics and events are made of this."""
+    """Observes every call and the breakers; metrics and events are made of this."""
 
     def on_call(self, extender: str, verb: str, seconds: float, error: ExtenderError | None) -> None:
         """One call is over; ``verb`` is filter, prioritize, preempt or bind, whatever the configuration calls it."""

@@ -92,7 +92,7 @@ class PluginServer:
 
     @property
     def resources(self) -> set[EventResource]:
-        """The kinds that the plugins want to hear of."""
+        """The kinds that the plugins register for."""
         asked = (plugin.events_to_register() for plugin in self.plugins if plugin.events_to_register is not None)
         return {registration.event.resource for registrations in asked for registration in registrations}
 
@@ -115,7 +115,7 @@ class PluginServer:
     def update(self, old: Object, new: Object) -> None:
         with self._lock:
             if isinstance(old, Pod) and old.uid != new.uid:
-                self.cluster.remove_pod(old.uid)  # deleted and made anew under the same name
+                self.cluster.remove_pod(old.uid)  # deleted and recreated under the same name
             self.cluster.put(new)
 
     def delete(self, obj: Object) -> None:

@@ -124,7 +124,7 @@ def read_pod(raw: msgspec.Raw, kind: Any = Pod) -> Any:
     return pod
 
 
-Entry = tuple[bytes, str, Any]  # a node's JSON, its name, and what it was decoded into
+Entry = tuple[bytes, str, Any]  # a node's JSON, its name, and the decoded object
 
 _START = b'{"Pod":'
 _HEAD = b',"Nodes":{"metadata":{},"items":['

@@ -61,7 +61,7 @@ def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
 class Filtered:
     """A filter's answer for all nodes at once: which to keep, in any order, and why not the others.
 
-    ``otherwise`` is the reason for every node that is neither kept nor refused with a reason of its own.
+    ``otherwise`` is the reason for every node that is neither kept nor rejected with a reason.
     """
 
     keep: Iterable[Any] = ()  # names or nodes
@@ -72,7 +72,7 @@ class Filtered:
 
 @dataclass(slots=True)
 class Victims:
-    """Whom preemption would evict from a node: pods, or just their uids if nodes come by name."""
+    """The pods that preemption would evict from a node: pods, or just their uids if nodes are sent by name."""
 
     pods: Sequence[Pod]
     uids: Sequence[str]
@@ -189,7 +189,7 @@ def _object_type(hint: Any, default: Any) -> Any:
 
 
 def called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function, or a coroutine function run to its end; handlers run in threads of their own."""
+    """A function, or a coroutine function run to its end; handlers run in their own threads."""
     if not inspect.iscoroutinefunction(function):
         return function
 

@@ -40,7 +40,7 @@ from mooring.net.prometheus import CONTENT_TYPE
 from mooring.net.server import BodyMemory, Connection, Connections
 
 # --------------------------------------------------------------------------------------------------------------------
-# What an extender says about itself, and the scheduler's configuration should say, too.
+# What an extender says about itself, and what the scheduler's configuration should also say.
 
 
 @dataclass(slots=True)

@@ -164,7 +164,7 @@ class Payload:
         return b"".join(self.pieces)
 
     def gzipped(self) -> bytes:
-        """One gzip member. Each piece is a run of blocks of its own, so that those of unchanged nodes are reused."""
+        """One gzip member. Each piece is a separate run of blocks, so that those of unchanged nodes are reused."""
         parts = [b"\x1f\x8b\x08\0\0\0\0\0\0\xff"]
         crc = size = 0
         for piece in self.pieces:
@@ -218,7 +218,7 @@ class RawObjects:
         self._kept: dict[tuple[str, str], tuple[str, bytes]] = {}  # (kind, key) -> (resourceVersion, JSON)
 
     def decoder(self, kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-        """A decode function for objects of this kind that keeps their JSON, too."""
+        """A decode function for objects of this kind that also keeps their JSON."""
 
         def decode_and_keep(data: bytes | msgspec.Raw) -> T:
             obj: T = decode(kind, data)
@@ -305,7 +305,7 @@ class SerializedNodes:
         return self._deflated
 
     def offered(self, count: int) -> None:
-        """Forget everything once there is far more than any call needs: nodes come and go."""
+        """Forget everything once there is far more than any call needs: nodes are added and removed."""
         self._most = max(self._most, count)
         if len(self._kept) > 2 * self._most + 1000:
             self._kept.clear()

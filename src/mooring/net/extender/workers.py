@@ -159,7 +159,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class ServerMetrics:
-    """Counts requests. Every connection has a thread of its own, so one lock guards all figures."""
+    """Counts requests. Every connection has its own thread, so one lock guards all figures."""
 
     def __init__(self, name: str) -> None:
         registry = self._registry = MetricsRegistry()
