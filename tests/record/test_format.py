@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import random
+import tracemalloc
+import zlib
 from collections import Counter
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 
 from mooring.api.codec import KINDS, from_plain
 from mooring.api.errors import InputError, MooringError, UsageError
@@ -19,7 +23,7 @@ from mooring.core.framework.registry import Traits
 from mooring.net.kinds import EXTRA_KINDS, SCHEDULER_KINDS
 from mooring.record import entries, packing
 from mooring.record.entries import keeping
-from mooring.record.files import _HEAD, ENTRIES, pack_block
+from mooring.record.files import _BLOCK, _CHECK, _HEAD, _MARK, ENTRIES, head, pack_block, payload_of, scan
 from mooring.record.packing import PackedPut, Packer, Unpacker
 from mooring.record.reader import Record
 from mooring.record.writer import RecordWriter
@@ -308,3 +312,51 @@ def test_the_bytes_are_the_same_everywhere() -> None:
     payload = b"".join(b"default/web-%d node-%d " % (rng.randrange(500), rng.randrange(50)) for _ in range(20_000))
     digest = hashlib.sha256(pack_block(ENTRIES, payload, 1, 2, 3, 4)).hexdigest()
     assert digest[:16] == "19554c3e3927a959"
+
+
+# ---- records that would unpack to far more than they are ------------------------------------------------------------
+
+
+def bomb(payload: bytes, number: int, more: bytes = b"") -> bytes:
+    """A record with one more block, of this content, that claims so many entries and has more bytes behind them."""
+    whole = written(make_node("a"), closes=False)
+    stored = zstandard.ZstdCompressor(level=19).compress(payload) + more
+    about = _BLOCK.pack(_MARK, ENTRIES, number, len(payload), len(stored), 0, 0, 0, zlib.crc32(stored))
+    return whole + about + _CHECK.pack(zlib.crc32(about)) + stored
+
+
+def lists(number: int) -> bytes:
+    """So many times, and as many entries of one byte, which no entry is."""
+    head = b"\xdd" + number.to_bytes(4)
+    return b"\x92" + head + bytes(number) + head + bytes(number)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        pytest.param(
+            lambda: bomb(bytes(64 << 20), 1), "bytes say that they unpack to 67,108,864, 1 entries", id="size"
+        ),
+        pytest.param(lambda: bomb(b"", 1 << 31), "2,147,483,648 entries; no record has such a block", id="number"),
+        pytest.param(lambda: bomb(lists(3_000_000), 5, bytes(20_000)), "more entries than it says", id="lists"),
+    ],
+)
+def test_a_block_that_would_cost_far_more_than_it_is_large_is_refused_before_it_does(
+    data: Callable[[], bytes], says: str
+) -> None:
+    record = data()
+    assert len(record) < 70_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match=says):
+        list(read(record).entries())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 << 20
+
+
+def test_what_compresses_better_than_a_block_may_is_padded() -> None:
+    payload = msgspec.msgpack.encode(([0], ["x" * (64 << 20)]))
+    block = pack_block(ENTRIES, payload, 1, 0, 0, 0)
+    file = io.BytesIO(head() + block)
+    (found,) = scan(file, len(head() + block))
+    assert payload_of(file, found, "record") == payload

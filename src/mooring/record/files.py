@@ -33,10 +33,15 @@ MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
 LEVEL = 1  # smaller and quicker than 3 on what schedulers do
 MAX_BYTES = 1 << 30  # of one block, unpacked: more is a damaged head
+SMALL_BYTES = 4 << 20  # that any block may unpack to; one that is larger, to so many times its stored bytes
+MAX_RATIO = 500
+SMALL_ENTRIES = 1 << 16  # that any block may have; one that has more, at most one for each of its stored bytes
 
 _HEAD = struct.Struct("<8sH6x")
 _BLOCK = struct.Struct("<4sc3xIIIqqQI")  # "MBLK", kind, entries, unpacked, stored, first µs, last µs, attempts, crc
 _CHECK = struct.Struct("<I")
+_PADDING = struct.Struct("<II")
+_SKIPPED = 0x184D2A50  # RFC 8878, 3.1.2
 _MARK = b"MBLK"
 BLOCK_HEAD = _BLOCK.size + _CHECK.size
 
@@ -65,6 +70,8 @@ def pack_block(kind: bytes, payload: bytes, entries: int, first_us: int, last_us
     """A block, ready to be written."""
     # One context per block: the same payload gives the same bytes, whatever came before.
     stored = zstandard.ZstdCompressor(level=LEVEL).compress(payload)
+    if (missing := (len(payload) - SMALL_BYTES) // MAX_RATIO + 1 - len(stored)) > 0:
+        stored += _PADDING.pack(_SKIPPED, missing) + bytes(missing)  # a frame that is passed over
     fields = (_MARK, kind, entries, len(payload), len(stored), first_us, last_us, attempts, zlib.crc32(stored))
     about = _BLOCK.pack(*fields)
     return about + _CHECK.pack(zlib.crc32(about)) + stored
@@ -100,7 +107,10 @@ def scan(file: BinaryIO, size: int, offset: int = 0) -> Iterator[Block]:
 
 
 def payload_of(file: BinaryIO, block: Block, name: str) -> bytes:
-    """The content of a block, or InputError if it is damaged."""
+    """The content of a block, or InputError if it is damaged, or unpacks to far more than records do."""
+    if block.unpacked > SMALL_BYTES + MAX_RATIO * block.stored or block.entries > SMALL_ENTRIES + block.stored:
+        size = f"{block.stored:,} bytes say that they unpack to {block.unpacked:,}, {block.entries:,} entries"
+        raise InputError(f"{name}: damaged at byte {block.offset}: {size}; no record has such a block")
     file.seek(block.offset)
     stored = file.read(block.stored)
     if zlib.crc32(stored) != block.crc:

@@ -20,7 +20,7 @@ from mooring.api.times import format_duration, parse_seconds, parse_time
 from mooring.core.framework.registry import Registry
 from mooring.core.session import PluginReference, registry_with
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put, Told
-from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
+from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, SMALL_BYTES, Block, check_head, payload_of, scan
 from mooring.record.moment import Moment
 from mooring.record.packing import RECORDED, PackedPod, PackedPut, PackedSpec, Unpacker
 from mooring.record.played import ALL
@@ -28,6 +28,14 @@ from mooring.record.played import ALL
 Stored = PackedPut | PackedSpec | PackedPod | Told
 _decoder = msgspec.msgpack.Decoder(tuple[list[int], list[Stored]])
 _decoder_1 = msgspec.msgpack.Decoder(list[tuple[int, Stored]])  # of format 1
+_raw_lists = msgspec.msgpack.Decoder(tuple[msgspec.Raw, msgspec.Raw])
+
+
+def _most_entries(payload: bytes, format: int) -> int:
+    """How long the longer list of a block is: asked before objects are made of millions of its entries."""
+    lists = (payload,) if format == 1 else map(bytes, _raw_lists.decode(payload))
+    lengths = {0xDC: 2, 0xDD: 4}  # bytes of the number after the first byte of an array
+    return max(int.from_bytes(each[1 : 1 + lengths[each[0]]]) if each[0] in lengths else 0 for each in lists)
 
 
 @dataclass(slots=True)
@@ -244,6 +252,8 @@ class Record:
         """The entries of a block, each with the microseconds since the previous one."""
         payload = payload_of(self._file, block, self.name)
         try:
+            if len(payload) > SMALL_BYTES and _most_entries(payload, self._format) > block.entries:
+                raise InputError(f"{self.name}: damaged at byte {block.offset}: it has more entries than it says")
             if self._format == 1:
                 return _decoder_1.decode(payload)
             passed, found = _decoder.decode(payload)
