@@ -207,7 +207,7 @@ class NodeScore(Plugin):
 
 
 class Reserve(Plugin):
-    """Keeps something for the pod once its node is chosen, and gives it back if binding fails."""
+    """Reserves something for the pod once its node is chosen, and releases it if binding fails."""
 
     @abstractmethod
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
@@ -247,7 +247,7 @@ class Bind(Plugin):
 
 
 class PostBind(Plugin):
-    """Hears of pods that are bound."""
+    """Is called after a pod is bound."""
 
     @abstractmethod
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:

@@ -140,7 +140,7 @@ def make_pod_group(
     topology: str = "",
     evicted_as_one: bool = False,
 ) -> PodGroup:
-    """A pod group: a gang of which so many pods must run together, or a basic group.
+    """A pod group: a gang of which this many pods must run together, or a basic group.
 
     ``topology`` is the node label that must be equal for all its pods.
     """
@@ -249,7 +249,7 @@ def make_cluster(*objects: Object) -> ClusterState:
 
 
 def make_handle(cluster: ClusterState, **fields: Any) -> Handle:
-    """What a plugin is given when it is made, with a clock that stands still."""
+    """What a plugin is given when it is made, with a clock that does not advance."""
     return Handle(cluster, **{"clock": VirtualClock(NOON), **fields})
 
 

@@ -85,5 +85,5 @@ def play(
 
 @pytest.fixture
 def virtual_cluster() -> Callable[..., Story]:
-    """Plays stories, each on a cluster of its own: :func:`play`."""
+    """Plays stories, each on its own cluster: :func:`play`."""
     return play

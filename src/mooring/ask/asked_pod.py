@@ -141,7 +141,7 @@ def _there(found: Manifests, pods: list[Pod]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Pod groups that somebody asks about: which there are, which pods they have, and which gates they need.
+# Pod groups that are asked about: which exist, which pods they have, and which gates they need.
 
 PREFIXES = ("podgroup/", "podgroups/", "pg/")
 

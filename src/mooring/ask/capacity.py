@@ -136,7 +136,7 @@ class MoreRoom:
 
 @dataclass(slots=True)
 class Capacity:
-    """How many fit, on which nodes, and why no more. Printed, it reads as ``mooring capacity`` shows it."""
+    """How many fit, on which nodes, and what stops the next one. It prints as ``mooring capacity`` does."""
 
     asked: dict[str, int]  # pods, with their share in a set
     copies: int | None  # how many were asked for; None: as many as fit
@@ -201,7 +201,7 @@ def capacity(
     """Say how many more of these pods fit. The cluster stays as it is.
 
     ``pods`` is a pod, several of which one each makes a set, or a mapping of pods to their shares in a set. A single
-    one may also be given as ``pod``. With ``copies`` the count ends there. With ``preempt`` less important pods are
+    one may also be given as ``pod``. With ``copies`` the count ends there. With ``preempt`` lower-priority pods are
     evicted where that makes room.
     """
     if (pods is None) == (pod is None):
@@ -248,7 +248,7 @@ def capacity_of(
 
 
 def _shares(pods: Askable | Iterable[Askable] | Mapping[Any, int]) -> list[tuple[Askable, int]]:
-    """Each pod with its share; a manifest is a mapping, too, and its values are not all numbers."""
+    """Each pod with its share; a manifest is also a mapping, but its values are not all numbers."""
     if isinstance(pods, Mapping) and pods and all(type(share) is int for share in pods.values()):
         shares = list(pods.items())
     elif isinstance(pods, str | Pod | Mapping) or not isinstance(pods, Iterable):

@@ -118,7 +118,7 @@ def consolidate_with(
 
 
 class Consolidating:
-    """Tries nodes one after another, the dearest for its use first. Nodes that were chosen stay closed to all moves."""
+    """Tries nodes one after another, the most expensive for its use first. Chosen nodes stay closed to all moves."""
 
     def __init__(
         self,

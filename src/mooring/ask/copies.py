@@ -1,4 +1,4 @@
-"""Copies of a pod: each with a name, and with claims of its own where its controller would make them.
+"""Copies of a pod: each with a name, and with its own claims where its controller would create them.
 
 | the pod's claim | each copy has |
 |---|---|
@@ -83,7 +83,7 @@ class Copies:
             self._cluster.objects.put(own)
 
     def _templates(self) -> list[tuple[str, ResourceClaimTemplate]]:
-        """By the claim's name in the pod, the templates that are there."""
+        """The existing templates, by the claim's name in the pod."""
         found = []
         for claim in self.pod.spec.resource_claims:
             name = f"{self.pod.namespace}/{claim.resource_claim_template_name}"
@@ -200,7 +200,7 @@ def _labels_read(session: Session, pods: Sequence[PodInfo]) -> list[str]:
     return [key for key in keys if f'"{key}"' in text or key in (MODEL, NVIDIA_MODEL)]
 
 
-A_FEW = 12  # nodes; a label that each of more nodes has with a value of its own is a name
+A_FEW = 12  # nodes; a label that has a different value on each of more nodes is a name
 _NAMING_LABELS = (PersistentVolume, StorageClass, CSIStorageCapacity, ResourceSlice)
 
 

@@ -31,7 +31,7 @@ from mooring.core.explain.why import draw_scores
 from mooring.core.session import Configuration
 
 # --------------------------------------------------------------------------------------------------------------------
-# A placement in figures: how much of the cluster is used, how evenly, and who waits.
+# A placement in figures: utilisation, how even it is, and the pending pods.
 
 _NAMED = ("cpu", "memory")
 
@@ -150,8 +150,8 @@ def diff(
     For a cluster, two ``configs`` or two ``versions`` of Kubernetes, such as ``("1.36", "1.37")``, are compared. The
     cluster stays as it is. Records are files, such as ``mooring.simulate(…, record="run.mrec")`` writes.
 
-    ``"pending"`` pods go one after another by priority, then by age; ``"all"`` pods are placed anew, in the order of
-    their creation, into the empty cluster. Preemption is carried out. What does not fit is tried again as long as
+    ``"pending"`` pods are placed by priority, then by age; ``"all"`` pods are placed again, in the order of their
+    creation, into the empty cluster. Preemption is carried out. Pods that do not fit are tried again as long as
     something changes.
     """
     if isinstance(before, str | Path) and isinstance(after, str | Path):
@@ -332,7 +332,7 @@ _SHOWN = ("wait", "pendingMean", "attempts", "preemptions", "allocated.")  # of 
 
 
 def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "after"), top: int = 20) -> None:
-    """Print who moved and why, the first difference with both score tables, and the sums."""
+    """Print which pods moved and why, the first difference with both score tables, and the sums."""
     asked_about = {
         "pending": count_of(found.pods, "pending pod"),
         "all": f"{count_of(found.pods, 'pod')} placed anew",

@@ -37,7 +37,7 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 
 # --------------------------------------------------------------------------------------------------------------------
-# One loss on a fork: nodes go, controllers make their pods anew, and these are placed in the queue's order.
+# One loss on a fork: nodes are removed, controllers recreate their pods, and these are placed in the queue's order.
 #
 # | the pod of a lost node | what becomes of it |
 # |---|---|
@@ -56,9 +56,9 @@ class Loss:
     pods: int = 0  # how many pods were on these nodes
     replaced: dict[str, str] = field(default_factory=dict)  # pods that come back, and their new node
     unplaced: dict[str, str] = field(default_factory=dict)  # pods for which there is no place, and why
-    preempted: dict[str, str] = field(default_factory=dict)  # pods that give way, and for whom
+    preempted: dict[str, str] = field(default_factory=dict)  # preempted pods, and the pod that each made room for
     broken_budgets: list[str] = field(default_factory=list)
-    bare_pods: list[str] = field(default_factory=list)  # that come back only if somebody makes them anew
+    bare_pods: list[str] = field(default_factory=list)  # that come back only if their owner creates them again
     lost_volumes: list[str] = field(default_factory=list)  # that only these nodes can reach
     node_pods: list[str] = field(default_factory=list)  # of DaemonSets, and static ones
     use: dict[str, float] = field(default_factory=dict)  # of the nodes that are left, in percent, by resource
@@ -125,7 +125,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
 
 
 def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Progress) -> None:
-    """Place pods in the queue's order. Those that give way come back later."""
+    """Place pods in the queue's order. Preempted pods come back later."""
     queue: list[tuple[Any, int, PodInfo]] = []
     count = 0
 
@@ -175,7 +175,7 @@ def coming_back(cluster: ClusterState, pod: Pod) -> PodInfo:
 
 
 def _release_devices(cluster: ClusterState, pod: Pod, new: Pod) -> None:
-    """Give back the devices of claims that nobody else uses, and let claims of its own belong to the new pod."""
+    """Release the devices of claims that no other pod uses, and let the new pod own its claims."""
     for wanted in pod.spec.resource_claims:
         try:
             name, _ = claim_name(pod, wanted)
@@ -390,7 +390,7 @@ def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[
 def _prepare(base: Session, num_losses: int) -> None:
     """Let the cluster find out once what all forks share: rows, labels as numbers, and pods by selector.
 
-    It is asked about each kind of pod that will come back. Extenders are not asked in vain.
+    It is asked about each kind of pod that will come back. Extenders are not called.
     """
     base.state.nodes()
     if base.handle.extenders:

@@ -38,7 +38,7 @@ from mooring.core.state.cluster import ClusterState, group_of
 from mooring.core.state.pod_info import PodInfo
 
 EVICT, BIND = "evict", "bind"
-# What cluster-autoscaler and Karpenter heed.
+# What cluster-autoscaler and Karpenter respect.
 _FORBID = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
@@ -105,12 +105,12 @@ class Step:
 class Replay:
     """Carries moves out on a fork, each only where every filter lets the pod in at that time.
 
-    Budgets allow so many pods to be down at once. A pod that came back to a node gives its disruption back.
+    Budgets limit how many pods may be down at once. A pod that came back to a node returns its disruption.
     """
 
     session: Session
     steps: list[Step] = field(default_factory=list)
-    safe: int = 0  # after so many steps every pod that was evicted on the way has a node again
+    safe: int = 0  # after this many steps every evicted pod has a node again
     left: list[Move] = field(default_factory=list)  # moves that could not be made
     refusals: dict[str, ScheduleResult] = field(default_factory=dict)  # by uid, the last answer about these
     _down: dict[str, PodInfo] = field(default_factory=dict)  # by the old uid: evicted, not bound yet
@@ -122,7 +122,7 @@ class Replay:
         for move in [move for move in self.left if not move.target]:
             self._evict(move)
             self.left.remove(move)
-            del self._down[move.pod.uid]  # nobody waits for it
+            del self._down[move.pod.uid]  # no caller waits for it
         while self.left:
             if not self._one_round() and not self._evict_one():
                 return False

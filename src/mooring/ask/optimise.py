@@ -346,7 +346,7 @@ class Search:
                     yield Move(pod, pod.pod.spec.node_name, target)
 
     def _reached(self, start: _Reached, replay: Replay, waiting: list[PodInfo]) -> _Reached:
-        """What the steps that were made lead to, without those that leave a pod in between."""
+        """The result of the steps so far, without those that leave a pod without a node."""
         session, steps = replay.session, replay.steps
         if replay.safe < len(steps) or replay.left:
             steps = steps[: replay.safe]

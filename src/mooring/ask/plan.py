@@ -1,4 +1,4 @@
-"""The cheapest nodes to add so that pods fit: a start from the relaxed problem, mended until placing proves it."""
+"""The cheapest nodes to add so that pods fit: a start from the relaxed problem, repaired until placing proves it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class NewNodes:
-    """So many new nodes of a type in a zone."""
+    """A number of new nodes of a type in a zone."""
 
     type: str
     zone: str
@@ -188,7 +188,7 @@ class Adding:
     # ---- proving -----------------------------------------------------------------------------------------------
 
     def prove(self, counts: Counter[int]) -> Proof:
-        """Add so many nodes of each variant, and place all pods one after another."""
+        """Add this many nodes of each variant, and place all pods one after another."""
         proof = Proof(self._with(counts))
         self._place(proof, self._pods)
         return proof
@@ -226,7 +226,7 @@ class Adding:
     # ---- searching ---------------------------------------------------------------------------------------------
 
     def _best(self, starts: Iterable[Counter[int]], bound: LowerBound) -> tuple[float, Counter[int], Proof]:
-        """Mend each start until it is proved, and take the cheapest of those that place most."""
+        """Repair each start until it is proved, and take the cheapest of those that place most."""
         best: tuple[float, Counter[int], Proof] | None = None
         for start in starts:
             counts, proof = self._mended(start)
@@ -286,7 +286,7 @@ class Adding:
         return sum(shares) / len(shares)
 
     def _pruned(self, counts: Counter[int], proof: Proof) -> tuple[Counter[int], Proof]:
-        """Leave out nodes that are not needed, the dearest first, or take a cheaper one in their place."""
+        """Leave out nodes that are not needed, the most expensive first, or replace them by cheaper ones."""
         is_better, tries = True, 0
         while is_better and tries < MAX_TRIES:
             is_better = False
@@ -353,7 +353,7 @@ def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int 
     variants = read_types(types, session.state) if types is not None else types_of_cluster(session, wanted.pods)
     daemons = Daemons(session.state, wanted.daemons)
     for pod in [pod for node in scheduler.cluster.nodes for pod in Daemons(Cluster().state, wanted.daemons).on(node)]:
-        session.state.set_pod(pod)  # they come to the old nodes, too
+        session.state.set_pod(pod)  # they also run on existing nodes
     found = Adding(session, wanted.pods, variants, daemons).plan()
     if types is None and found.nodes:
         found.notes.append("without types, one more node of any kind that the cluster has costs 1")

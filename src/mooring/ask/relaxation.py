@@ -1,9 +1,9 @@
 """A lower bound for the price of new nodes: the same problem with most of its rules left out.
 
-Pods may be cut into pieces, and all free room on old nodes that are alike to the pods counts as one large node. What is
-left are the requests, how many copies of a pod fit on one node, which nodes a pod may be on at all, prices and limits,
-and of spreading what surely holds.
-Numbers of new nodes stay whole. Every real plan is a plan of this problem, too, so none can be cheaper.
+Pods may be split, and all free room on existing nodes that are alike to the pods counts as one large node. What remains
+are the requests, how many copies of a pod fit on one node, which nodes a pod may use at all, prices and limits, and the
+certain part of spreading. Numbers of new nodes stay whole. Every real plan is also a plan of this problem, so none can
+be cheaper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SpreadDomain:
     """One value of the key."""
 
     rows: NDArray[np.bool_]  # [node]
-    at_least: int  # matching pods that are there now, for certain
+    at_least: int  # matching pods that certainly exist now
     at_most: int  # … and those that may not count
     is_counted: bool  # whether it certainly takes part in finding the emptiest
 

@@ -26,7 +26,7 @@ NOT_ASKED = DifferenceCause("not asked; --top N asks about N pods")
 
 
 def diff_runs(before: Record, after: Record, *, causes: int = 20) -> Difference:
-    """Compare what became of the pods in two runs. So many causes are looked for; each takes a moment."""
+    """Compare what became of the pods in two runs. At most this many causes are looked for; each takes a moment."""
     one, two = _Run.read(before), _Run.read(after)
     ends = {key: (one.node.get(key), two.node.get(key)) for key in dict.fromkeys([*one.pods, *two.pods])}
     found = Difference("run", len(ends))
@@ -149,7 +149,7 @@ def _why(key: str, one: _Run, two: _Run) -> tuple[DifferenceCause | None, tuple[
         return None, None
     old = _asked(moment, attempt, None)
     cause, there = cause_of(old, new), goal(new)
-    if there != two.node.get(key):  # other pods had gone elsewhere before it, too
+    if there != two.node.get(key):  # other pods had also moved before it
         cause = replace(cause, text=f"in the same cluster it would go to {there or 'no node'}: {cause.text}")
     return cause, (_shown(moment, attempt, old), _shown(moment, attempt, new))
 

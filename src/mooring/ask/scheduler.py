@@ -27,7 +27,7 @@ from mooring.core.state.cluster import group_of
 
 
 class Scheduler:
-    """Decides where pods of a cluster go. Time stands still for it: the same question gets the same answer."""
+    """Decides where pods of a cluster go. Its clock does not advance: the same question gets the same answer."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Scheduler:
             nominator=cluster.nominations,
             registry=registry,
             features=features,
-            takes_all=config is None,  # nobody has said which schedulers there are
+            takes_all=config is None,  # the existing schedulers are unknown
         )
 
     @property
@@ -88,7 +88,7 @@ class Scheduler:
     def decide(self, pod: Askable) -> Decision:
         """Decide about a pod, and change nothing.
 
-        A pod that runs already is decided about as if it were to be placed anew.
+        A running pod is decided as if it were to be placed again.
         """
         session, asked = self._question(pod)
         return _decided(session, asked.pod)

@@ -1,4 +1,4 @@
-"""One of the two schedulers that are compared, with a cluster of its own in which it places pods."""
+"""One of the two schedulers that are compared, with its own cluster in which it places pods."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Side:
         # Versions differ in how they count pods that are being resized, and the fork counts as its parent does.
         self.cluster.state.count_resizes(whole=scheduler.session.features["ResizesCountWholePods"])
         self.scheduler = unbatched(scheduler.on(self.cluster))
-        self.evicted: dict[str, str] = {}  # victim -> for whom
+        self.evicted: dict[str, str] = {}  # victim -> preemptor
         self.waits: dict[str, str] = {}  # why each pod has no node
 
     def decide(self, pod: Pod) -> ScheduleResult:
         return self.scheduler.session.decide(pod, detail=False)
 
     def settle(self, pod: Pod, decided: ScheduleResult, node: str | None) -> list[Pod]:
-        """Let the pod run on its node, after the victims are gone; returns the pods that come anew in their place."""
+        """Let the pod run on its node after its victims are gone; return the pods that replace them."""
         again: list[Pod] = []
         for victim in decided.victims:
             self.cluster.remove(victim.pod)
@@ -65,7 +65,7 @@ def goal(decided: ScheduleResult) -> str | None:
 
 
 def is_as_good(decided: ScheduleResult, node: str | None) -> bool:
-    """Whether a node has the highest total, too: which of several such nodes is taken says nothing."""
+    """Whether a node also has the highest total: the choice among such nodes says nothing."""
     if node is None or decided.scores is None:
         return False
     totals = decided.scores.totals

@@ -42,7 +42,7 @@ class SweepStore:
         return _read(file) if file.exists() else None
 
     def all(self) -> Iterator[Mapping[str, Any]]:
-        """Everything that is there, in the order of the names."""
+        """All existing results, in the order of the names."""
         return read_folders([self.folder])
 
     def _file(self, row: SweepRow) -> Path:
@@ -117,9 +117,9 @@ class Done:
 
 
 def run_command(arguments: Sequence[str], folder: str | None = None) -> tuple[int, str, str]:
-    """Run one command of mooring in a process of its own; returns its exit code and what it printed and said."""
+    """Run one mooring command in its own process; return its exit code and its standard output and error."""
     command = [sys.executable, "-m", "mooring", *arguments, "-o", "json"]
-    # In the same folder as whoever asked, if the worker has it: arguments may be paths.
+    # In the caller's folder, if the worker has it: arguments may be paths.
     where = folder if folder is not None and os.path.isdir(folder) else None
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=where)
     return done.returncode, done.stdout, done.stderr
@@ -137,8 +137,8 @@ def run_sweep(
 ) -> Done:
     """Run the rows that have no result yet. ``executor`` may be on other machines; without one, all cores are used.
 
-    Workers get the arguments and give back what the command printed; results are written here. A worker needs mooring
-    and the files that the arguments name, under the same paths. ``work`` is how a worker runs a command.
+    Workers get the arguments and return what the command printed; results are written here. A worker needs mooring and
+    the files that the arguments name, under the same paths. ``work`` is how a worker runs a command.
     """
     shard = shard or Shard()
     mine = [row for position, row in enumerate(sweep.rows) if shard.takes(position)]
@@ -163,7 +163,7 @@ def _run(
     done: Done,
     on_progress: Callable[[int, int], None],
 ) -> None:
-    """Keep so many rows handed out; write each result when it comes."""
+    """Keep this many rows handed out; write each result when it arrives."""
     folder = str(Path.cwd())
     left = iter(todo)
     running: dict[Future[Any], SweepRow] = {}
@@ -232,7 +232,7 @@ def results_of(file: str | Path) -> Path:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Ray as a ``concurrent.futures.Executor``. Dask has one of its own: ``Client(…).get_executor()``.
+# Ray as a ``concurrent.futures.Executor``. Dask has its own: ``Client(…).get_executor()``.
 
 P = ParamSpec("P")
 T = TypeVar("T")

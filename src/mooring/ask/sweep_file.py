@@ -79,8 +79,8 @@ class SweepRow:
 class TableShape:
     """How the results are shown to people: one value, by two parameters, as the mean over the rest.
 
-    ``beside`` is a CSV file with the numbers of somebody else, which are shown beside ours. ``page`` is the name of a
-    page in the folder of the results, and ``note`` a text on it: what the numbers of somebody else are, for example.
+    ``beside`` is a CSV file with reference numbers, which are shown beside ours. ``page`` is the name of a page in the
+    folder of the results, and ``note`` a text on it, for example about the reference numbers.
     """
 
     rows: str
@@ -329,7 +329,7 @@ def _cell(values: list[float], other: str | None) -> str:
 
 
 def _read_beside(shape: TableShape) -> dict[tuple[str, str], str]:
-    """The numbers of somebody else, by row and column: a CSV file whose first column has the name of the rows."""
+    """Reference numbers, by row and column: a CSV file whose first column has the name of the rows."""
     try:
         with open(shape.beside, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

@@ -271,7 +271,7 @@ class _InPart:
 
 
 class _PartOf:
-    """So many of a workload's pods; the first of them comes at once."""
+    """A number of a workload's pods; the first of them arrives at once."""
 
     def __init__(self, workload: Workload, part: Part, pods: _Count) -> None:
         self._workload, self._part, self._pods = workload, part, pods

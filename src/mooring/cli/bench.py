@@ -93,7 +93,7 @@ def simulate(
     seed: int,
     output: str,
 ) -> None:
-    """Measure simulations in CPU time, each in a process of its own.
+    """Measure simulations in CPU time, each in its own process.
 
     like: pods of one template, all at once. week: pods that arrive within a simulated week and end again. openb: the
     GPU trace with kube-scheduler's default profile, or with the policies that are named.

@@ -71,8 +71,8 @@ def growth(
     """Measure how the cost of a decision grows with nodes and with running pods.
 
     Costs are CPU time, every feasible node scored: for pods of one template, where caches help, and for a template
-    each, where none does. The power says how a cost grows: 0 is flat, 1 is linear. Each size has a process of its own,
-    which also says what a node and a running pod take in memory.
+    each, where none does. The power says how a cost grows: 0 is flat, 1 is linear. Each size runs in its own process,
+    which also reports the memory of a node and of a running pod.
 
     \b
     Example:

@@ -67,10 +67,9 @@ def perf(
 ) -> None:
     """Run scheduler_perf workloads and say what they bring and cost.
 
-    Names may hold "*". Without names and labels, the quick workloads of our own run, or the nightly ones of --dir.
-    Each workload has a process of its own with an API server, a scheduler and the load in it, so the CPU time counts
-    all three; with --kubeconfig only the scheduler and the load are there. The exit code is 1 if a workload fails or
-    misses its threshold.
+    Names may contain "*". Without names and labels, our quick workloads run, or the nightly ones of --dir. Each
+    workload runs in its own process with an API server, a scheduler and the load, so the CPU time counts all three;
+    with --kubeconfig only the scheduler and the load. The exit code is 1 if a workload fails or misses its threshold.
 
     \b
     Example:

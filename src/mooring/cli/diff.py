@@ -82,10 +82,9 @@ def diff(
 ) -> int:
     """Compare where pods go under two configurations, two versions of Kubernetes, or with and without a plugin.
 
-    The same pods are placed under both, in the same order: those that wait, or with --all every pod anew. With
-    --story two simulations are compared, with --record what was recorded. With --plugin alone, the default is
-    compared with the default and the plugin. Exit code 0: no pod moves; 1: at least one does; 2: the input cannot be
-    used.
+    The same pods are placed under both, in the same order: pending pods, or with --all every pod. With --story two
+    simulations are compared, with --record what was recorded. With --plugin alone, the default is compared with the
+    default and the plugin. Exit code 0: no pod moves; 1: at least one does; 2: the input cannot be used.
 
     \b
     Example:

@@ -53,8 +53,8 @@ def explain(
 ) -> int:
     """Say why a pod goes where it goes, or nowhere, and what would help.
 
-    A workload is explained by the first pod that its controller makes. A pod that runs already is explained as if it
-    were placed anew. podgroup/NAMESPACE/NAME explains a whole group, as Kubernetes 1.37 schedules it.
+    A workload is explained by the first pod of its controller. A running pod is explained as if it were placed again.
+    podgroup/NAMESPACE/NAME explains a whole group, as Kubernetes 1.37 schedules it.
 
     Exit code 0: there is a node for it; 1: there is none; 2: the input cannot be used.
 

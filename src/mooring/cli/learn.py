@@ -182,7 +182,7 @@ async def schedule_for(
     words = words or Words()
     say = _since_now(tell)
     async with RestClient(find_config(kubeconfig)) as client:
-        answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is told at once
+        answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported at once
         to.print(words("The cluster answers ({status}).", status=answer.status))
         to.print(words("Pods with schedulerName: {name} are scheduled.", name=SCHEDULER_NAME))
         to.print(words("Ctrl-C ends it.") + "\n")

@@ -38,7 +38,7 @@ _KUBECTL_OPTIONS = frozenset(("--kubeconfig", "--context", "-n", "--namespace"))
 
 
 class CommandEntry(NamedTuple):
-    """A command and where it lives; its module is imported when it runs, not before."""
+    """A command and its module, which is imported only when the command runs."""
 
     name: str
     module: str
@@ -227,18 +227,18 @@ def completion(shell: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line as a process of its own; the process ends with its exit code."""
+    """Run the command line as a process, which ends with its exit code."""
     open_missing_streams()
     termination = Termination()
     code = run(argv)
-    gc.freeze()  # the end of a process looks for garbage among all that is there
+    gc.freeze()  # at exit Python looks for garbage among all objects
     sys.exit(_TERMINATED if termination.has_come and code == _INTERRUPTED else code)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
     settings = CommandSettings()
-    # kubectl runs kubectl-mooring as one of its own commands.
+    # kubectl runs kubectl-mooring as a plugin.
     name = "kubectl mooring" if os.path.basename(sys.argv[0]) == "kubectl-mooring" else "mooring"
     try:
         with watched_output():

@@ -26,7 +26,7 @@ def mcp(**asked: Any) -> int:
 
     The questions are: which pods are pending and why, explain a pod, how many more fit, what a loss would do, what if
     something changed, and which pods another configuration would move. All of them only read. A live cluster is read
-    anew for each question.
+    again for each question.
 
     \b
     Example:
@@ -90,7 +90,7 @@ class Tools:
     def capacity(self, pod: str, copies: int | None = None) -> dict[str, Any]:
         """Say how many more copies of a pod fit, on which nodes, and what stops the next one.
 
-        ``pod`` is namespace/name of a pod of the cluster, or a manifest. ``copies``: ask only whether so many fit.
+        ``pod`` is namespace/name of a pod of the cluster, or a manifest. ``copies``: ask only whether this many fit.
         """
         from mooring.ask.capacity import capacity_of
 
@@ -141,7 +141,7 @@ class Tools:
         """Say which pods would go elsewhere, and why, under another configuration or another version of Kubernetes.
 
         ``config`` is the text of a KubeSchedulerConfiguration (YAML or JSON), whose extenders are not called;
-        ``kubernetes_version`` is such as ``1.37``. With ``all_pods`` every pod is placed anew, not only waiting ones.
+        ``kubernetes_version`` is such as ``1.37``. With ``all_pods`` every pod is placed again, not only pending ones.
         """
         from mooring.ask.diff import diff
 

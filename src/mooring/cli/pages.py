@@ -86,7 +86,7 @@ def write_page(path: Path, records: Sequence[str]) -> None:
 
 
 def announce(server: PageServer, opens: bool | None) -> None:
-    """Print the link, and open it where somebody sits in front of the screen."""
+    """Print the link, and open it where there is a desktop."""
     print_line(f"The page: {server.link}")
     if opens or (opens is None and _has_desktop()):
         webbrowser.open(server.link)
@@ -133,7 +133,7 @@ async def watch_and_serve(kubeconfig: str, port: int, opens: bool | None) -> Non
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# ``mooring simulate --ui``: the page of a simulation while it runs, in a thread of its own.
+# ``mooring simulate --ui``: the page of a simulation while it runs, in its own thread.
 
 LOOK_S = 0.1  # how often to look whether the record has begun
 
@@ -195,7 +195,7 @@ def start_page(*, is_ours: bool, is_asked_for: bool) -> StartPage | None:
 
 
 class StartPage:
-    """Made before the cluster is, so that it hears everything; UsageError where the page has not been built."""
+    """Created before the cluster, so that it sees everything; UsageError where the page has not been built."""
 
     def __init__(self, *, is_ours: bool, opens: bool | None) -> None:
         self._files = page_files()
@@ -205,7 +205,7 @@ class StartPage:
         self._title = ""
 
     def observing(self, settings: PlaySettings, scenario: Scenario) -> PlaySettings:
-        """The settings with which the page hears what the scheduler does."""
+        """The settings with which the page observes the scheduler."""
         self._source = source_for(scenario)
         self._title = scenario.title or "mooring start"
         return replace(settings, observers=(*settings.observers, self._source.recorder))
@@ -233,7 +233,7 @@ LESSONS = {f"lesson-{number}": number for number in range(1, 8)}
 
 
 class BuiltInStories:
-    """Plays each in virtual time, in a cluster of its own."""
+    """Plays each in virtual time, in its own cluster."""
 
     def titles(self, language: str) -> dict[str, str]:
         lessons = {name: lesson_title(number, language) for name, number in LESSONS.items()}
@@ -242,7 +242,7 @@ class BuiltInStories:
     def play(self, name: str, language: str) -> Shown:
         if name in LESSONS:
             return _lesson(LESSONS[name], language)
-        if name not in names():  # nothing that somebody names is read from the disk
+        if name not in names():  # no file that a request names is read
             raise InputError(f"no story {name!r}; expected one of {', '.join((*names(), *LESSONS))}")
         return played(find(name))
 

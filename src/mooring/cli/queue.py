@@ -216,7 +216,7 @@ async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]
         return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials), None
     own = find_config(address.kubeconfig)
     if not address.server and await _is_mooring_start(own):
-        if address.authority or address.is_insecure:  # they are for a scheduler with a certificate of its own
+        if address.authority or address.is_insecure:  # they are for a scheduler with its own certificate
             say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
         return own, own
     config = ClientConfig(server=_server(address), tls=_tls(address))
@@ -229,7 +229,7 @@ async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]
 
 
 async def _is_mooring_start(config: ClientConfig) -> bool:
-    """Whether this is a cluster of ``mooring start``: its API server shows its scheduler's queue, too."""
+    """Whether this is a cluster of ``mooring start``: its API server also shows its scheduler's queue."""
     from mooring.net.rest import RestClient
 
     with contextlib.suppress(ApiError, msgspec.DecodeError):

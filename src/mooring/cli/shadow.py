@@ -76,10 +76,10 @@ SHOWN = 6  # of the latest differences
 def shadow(duration: str | None, report_path: Path | None, top: int, output: str, **asked: Any) -> int:
     """Decide beside a cluster's own scheduler, and compare, until Ctrl-C.
 
-    Each pod that the scheduler binds or refuses is decided about here, too, from the state that the scheduler saw. The
+    Each pod that the scheduler binds or rejects is also decided here, from the state that the scheduler saw. The
     cluster is only read: get, list and watch. deploy/shadow has a role for that. With --config another configuration is
-    compared with what really happens. Exit code 0: all decisions agree, or differ because kube-scheduler looks at a
-    sample of the nodes; 1: at least one differs for another cause; 2: the input cannot be used.
+    compared with what really happens. Exit code 0: all decisions agree, or differ because kube-scheduler samples nodes;
+    1: at least one differs for another cause; 2: the input cannot be used.
 
     \b
     Example:

@@ -210,7 +210,7 @@ async def _work(
 
             result = await play(world, scenario)
         if show.stays:
-            # People who try commands do not want to wait as in the story that they have seen.
+            # Users who try commands do not want to wait as in the story that they have seen.
             options = msgspec.structs.replace(world.kubelets.options, job_runs_s=1.0, terminates_after_s=0.0)
             world.kubelets.options = options
         show.ended(result)

@@ -1,4 +1,4 @@
-"""What ``start`` and ``scenario run`` share: where a story is played, with which scheduler, and how it is told."""
+"""What ``start`` and ``scenario run`` share: where a story is played, with which scheduler, and how it is narrated."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def with_scheduler(
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """How much of a story is told, and in which form."""
+    """How much of a story is narrated, and in which form."""
 
     quiet: bool
     verbose: int

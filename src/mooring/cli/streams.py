@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 def interrupt() -> None:
     """Do what Ctrl-C does: cancel the main task of a running event loop, or raise KeyboardInterrupt."""
-    if signal.SIGINT in signal.sigpending():  # others have sent it in vain; with ours it would come twice
+    if signal.SIGINT in signal.sigpending():  # a client repeats it without success; with ours it would arrive twice
         signal.sigwait({signal.SIGINT})
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:

@@ -65,7 +65,7 @@ def run(
 ) -> int:
     """Run every row of a sweep that has no result yet.
 
-    A row is known by the hash of what it is made of: a sweep that was stopped goes on where it was. Exit code 0: all
+    A row is identified by a hash of its specification: an interrupted sweep continues where it was. Exit code 0: all
     rows have a result; 1: some failed, and are tried again next time; 2: the input cannot be used.
     """
     from mooring.ask.sweep import Shard, SweepStore, parse_shard, results_of
@@ -135,7 +135,7 @@ def _dask(address: str) -> Iterator[Executor]:
 
 
 def _write_page(found: Sweep, store: SweepStore) -> None:
-    """Write the page that the sweep names, of the results that are there."""
+    """Write the page that the sweep names, from the existing results."""
     from mooring.ask.sweep_file import pivot, records_of, write_page
 
     if found.table is not None and found.table.page:

@@ -45,8 +45,8 @@ def ui(
     """Show clusters and decisions in the browser: one record, or two side by side.
 
     A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
-    A story (see mooring scenario list) is played first, in virtual time. A cluster of your own: mooring start --ui.
-    A running scheduler: mooring run --ui, and here --server with the kubeconfig of somebody who may get /ui/.
+    A story (see mooring scenario list) is played first, in virtual time. A cluster of your own: mooring start --ui. A
+    running scheduler: mooring run --ui, and here --server with the kubeconfig of a user who may get /ui/.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""Watching somebody else's cluster (get, list and watch, and nothing else), and a record of what happens in it."""
+"""Watching another cluster (get, list and watch only), and a record of what happens in it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 SYNC_S = 30.0
 LOOK_S = 0.5
 PATIENCE_S = 5.0
-"""A server that is back by then was restarted: nobody needs to know."""
+"""A server that is back by then was restarted, which is not worth reporting."""
 
 
 class ClusterWatcher(Listener, Protocol):
-    """Hears of what happens, and is told once it knows all that was there before."""
+    """Receives changes, and is notified once it knows every existing object."""
 
     is_synced: bool
 
 
 class WatchReach:
-    """Whether the cluster is heard of: to somebody who only listens, one that is gone looks like one that is quiet."""
+    """Whether the cluster can be reached: to a watcher, a cluster that is gone looks like one that is quiet."""
 
     def __init__(self) -> None:
         self.lost_s = 0.0  # in all
@@ -64,7 +64,7 @@ class WatchReach:
 
 @asynccontextmanager
 async def watched(client: RestClient, *watchers: ClusterWatcher) -> AsyncIterator[tuple[InformerSet, WatchReach]]:
-    """Tell the watchers what happens in the cluster; the block begins when all that is there is known."""
+    """Forward changes of the cluster to the watchers; the block begins when every existing object is known."""
     informers, reach = InformerSet(client, complains_at=logging.INFO), WatchReach()
     for watcher in watchers:
         connect(informers, watcher)
@@ -83,7 +83,7 @@ async def watched(client: RestClient, *watchers: ClusterWatcher) -> AsyncIterato
 
 
 async def _first_lists(informers: InformerSet) -> None:
-    """Return when all that is there is known, and raise ApiError as soon as it is clear that it will not be."""
+    """Return when every existing object is known, and raise ApiError as soon as it is clear that it never will be."""
     clock = SystemClock()
     until = clock.monotonic() + SYNC_S
     while not await informers.wait_for_sync(LOOK_S):
@@ -105,7 +105,7 @@ async def _look(informers: InformerSet, reach: WatchReach) -> None:
 
 
 class WatchedRecord:
-    """Hears of objects as an informer's listener, for which a write that fails is no reason to stop listening."""
+    """Receives objects as an informer's listener, for which a failed write is no reason to stop listening."""
 
     is_synced = False
 
@@ -154,7 +154,7 @@ class WatchedRecord:
             self.close()
 
     def close(self) -> None:
-        """End it; whoever closes it looks whether there was a ``failure``."""
+        """Close it; the caller checks for a ``failure``."""
         self._do(self._recorder.close)
         self.is_open = False
 

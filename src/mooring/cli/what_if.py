@@ -66,7 +66,7 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
 def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     """Say what would be lost with each node, zone or rack: tried on copies of the cluster, the worst first.
 
-    The pods of lost nodes are made anew, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
+    The pods of lost nodes are recreated, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
     a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used.
 
     \b

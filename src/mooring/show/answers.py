@@ -1,7 +1,7 @@
 """What the page asks, and the answers: files, columns, explanations, and changes where the cluster is ours.
 
-Who may ask is decided elsewhere: :mod:`mooring.show.server` knows a link, a running scheduler its users. Routes that
-change something exist only where :class:`ClusterEditing` is given.
+Access is decided elsewhere: :mod:`mooring.show.server` knows a link, a running scheduler its users. Routes that change
+something exist only where :class:`ClusterEditing` is given.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from mooring.sim.scenario import ScenarioCluster
 log = get_logger("mooring.show")
 
 WAIT_S = 20.0  # how long a reader waits for news before it asks again
-LOOK_S = 0.1  # how often somebody looks for news while a reader waits
-TAKE_IN_S = 1.0  # how often what a scheduler in this process did is taken in while nobody waits
+LOOK_S = 0.1  # how often news are looked for while a reader waits
+TAKE_IN_S = 1.0  # how often the actions of a scheduler in this process are read while no reader waits
 MAX_STORIES = 4  # that were played from the page and are kept
 EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
 
@@ -142,7 +142,7 @@ class ClusterEditing:
 
 
 class Stories(Protocol):
-    """Stories and lessons that can be played from the page, each in a cluster of its own."""
+    """Stories and lessons that can be played from the page, each in its own cluster."""
 
     def titles(self, language: str) -> dict[str, str]:
         """What there is, by name."""
@@ -152,7 +152,7 @@ class Stories(Protocol):
 
 
 class Stopped(MooringError):
-    """Nobody waits for this answer any more."""
+    """The client no longer waits for this answer."""
 
 
 class _WhatIf:
@@ -225,7 +225,7 @@ class PageAnswers:
         return found
 
     async def start(self) -> None:
-        """Do what takes long, before anybody asks."""
+        """Do slow work before the first request."""
         for record in self._records:
             record.describe()
             if not record.source.is_live:
@@ -349,7 +349,7 @@ class PageAnswers:
         return _json(await self._ask(lambda: record.why(moment())))
 
     async def _what_if(self, request: Request) -> Response:
-        """Answer a what-if. It stops when whoever asked has gone, or says ``progress?stop``."""
+        """Answer a what-if. It stops when the client is gone, or sends ``progress?stop``."""
         record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
         moment = record.moment(_event(request, record), WHAT_IF)
         name = question.get("ask") or secrets.token_hex(8)

@@ -215,7 +215,7 @@ def run_of_record(path: str | Path, name: str = "", show: Show | None = None) ->
 
 
 def runs_of_records(paths: Iterable[str | Path], show: Show | None = None) -> list[ReportedRun]:
-    """Several records; those of one name are told apart by their folders."""
+    """Several records; those of one name are distinguished by their folders."""
     places = [Path(path) for path in paths]
     names = [place.name for place in places]
     return [run_of_record(place, str(place) if names.count(place.name) > 1 else place.name, show) for place in places]

@@ -70,7 +70,7 @@ def _shown(what: str | Path | Cluster, plugins: Iterable[PluginReference]) -> Sh
         found = Shown("cluster", RecordBytes(record_of(what, plugins), plugins))
         found.refresh()
         return found
-    with ThreadPoolExecutor(1) as thread:  # a notebook has a loop of its own in this one, and a story needs another
+    with ThreadPoolExecutor(1) as thread:  # a notebook has its own loop in this thread, and a story needs another
         return thread.submit(opened, what, plugins).result()
 
 

@@ -1,6 +1,6 @@
 """Plots as SVG: lines and stacked areas over time, and a histogram. Colours come from the page's style sheet.
 
-Every name is text. A line has a colour and a dash pattern of its own, so that no plot depends on colour alone.
+Every name is text. A line has its own colour and dash pattern, so that no plot depends on colour alone.
 """
 
 from __future__ import annotations

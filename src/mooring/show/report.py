@@ -140,7 +140,7 @@ def _bars(what: str, values: Sequence[float], highest: float, run: str, width: i
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
-    """So many means of neighbours at most."""
+    """At most this many means of neighbours."""
     if len(values) <= most:
         return list(values)
     edges = [i * len(values) // most for i in range(most + 1)]

@@ -241,7 +241,7 @@ def _zones(resource: str, runs: Sequence[ReportedRun]) -> Plot:
 
 
 def _pending(runs: Sequence[ReportedRun]) -> Plot:
-    """Means since the sample before, and last of all who waits at the end: a pod may have come in the last instant."""
+    """Means since the previous sample, and finally the pending pods at the end, which includes late arrivals."""
 
     def of(measures: Measures, cause: str) -> list[float]:
         at_end = sum(each.pods for each in measures.pending if each.cause == cause)

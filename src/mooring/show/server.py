@@ -1,4 +1,4 @@
-"""The page's server: on loopback, for those who have the link.
+"""The page's server: on loopback, for users with the link.
 
 Every path begins with the token of the link, and without it nothing is served. The Host header must name this server
 and an Origin must be its own, so that a page of another site can neither read nor guess.
@@ -68,7 +68,7 @@ class PageServer:
             raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror or error}") from None
 
     async def stop(self) -> None:
-        """Stop listening; whoever waits for news is sent away."""
+        """Stop listening; waiting readers are dismissed."""
         await self._server.close()
         await self._answers.stop()
 
@@ -83,7 +83,7 @@ class PageServer:
         return _served(await self._answers.answer(asked, f"/{(*asked.path.split('/', 2), '', '')[2]}"))
 
     def _refusal(self, request: Request) -> str:
-        """Why nothing is served; empty for somebody who has the link."""
+        """Why nothing is served; empty for a user with the link."""
         own = {f"{host}:{self._port}" for host in (HOST, "localhost")}
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in own:
@@ -111,9 +111,9 @@ def _refuse(refused: Refused) -> ServedAnswer:
 # --------------------------------------------------------------------------------------------------------------------
 # The page of a running scheduler, among its endpoints: it shows the record that the scheduler writes.
 #
-# The endpoints have asked who it is and whether that user may look before anything here is called. Nothing can be
-# changed, and nothing is read until somebody looks. Reading and explaining are done in threads of their own: the loop
-# of the endpoints has a lease to renew.
+# The endpoints have authenticated and authorised the user before anything here is called. Nothing can be changed, and
+# nothing is read until a user looks. Reading and explaining run in their own threads: the loop of the endpoints has a
+# lease to renew.
 
 
 class MountedPage:
@@ -126,7 +126,7 @@ class MountedPage:
         self._opening = asyncio.Lock()
 
     async def answer(self, request: Request, path: str) -> Response:
-        """Answer a user who may look; ``path`` begins with a slash."""
+        """Answer a user with permission; ``path`` begins with a slash."""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             refusal = problem(403, "requests from other sites are refused")
             refusal.headers.update(HEADERS)
@@ -150,10 +150,10 @@ class MountedPage:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The page of a scheduler that runs elsewhere, shown here: requests go on to its endpoints with somebody's
+# The page of a scheduler that runs elsewhere, shown here: requests are forwarded to its endpoints with the user's
 # credentials.
 #
-# A browser has no bearer token to send. This has, and gives the page to those who have the link, on loopback.
+# A browser has no bearer token to send. This has, and serves the page to users with the link, on loopback.
 
 PATH = "/ui"
 ANSWER_WITHIN_S = WAIT_S + 40.0  # an answer may wait for news

@@ -64,7 +64,7 @@ def head_of(timeline: PageTimeline) -> Head:
     _put_used(small, timeline, on_node)
     waiting = _put_waiting(small, timeline, events)
     small.now = timeline.now
-    small.happen(EventKind.BOUND)  # nobody: it says how late it is
+    small.happen(EventKind.BOUND)  # unknown: it says how late it is
     return Head(small, int(is_on.sum()), waiting)
 
 
@@ -155,7 +155,7 @@ def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray
     found.happen(EventKind(kind), pod=row, node=node, aux=aux, text=texts[text], by=texts[by])
 
 
-WHY, WHAT_IF = "why", "what-if"  # who asks
+WHY, WHAT_IF = "why", "what-if"  # the client
 OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
 
 
@@ -166,10 +166,10 @@ class Shown:
         self.title = title
         self.source = source
         self.generation = 0  # another number when what was long ago has been forgotten
-        self.guide = guide  # which story of the course is told beside it
-        self._near: dict[str, Moments] = {}  # what is kept open, by who asks
+        self.guide = guide  # which story of the course is shown beside it
+        self._near: dict[str, Moments] = {}  # what is kept open, by client
         self._following: PageTimeline | None = None  # the timeline from the newest part on
-        self._configured: dict[str, Any] | None = None  # since it was last configured anew
+        self._configured: dict[str, Any] | None = None  # since it was last reconfigured
         self._head: tuple[PageTimeline, int, Head] | None = None
         self._measured: tuple[tuple[int, int], dict[str, Any]] | None = None  # and how much had happened by then
 
@@ -207,7 +207,7 @@ class Shown:
         return self._head[2]
 
     def close(self, who: str = WHY) -> None:
-        """Let go of what the questions of somebody have kept open; called where they are answered."""
+        """Release what the questions of one client have kept open; called where they are answered."""
         near = self._near.pop(who, None)
         if near is not None:
             near.close()
@@ -215,7 +215,7 @@ class Shown:
     def moment(self, event: int, who: str = WHY) -> Callable[[], Moment]:
         """Gives the moment of the attempt at an event, in the thread in which questions of this kind are answered.
 
-        Threads that answer beside each other have moments of their own: forks of one moment share what they intern.
+        Threads that answer concurrently have their own moments: forks of one moment share what they intern.
         """
         number = self.timeline.attempt_number(event)
         opener = self.source.opener(number)
@@ -269,7 +269,7 @@ class Shown:
         """The scheduler of the record's configuration, on an empty cluster."""
         version = str(self._begin.features.version)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about extenders that are not called: nobody asks this one anything
+            warnings.simplefilter("ignore")  # about extenders that are not called: this one gets no questions
             config = self._begin.config if self._configured is None else self._configured
             return Scheduler(Cluster(), config, self.source.plugins, kubernetes_version=version)
 
@@ -331,7 +331,7 @@ def played(scenario: Scenario, *, seed: int = 0) -> Shown:
 
 
 def source_for(scenario: Scenario | None) -> LiveSource:
-    """Listens to the scheduler of a story, with the story's own plugins for those who decide again."""
+    """Observes the scheduler of a story, with the story's own plugins for repeated decisions."""
     plugins: tuple[PluginReference, ...] = ()
     if scenario is not None:
         plugins = (*scenario.plugins, *scenario.plugin_files)

@@ -44,15 +44,13 @@ class Source(Protocol):
 
     is_live: bool  # more may come
     plugins: tuple[PluginReference, ...]  # of the record's configuration that do not come with mooring
-    belongs_to_loop: (
-        bool  # whether ``news`` and ``opener`` must be called in the loop of who writes; else in any thread
-    )
+    belongs_to_loop: bool  # whether ``news`` and ``opener`` must be called in the writer's loop; else in any thread
 
     def news(self) -> News:
         """What has happened since the last call."""
 
     def opener(self, attempt: int = 0) -> Opener:
-        """Opens the part with this attempt as it is now (0: the newest part), in any thread; whoever does closes it."""
+        """Opens the part with this attempt as it is now (0: the newest part), in any thread; the caller closes it."""
 
     def close(self) -> None:
         """Let go of files; called where ``news`` is."""
@@ -68,7 +66,7 @@ class RecordFile:
     belongs_to_loop = False
 
     def __init__(self, path: str | Path, plugins: Iterable[PluginReference] = (), *, is_endless: bool = False) -> None:
-        """``is_endless``: whoever writes it lives as long as this process."""
+        """``is_endless``: its writer lives as long as this process."""
         self._path, self.plugins, self._is_endless = os.fspath(path), tuple(plugins), is_endless
         self._record = Record.open(path, self.plugins, follows=True)
         self.is_live = True  # until it has been read to its end
@@ -128,7 +126,7 @@ class RecordBytes:
 
 
 class Tape:
-    """A recorder's output: the newest parts of a record, in memory, and what was written since somebody last asked."""
+    """A recorder's output: the newest parts of a record, in memory, and what was written since the last request."""
 
     is_full = wants_state = False
 
@@ -197,7 +195,7 @@ class Tape:
 
 
 class TapeSource:
-    """A record that grows in memory, written to ``tape`` by whoever watches the cluster."""
+    """A record that grows in memory, written to ``tape`` by the watcher of the cluster."""
 
     belongs_to_loop = True
 
@@ -286,7 +284,7 @@ class Moments:
         moment.time, entry = self._past[place]
         assert isinstance(entry, Attempt)
         moment.attempt = entry
-        if moment.unreserved and self._record is not None:  # volumes or devices are promised, which forks do not hold
+        if moment.unreserved and self._record is not None:  # volumes or devices are reserved, which forks do not hold
             return self._record.attempt(number)
         return moment
 

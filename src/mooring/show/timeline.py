@@ -1,7 +1,7 @@
 """A record as columns that the page can read forwards and backwards.
 
-Each event is one row of numbers. The page keeps all of them, so that any instant can be shown without asking anybody.
-A pod counts on its node from the attempt on that chose it, as in the scheduler's own cache.
+Each event is one row of numbers. The page keeps all of them, so that any instant can be shown without a request. A pod
+counts on its node from the attempt that chose it, as in the scheduler's own cache.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def encode(
     tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None, most: int = 0
 ) -> bytes:
     """A message with what is new in each table. Rows of ``last`` refer to the others, and come when those are there."""
-    # The length of ``last`` is taken first: what its rows refer to was added before them, so it is in the other tables
-    # already, however much those grow meanwhile.
+    # The length of ``last`` is taken first: what its rows refer to was added before them, so it is already in the other
+    # tables, however much those grow in the meantime.
     ends = {last: len(tables[last])}
     ends |= {name: len(table) for name, table in tables.items() if name != last}
     parts: list[dict[str, Any]] = []
@@ -126,13 +126,14 @@ class EventKind(IntEnum):
     POD = 2  # a pod comes, without a node
     PLACE = 3  # a pod enters a part of the queue; aux: which; text: because of which event; by: its cause. One that is
     # found there: aux: which + 8 * number of its attempts so far; by: who refused it
-    ATTEMPT = 4  # aux: outcome + 8 * number of the attempt; text: message; by: who refused; node: chosen or nominated
+    # aux: outcome + 8 * number of the attempt; text: message; by: rejecting plugins; node: chosen or nominated
+    ATTEMPT = 4
     ON = 5  # a pod counts on a node from now on
-    OFF = 6  # and no more
+    OFF = 6  # and nothing else
     EVICTED = 7  # text: the pod for which it has to go
     POD_GONE = 8
     BOUND = 9
-    SAID = 10  # text: what a story tells its audience; by: who speaks
+    SAID = 10  # text: what a story tells its audience; by: the speaker
 
 
 @dataclass(slots=True)
@@ -312,7 +313,7 @@ class PageTimeline:
             self.happen(EventKind.PLACE, pod=known.row, aux=PLACES.index(place) + 8 * tries, text=because, by=by)
 
     def _is_in(self, uid: str, place: str) -> bool:
-        """Whether this is known: a new part of a record says again where everybody is."""
+        """Whether this is known: a new part of a record repeats where every pod is."""
         known = self._pods.get(uid)
         return known is not None and known.place == place
 

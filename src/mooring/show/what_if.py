@@ -88,7 +88,7 @@ def _funnel(found: Explanation, filters: Sequence[str], row: Row) -> list[dict[s
 
 MAX_PLACED = 500  # waiting pods that are tried
 MAX_ADDED = 100
-MAX_ANEW = 2_000  # pods of a cluster that are all placed anew
+MAX_ANEW = 2_000  # pods of a cluster that are all placed again
 MAX_WEIGHT = 100
 
 
@@ -103,7 +103,7 @@ def what_if(
     """Answer one of ``lose=…``, ``drain=NODE``, ``cordon=NODE``, ``add=N&like=NODE``, ``weight=PLUGIN:N``, ``try=…``.
 
     What is lost or drained is a node, or all nodes with ``LABEL=VALUE``. What is tried is a suggestion. ``progress`` is
-    told how many pods are placed, where there may be many of them; what it raises stops the answer.
+    called with the number of placed pods, where there may be many; what it raises stops the answer.
     """
     if "try" in question:
         found = moment.explain_with(question["try"])
@@ -157,7 +157,7 @@ def _weigh(
 ) -> dict[str, Any]:
     """Another weight of a score plugin: this decision made with it, and every pod that would be elsewhere.
 
-    All pods are placed anew with both weights where there are few; otherwise only those that wait.
+    All pods are placed again with both weights if they are few; otherwise only pending ones.
     """
     attempt, (name, _, weight) = moment.attempt, wish.partition(":")
     assert attempt is not None

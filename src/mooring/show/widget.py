@@ -69,7 +69,7 @@ class MapWidget(anywidget.AnyWidget):
 
 
 def _within(style: str) -> str:
-    """The page's style for a part of another page: what it says of the root, it says of the part."""
+    """The page's style for a part of another page: rules for the root apply to the part."""
     for old, new in (
         (':root:not([data-theme="light"])', ":host"),
         (':root[data-theme="dark"]', ":host([data-theme=dark])"),

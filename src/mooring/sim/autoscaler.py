@@ -101,11 +101,11 @@ MOST_TRIED = 200
 Of pods alike that no node helps, one is tried.
 """
 MOST_ROUNDS = 100
-"""Rounds of the event loop in which the scheduler hears of a node that was created."""
+"""Rounds of the event loop in which the scheduler sees a new node."""
 
 
 class _Members:
-    """The nodes of a group: those that are there, and those on their way."""
+    """The nodes of a group: existing ones, and those being created."""
 
     def __init__(self, group: NodeGroup) -> None:
         self.group = group
@@ -229,7 +229,7 @@ class Autoscaler:
     async def _arrive(self, members: _Members, number: int) -> None:
         await asyncio.sleep(members.group.delay_s)
         name = await self._create(members, number)
-        for _ in range(MOST_ROUNDS):  # it is on its way until the scheduler has heard of it
+        for _ in range(MOST_ROUNDS):  # it counts as being created until the scheduler has seen it
             if name in self._scheduler.cluster.table.nodes:
                 break
             await asyncio.sleep(0)
@@ -256,7 +256,7 @@ class Autoscaler:
             for name, since in list(members.there.items()):
                 info = nodes.get(name)
                 if info is None or info.node is None:
-                    del members.there[name]  # somebody else has deleted it
+                    del members.there[name]  # it was deleted by another step
                 elif any(not _is_daemon(pod.pod) for pod in info.pods.values()):
                     members.there[name] = None
                 elif since is None:
@@ -307,7 +307,8 @@ class PlannedDaemons:
         if version != entry.rv:
             try:
                 wanted = made_for(entry.object())
-                wanted["metadata"]["name"] = f"{entry.name}-planned"  # one by lot would change those of the next pods
+                # a random name would change those of the next pods
+                wanted["metadata"]["name"] = f"{entry.name}-planned"
                 pod = from_plain(Pod, self._api.create(PODS, entry.namespace, wanted, Options(dry_run=True)).object())
             except StatusError:
                 pod = None

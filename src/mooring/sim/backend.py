@@ -225,7 +225,7 @@ class Backend:
         return applied
 
     async def replace(self, manifest: Object) -> Object:
-        """Create an object, or let the manifest take the place of what it was: what it does not say is gone."""
+        """Create an object, or replace the existing one by the manifest: fields that it lacks are removed."""
         ref = Ref.of(manifest)
         known = await self.get(ref)
         if known is None:
@@ -362,7 +362,7 @@ def _answer(reply: Reply, method: str, path: str) -> HttpAnswer:
 
 
 class Follower(Protocol):
-    """Hears of objects, each with its version before."""
+    """Receives objects, each with its previous version."""
 
     def update(self, old: Any, new: Any) -> None: ...
 

@@ -179,7 +179,7 @@ def _paths(value: Mapping[str, Any], prefix: str = "") -> list[str]:
 def value_at(obj: Any, path: str) -> Any:
     """The value at ``status.replicas`` or ``spec.taints.0.key``; None where there is nothing.
 
-    Keys may have dots: ``metadata.labels.topology.kubernetes.io/zone`` is found, too.
+    Keys may have dots: ``metadata.labels.topology.kubernetes.io/zone`` is found as well.
     """
     if isinstance(obj, Mapping) and path in obj:
         return obj[path]

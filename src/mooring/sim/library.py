@@ -74,7 +74,7 @@ def _has_manifests(path: Path) -> bool:
     """Whether a file is what kubectl prints, or is given, or what another tool has exported."""
     try:
         return path.suffix in (".yaml", ".yml") and _MANIFEST.search(path.read_bytes()) is not None
-    except OSError:  # told by whoever reads it
+    except OSError:  # reported by the reader
         return False
 
 

@@ -182,7 +182,7 @@ class NarratedNote(msgspec.Struct, frozen=True):
 class Narrator(SchedulerObserver):
     """Turns what happens into notes and prints them as they come.
 
-    It hears the scenario, as its audience, the scheduler, as an observer, and through :class:`Told` every object.
+    It observes the scenario as its audience, the scheduler as an observer, and every object through :class:`Told`.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Narrator(SchedulerObserver):
         self._as_json = as_json
         self._colored = colored
         self._columns = columns
-        self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are told as one
+        self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are narrated as one line
         self._arrived_at = 0.0
         self.on_said: Callable[[str, str], None] | None = None  # also told what the story says and expects, with a word
         self.failed_expectations = 0
@@ -264,7 +264,7 @@ class Narrator(SchedulerObserver):
 
     def came(self, new: Object) -> None:
         if self._level < NORMAL or (isinstance(new, Pod) and new.spec.node_name and not new.is_terminating):
-            return  # nobody is told, or it was placed before we came
+            return  # nothing is narrated, or it was placed before the narration began
         self._arrive("+", type(new).__name__.lower() + detail(new), name_of(new))
 
     def changed(self, old: Object, new: Object) -> None:
@@ -359,7 +359,7 @@ class Narrator(SchedulerObserver):
     # ---- decisions ---------------------------------------------------------------------------------------------
 
     def wants_detail(self) -> bool:
-        """Whether decisions are told; asking for their scores costs something."""
+        """Whether decisions are narrated; their scores cost something."""
         return self._level >= NORMAL
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
@@ -429,7 +429,7 @@ class Narrator(SchedulerObserver):
 
 
 class Told:
-    """Passes objects on to the scheduler; the narrator hears of each change first."""
+    """Forwards objects to the scheduler; the narrator sees each change first."""
 
     def __init__(self, scheduler: Listener, narrator: Narrator) -> None:
         self._scheduler, self._narrator = scheduler, narrator

@@ -1,4 +1,4 @@
-"""Worlds on another API server: real ``etcd`` and ``kube-apiserver`` started here, or a cluster that is there already.
+"""Worlds on another API server: real ``etcd`` and ``kube-apiserver`` started here, or an existing cluster.
 
 :class:`RealControlPlane` starts the binaries, :class:`RemoteApi` lets our kubelets and controllers work on any server.
 """
@@ -229,8 +229,8 @@ class RemoteApi:
     """A :class:`mooring.controlplane.cluster.base.ClusterApi` on another server: for kubelets and controllers.
 
     They read a local copy, a store like the embedded one's that watches keep up to date. A write is sent in the
-    background, and its answer is put into the copy at once. Until then the controller does not look at the same key
-    again (:meth:`carry_out` gives it something to wait for), so that it never creates twice what it has not seen yet.
+    background, and its answer is put into the copy at once. Until then the controller does not process the same key
+    again (it waits for :meth:`carry_out`), so that it never creates an object twice.
     """
 
     def __init__(self, client: RestClient, clock: Clock, kinds: Iterable[Kind]) -> None:
@@ -493,7 +493,7 @@ class _GuestBackend(RemoteBackend):
 
 
 class ExistingWorld(RemoteWorld):
-    """A cluster that is there already, with its own controllers and perhaps its own scheduler.
+    """An existing cluster, with its own controllers and perhaps its own scheduler.
 
     Our scheduler works under another name, so that it touches no other pods. Fake kubelets play the nodes that the
     story creates, and only these. What the story created is deleted in the end.
@@ -506,7 +506,7 @@ class ExistingWorld(RemoteWorld):
     async def _bring_up(self) -> RestClient:
         client = RestClient(self._config, agent="mooring-scenario", qps=-1)
         self._stack.push_async_callback(client.close)
-        await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is told at once, in one line
+        await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported at once, in one line
         mirror = RemoteApi(client, self.clock, (NODES, PODS, LEASES))
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)

@@ -106,7 +106,7 @@ def describe(decision: ScheduleResult, profile: Profile) -> dict[str, Any]:
 
 
 def nomination_after(decision: ScheduleResult) -> str:
-    """The node that the pod is nominated to after a refusal: the decision's, or else the one before."""
+    """The node that the pod is nominated to after a rejection: the decision's, or else the previous one."""
     if decision.nominated_node is not None:
         return decision.nominated_node
     return decision.pod.pod.status.nominated_node_name
@@ -315,7 +315,7 @@ class QueueReplay:
                 self.handlers.delete(self.pods[victim.pod.key])
 
     def _stored(self, pod: Pod) -> Pod:
-        """The pod as the API server would store it: with a resource version of its own."""
+        """The pod as the API server would store it: with its own resource version."""
         self._writes += 1
         stored = copy(pod)
         stored.metadata = copy(pod.metadata)
@@ -373,7 +373,7 @@ class Replay:
             return result
         result = describe(decision, profile)
         for other in self.nominations.nominated_pods(decision.nominated_node or ""):
-            if other.priority < decision.pod.priority:  # a preemptor takes the node from less important nominated pods
+            if other.priority < decision.pod.priority:  # a preemptor takes the node from lower-priority nominated pods
                 self.nominations.withdraw(other.uid)
         if "then" in step:
             result["then"] = self._second_attempt(step, pod, decision, profile)

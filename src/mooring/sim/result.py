@@ -192,7 +192,7 @@ def _rank(quantile: float, count: int) -> int:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# GPU allocation by arrived demand: how much of all GPUs is in use when pods have asked for so much of them.
+# GPU allocation by arrived demand: the share of all GPUs in use when pods have requested a given share of them.
 #
 # This is how the fragmentation study (USENIX ATC 2023) compares policies. After each pod that arrives, two numbers are
 # noted, in percent of all GPUs: what the pods that have arrived ask for, and what the pods that run have. The value at

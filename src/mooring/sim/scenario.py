@@ -40,7 +40,7 @@ class ExpectationFailed(MooringError, AssertionError):
 
 
 class Audience(Protocol):
-    """Hears what a scenario says and expects: the narration."""
+    """Receives what a scenario says and expects: the narration."""
 
     def said(self, text: str) -> None: ...
 
@@ -48,7 +48,7 @@ class Audience(Protocol):
 
 
 class Silence:
-    """An audience that hears nothing."""
+    """An audience that ignores everything."""
 
     def said(self, text: str) -> None:
         pass
@@ -79,12 +79,12 @@ class Scenario:
     source: str = ""
     kubernetes_version: str = str(DEFAULT_VERSION)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    starts_at: float | None = None  # in virtual time: what it is when the story begins, in seconds since 1970
+    starts_at: float | None = None  # in virtual time: the time at which the story begins, in seconds since 1970
     records: tuple[str, ...] = ()  # those that it was read from; a record of the story cannot replace them
 
     @property
     def features(self) -> Features:
-        """The version that decides, with the story's gates; UsageError for one that cannot be heeded."""
+        """The version that decides, with the story's gates; UsageError for one that is not supported."""
         version = parse_version(self.kubernetes_version, "kubernetesVersion")
         gates = (f"{name}={str(on).lower()}" for name, on in self.feature_gates.items())
         features = parse_feature_gates(gates, version)
@@ -282,7 +282,7 @@ class ScenarioCluster:
     # Workloads
 
     async def begin(self, workload: Workload) -> None:
-        """Let the pods of a workload come, each at its time from now on. The story goes on meanwhile."""
+        """Let the pods of a workload arrive, each at its time from now on. The story continues."""
         setting = Setting(self.seed + len(self._workloads), await self.backend.nodes(), await self.backend.admission())
         arrivals = workload.arrivals(setting)
         self._expected.append(workload.total)
@@ -306,7 +306,7 @@ class ScenarioCluster:
         await asyncio.sleep(0)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something follow from the story by itself. Nobody waits for its end; what goes wrong ends the story."""
+        """Run something in the background of the story. Nothing waits for its end; an error ends the story."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._settle)
@@ -324,9 +324,9 @@ class ScenarioCluster:
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:
         """Let the pods of a stream come, each at its time.
 
-        The next pod is drawn from the generator only when the one before has come: a trace may be larger than the
+        The next pod is taken from the generator only when the previous one has arrived: a trace may be larger than the
         memory, and random numbers are drawn in the order of the pods. What is wrong with a pod is thrown into the
-        generator, which knows the line or the template that it came from and says so in the error.
+        generator, which knows its line or template and names it in the error.
         """
         now, take_in, loop = self.clock.monotonic, self.backend.arrive, asyncio.get_running_loop()
         started, before_s = now(), 0.0
@@ -358,7 +358,7 @@ class ScenarioCluster:
                 task.result()
 
     async def stop_workloads(self) -> None:
-        """Let no more pods come."""
+        """Stop the arrival of pods."""
         tasks = (*self._workloads, *self._beside)
         for task in tasks:
             task.cancel()
@@ -391,7 +391,7 @@ class ScenarioCluster:
     async def expect(
         self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
     ) -> Any:
-        """Like ``until``, and the audience hears whether it held."""
+        """Like ``until``, and the audience learns whether it held."""
         try:
             found = await self.until(what, holds, within_s=within_s)
         except (ExpectationFailed, ApiError) as error:

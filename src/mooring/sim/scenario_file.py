@@ -174,7 +174,7 @@ def _read(path: Path) -> bytes:
 
 
 def named_nodes(value: Any) -> list[dict[str, Any]]:
-    """The nodes that a ``nodes`` step describes: so many, with a number in their names."""
+    """The nodes that a ``nodes`` step describes: a count, with numbered names."""
     fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
                              "unschedulable", "capacity"})  # fmt: skip
     count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
@@ -255,7 +255,7 @@ class _StepReader:
         return step
 
     def _workload(self, value: Any) -> Workload:
-        """A trace, or pods that are drawn by lot."""
+        """A trace, or random pods."""
         if not isinstance(value, Mapping) or "csv" not in value:
             return Generated(value)
         fields = fields_of(value, TRACE_FIELDS)

@@ -147,7 +147,7 @@ def run_scenario(
 ) -> Simulation:
     """Play a story without its API server in the way of its workloads.
 
-    ``write`` gets what the story says and expects; ``on_progress`` is told now and then how far it is.
+    ``write`` gets what the story says and expects; ``on_progress`` is called now and then with the progress.
     """
     progress = None if on_progress is None else SimulationProgress(on_progress, until_s)
     watching = (*observers, *(() if progress is None else (progress,)))

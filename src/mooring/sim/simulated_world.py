@@ -44,7 +44,7 @@ REST_S, MAX_REST_S = 0.001, 1.0
 CLASSES = ("PriorityClass", "RuntimeClass")
 """What an API server looks up when it admits a pod."""
 STALLED_S = 3600.0
-"""A simulation is over when pods are only tried again in vain for so long; at once in a cluster without nodes."""
+"""A simulation is over when pods are only retried without success for this long; at once in a cluster without nodes."""
 NO_LEASES = KubeletOptions(lease_interval_s=0)
 """A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
 
@@ -177,7 +177,7 @@ class _SplitWriter(ApiWriter):
 
 
 class _SplitRecorder:
-    """Events about streamed pods are not written: nobody could read them."""
+    """Events about streamed pods are not written: nothing could read them."""
 
     def __init__(self, recorder: EventRecorder, streamed: StreamedPods) -> None:
         self._recorder, self._pods = recorder, streamed.pods

@@ -30,7 +30,7 @@ def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> di
 
 
 def seconds(value: Any, name: str = "") -> float:
-    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds. ``name`` is what a mistake is told of."""
+    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds. ``name`` is used in error messages."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         found = float(value) if is_number else _parsed(str(value).strip())

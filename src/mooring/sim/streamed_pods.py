@@ -2,8 +2,8 @@
 
 :class:`StreamedPods` is the API server and all kubelets for these pods. It carries out a write of the scheduler at
 once, and calls the scheduler as a watch would. A bound pod runs at once, and ends after its run time if it has one. An
-evicted pod goes after its grace period. Nothing is kept about a pod that is gone, so that the memory depends on the
-pods that are there and not on how many have come.
+evicted pod is gone after its grace period. Nothing is kept about a finished pod, so memory depends on the existing
+pods, not on their total number.
 
 The other classes do for streamed pods what controllers do for stored ones: :class:`NodeWatch` for failed and deleted
 nodes and NoExecute taints, :class:`SimulatedBudgets` for disruption budgets. :class:`StoredPods` are the exception:
@@ -57,7 +57,7 @@ class StreamedPods:
         self._timers = asyncio.get_running_loop()
         self._put: Put = _nobody
         self._delete: Put = _nobody
-        self.budgets: SimulatedBudgets | None = None  # hear of every change after the scheduler, if there are any
+        self.budgets: SimulatedBudgets | None = None  # receive every change after the scheduler, if there are any
         self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
         self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
         self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
@@ -145,7 +145,7 @@ class StreamedPods:
             self.budgets.delete(known)
         if lost is not None and not is_end:
             # In the next round of the loop: a controller sees the deletion before it creates the successor, and the
-            # scheduler must have finished what it is doing with the old pod. The name stays, the uid is new.
+            # scheduler must have finished with the old pod. The name stays, the uid is new.
             self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
@@ -162,7 +162,7 @@ class StreamedPods:
             self._cancel(pod.uid)
 
     def hear(self, node: str) -> None:
-        """A kubelet is back: what it has missed is done, and run times begin again."""
+        """A kubelet is back: missed work is done, and run times begin again."""
         if node not in self._silent:
             return
         self._silent.discard(node)
@@ -326,7 +326,7 @@ class StoredPods:
         self._streamed.arrived += 1
 
     def note(self, event: Event) -> None:
-        """Hear of a pod. What follows from it happens after the write that it is told within."""
+        """Process a pod. Its consequences follow after the write that reports it."""
         entry = event.entry
         known = self._pods.get(entry.key)
         if known is None:
@@ -371,7 +371,7 @@ class NodeWatch:
         self._gone: set[str] = set()
 
     def note(self, event: Event) -> None:
-        """Hear of a change. What follows from it happens after the write that it is told within."""
+        """Process a change. Its consequences follow after the write that reports it."""
         self._loop.call_soon(self._look_at, event)
 
     def placed(self, pod: Pod, node: str) -> None:
@@ -459,7 +459,7 @@ class NodeWatch:
 
 
 class _StreamedBudget:
-    """The streamed pods that a budget selects, counted as they come and go.
+    """The streamed pods that a budget selects, counted incrementally.
 
     To count all of them at each change of one would make a simulation quadratic.
     """
@@ -496,7 +496,7 @@ class SimulatedBudgets:
         controller.elsewhere = self._counts
 
     def note(self, event: Event) -> None:
-        """Hear of a budget that has come, changed or gone."""
+        """Process a budget that was added, changed or removed."""
         key = event.entry.key
         known = self._budgets.get(key)
         if event.type == DELETED:

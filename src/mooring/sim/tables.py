@@ -72,7 +72,7 @@ class TraceTable:
 
     def count(self) -> int:
         """About how many rows there are: for a progress bar."""
-        with _opened(self.path) as file, contextlib.suppress(*_UNREADABLE):  # whoever reads the rows says where
+        with _opened(self.path) as file, contextlib.suppress(*_UNREADABLE):  # the reader of the rows reports where
             return max(0, sum(1 for _ in file) - 1)
         return 0
 
@@ -147,7 +147,7 @@ def filler(value: Any) -> Fill:
 
 
 def _text_filler(text: str) -> Fill:
-    parts = _PLACE.split(text)  # texts and names by turns
+    parts = _PLACE.split(text)  # texts and names alternate
     if len(parts) == 1:
         return lambda row: text
     if len(parts) == 3 and not parts[0] and not parts[2]:

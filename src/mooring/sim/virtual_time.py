@@ -27,7 +27,7 @@ GRACE_S = 0.003
 MANY_TIMERS = 100
 """Cancelled timers are cleared away when there are more timers than this, and most of them are cancelled."""
 PATIENCE_S = 0.05
-"""With sockets: real seconds between two looks while a thread is at work. Time stands still meanwhile."""
+"""With sockets: real seconds between two checks while a thread is at work. Virtual time does not advance."""
 
 
 class NothingLeft(MooringError):

@@ -40,7 +40,7 @@ class Arrival(msgspec.Struct, frozen=True):
     pod: Pod
     run_s: float | None = None
     recreate: bool = False
-    history: History | None = None  # what it has gone through in the queue before
+    history: History | None = None  # its history in the queue
 
     def problem_after(self, before_s: float) -> str:
         """What is wrong with its times if the arrival before it came at ``before_s``; "" if nothing is."""
@@ -54,7 +54,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a workload may depend on: the seed, the nodes that are there, and how pods are completed."""
+    """What a workload may depend on: the seed, the existing nodes, and how pods are completed."""
 
     seed: int
     nodes: Sequence[Node]
@@ -313,7 +313,7 @@ class _Rate:
                 return at_s
 
     def expected(self, for_s: float) -> float:
-        """About how many pods come in so many seconds."""
+        """The approximate number of pods that arrive in this many seconds."""
         hours = max(1, int(for_s / 3600))
         return sum(self.at((hour + 0.5) * for_s / hours) for hour in range(hours)) * for_s / hours
 

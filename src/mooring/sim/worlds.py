@@ -87,8 +87,8 @@ def registry_for(scenario: Scenario) -> Registry:
 class World(ABC):
     """A cluster with a scheduler in it. Usable as ``async with``; ``cluster`` is what a scenario gets.
 
-    A kind of world says how its control plane comes up, how the story writes to it, and how the scheduler hears of
-    what is there. The narration, the configuration, the scheduler and its end are the same in all of them.
+    A kind of world says how its control plane starts, how the story writes to it, and how the scheduler receives
+    objects. The narration, the configuration, the scheduler and its end are the same in all of them.
     """
 
     cluster: ScenarioCluster

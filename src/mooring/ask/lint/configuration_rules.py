@@ -37,9 +37,9 @@ def profile_unused(subject: Subject, context: LintContext) -> Iterator[Problem]:
 def strategy_outvoted(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A scoring strategy that changes no placement on this cluster.
 
-    All pods are placed anew, with the strategy and with the default one, `LeastAllocated`. If none of them goes to
-    another node, other scores outvote the strategy. A profile that is to pack nodes needs a larger weight for
-    `NodeResourcesFit`, or `NodeResourcesBalancedAllocation` and `PodTopologySpread` without a say.
+    All pods are placed again, with the strategy and with the default one, `LeastAllocated`. If none of them goes to
+    another node, other scores outweigh the strategy. A profile that is to pack nodes needs a larger weight for
+    `NodeResourcesFit`, or `NodeResourcesBalancedAllocation` and `PodTopologySpread` disabled.
     """
     for i, profile in _profiles(subject):
         for j, each in enumerate(_list(profile, "pluginConfig")):
@@ -63,7 +63,7 @@ def strategy_outvoted(subject: Subject, context: LintContext) -> Iterator[Proble
 def score_never_matters(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A score plugin with a weight that changes no placement on this cluster.
 
-    All pods are placed anew, with the plugin's score and without it. If none of them goes to another node, the weight
+    All pods are placed again, with the plugin's score and without it. If none of them goes to another node, the weight
     has no effect here.
     """
     for i, profile in _profiles(subject):
@@ -105,4 +105,4 @@ def _unmoved(subject: Subject, context: LintContext, change: Callable[[dict[str,
         found = diff(context.scheduler_with(subject.value), context.scheduler_with(other), "all")
     except MooringError:
         return 0  # `mooring config check` says what is wrong with it
-    return 0 if found.moved or found.equally_good else found.pods  # what decides between equal nodes matters, too
+    return 0 if found.moved or found.equally_good else found.pods  # tie-breaking between equal nodes matters as well

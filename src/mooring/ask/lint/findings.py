@@ -1,4 +1,4 @@
-"""What linting finds: a mistake with its place, how bad it is, and what would mend it."""
+"""What linting finds: a mistake with its place, its severity, and a fix."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in one object: the field, what is wrong there, and what would mend it."""
+    """A mistake in one object: the field, what is wrong there, and the fix."""
 
     path: FieldPath
     message: str

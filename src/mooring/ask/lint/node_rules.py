@@ -15,7 +15,7 @@ from mooring.ask.lint.findings import Problem, Severity, rule
 from mooring.core.state.node_rows import Mask
 from mooring.core.state.requests import written
 
-# Taints that come and go with the state of a node, or that a cloud sets while a node starts.
+# Taints that follow the condition of a node, or that a cloud sets while a node starts.
 _PASSING = (CONDITION_PREFIX, "node.cloudprovider.kubernetes.io/")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -44,9 +44,8 @@ def no_matching_node(subject: Subject, context: LintContext) -> Iterator[Problem
 def untolerated_taint(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """Every node that the pod may go to has a taint that it does not tolerate.
 
-    The node selector or affinity leads to nodes that keep the pod out. Nodes for a purpose, such as those with
-    GPUs, are often tainted: add the toleration for it. Taints that come and go with a node's state do not
-    count.
+    The node selector or affinity leads to nodes that keep the pod out. Nodes for a purpose, such as those with GPUs,
+    are often tainted: add the toleration for it. Taints that follow a node's condition do not count.
     """
     pod = subject.pod
     if pod is None:
@@ -109,9 +108,8 @@ def request_too_large(subject: Subject, context: LintContext) -> Iterator[Proble
 def unknown_toleration(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A toleration for a taint that does not exist.
 
-    It has no effect, and the nodes that were meant still keep the pod out if their taint is written
-    differently. A toleration that tolerates everything, and those for taints that come and go with a node's
-    state, are not looked at.
+    It has no effect, and the nodes that were meant still keep the pod out if their taint is written differently.
+    Tolerations for everything, and those for taints that follow a node's condition, are ignored.
     """
     if subject.pod is None:
         return
@@ -135,8 +133,8 @@ def unknown_toleration(subject: Subject, context: LintContext) -> Iterator[Probl
 def fits_nowhere(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """No node can take the pod even when it is empty, although no single demand is impossible.
 
-    Demands that are met one by one, but not together on one node: labels here, room there. Your own filter
-    plugins (`--plugin`) are asked, too. The message is kube-scheduler's.
+    Constraints that are met one by one, but not together on one node: labels here, room there. Your own filter plugins
+    (`--plugin`) are also asked. The message is kube-scheduler's.
     """
     pod = subject.pod
     if pod is None or subject.kind == "DaemonSet" or not len(context.nodes):

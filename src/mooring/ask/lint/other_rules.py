@@ -98,8 +98,8 @@ def _selected(budget: PodDisruptionBudget, context: LintContext) -> int:
 def unknown_priority_class(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A priority class that does not exist.
 
-    The API server refuses such pods, so that a Deployment stays at zero with an event that nobody reads. Create
-    the class, or use one that exists.
+    The API server rejects such pods, so a Deployment stays at zero with an event that is easily missed. Create the
+    class, or use one that exists.
     """
     name = subject.pod_field("priorityClassName")
     if isinstance(name, str) and name and name not in context.priorities:
@@ -113,9 +113,9 @@ def unknown_priority_class(subject: Subject, context: LintContext) -> Iterator[P
 def priority_order(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A priority class that turns an order round.
 
-    Two cases: a class that the cluster has already gets a value on the other side of another class, so that
-    pods that gave way now drive others out; or a class whose name says more (`high`) has a lower value than one
-    whose name says less (`low`). Priorities decide who is evicted: choose values in the order that is meant.
+    Two cases: an existing class gets a value on the other side of another class, so that pods that were preempted now
+    preempt others; or a class whose name says more (`high`) has a lower value than one whose name says less (`low`).
+    Priorities decide which pods are evicted: choose values in the intended order.
     """
     mine = subject.obj
     if not isinstance(mine, PriorityClass):

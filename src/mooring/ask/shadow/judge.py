@@ -198,7 +198,7 @@ class Judge:
         clock: Clock,
         registry: Registry | None = None,
     ) -> None:
-        self._offset = [0]  # where preemption begins to look, which kube-scheduler draws by lot
+        self._offset = [0]  # where preemption starts to look, which kube-scheduler chooses at random
         session = open_session(
             config,
             scene.state,

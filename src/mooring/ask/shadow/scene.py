@@ -162,7 +162,7 @@ def _matters(old: Object | None, new: Object | None) -> bool:
 def _pod_matters(old: Pod | None, new: Pod | None) -> bool:
     there = [pod for pod in (old, new) if pod is not None]
     if not any(pod.spec.node_name or pod.status.nominated_node_name for pod in there):
-        return False  # it waits, and nobody makes room for it
+        return False  # it waits, and no pod is preempted for it
     if old is None or new is None:
         return True
     return (

@@ -1,8 +1,8 @@
-"""The shadow: hears what an informer tells, and gives a verdict on each decision of the cluster's own scheduler.
+"""The shadow: receives objects as an informer's listener, and judges each decision of the cluster's own scheduler.
 
-The present is kept as a scheduler keeps it, with a log of the last changes. A decision is made again right before its
-outcome is taken in. Most agree at once. The others wait until what came shortly after has been seen, too; then the
-moment is looked for at which the decision was made.
+The present is kept as a scheduler keeps it, with a log of the last changes. A decision is repeated right before its
+outcome is processed. Most agree at once. The others wait until the changes shortly after have been seen as well; then
+the moment of the decision is looked for.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from mooring.ask.shadow.summary import Summary
 from mooring.ask.shadow.window import LATE_S, Window
 
 MAX_LOG = 4_000  # changes
-SETTLE_CHANGES = 1_000  # so many later ones are seen before the moment of a decision is looked for
+SETTLE_CHANGES = 1_000  # this many later changes are seen before the moment of a decision is looked for
 SETTLE_S = 2.0  # or this long has passed
 MAX_OPEN = 1_000  # decisions that wait for that
 PAPERWORK_S = 1.0  # that the words about a refusal may be late
-MAX_AGE_S = 30.0  # of changes that a scheduler may not have heard of
+MAX_AGE_S = 30.0  # of changes that a scheduler may not have seen
 
 UNSEEN = "was not seen waiting"
 LISTED = "the watch was interrupted"
@@ -95,7 +95,7 @@ class Shadow:
         self._open: deque[_Open] = deque()
         self._search: Iterator[None] = iter(())  # for the moment of the decision that has waited longest
         self.is_synced = False
-        self.is_listing: Callable[[], bool] = lambda: False  # whether what is told comes from a list: it has no order
+        self.is_listing: Callable[[], bool] = lambda: False  # whether objects come from a list, which has no order
         self.summary = Summary()
 
     # ---- what an informer tells ----------------------------------------------------------------------------------

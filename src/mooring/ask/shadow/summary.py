@@ -52,7 +52,7 @@ class Summary:
         self.left_out[reason] += decisions
 
     def pass_over(self, scheduler_name: str) -> None:
-        """A scheduler that nobody asked about has decided."""
+        """A scheduler that was not asked about has decided."""
         if scheduler_name in self.passed_over or len(self.passed_over) < MAX_KEPT:
             self.passed_over[scheduler_name] += 1
 

@@ -3,18 +3,18 @@
 A scheduler decides first and binds afterwards, several pods at a time, and its watch is not ours. Not everything is
 possible, though:
 
-- It decided at some moment while the pod was waiting. What was seen before that moment it knew, and of what was seen
-  later it knew only what it had done itself: the pods that it had placed or nominated.
-- It places one pod after another, and bindings are seen nearly in this order. So of what it was seen to do after that
-  moment it had done the first few: all that was seen before the outcome, or a few more or fewer.
-- A pod that it had placed, but that was deleted before it was bound or could not be bound, held room on a node that
-  nobody can see.
-- Nodes, volumes and the rest come by other watches, and there is no order between watches: while it was behind with
-  pods it may have known every node, or the other way round. What we saw late, versions tell; what it saw late, nobody
-  does.
+- It decided at some moment while the pod was pending. It knew what was seen before that moment, and of what was seen
+  later only its own actions: the pods that it had placed or nominated.
+- It places one pod after another, and bindings are seen nearly in this order. So of the actions that were seen after
+  that moment it had done the first few: all that was seen before the outcome, or a few more or fewer.
+- A pod that it had placed, but that was deleted before it was bound or could not be bound, held room on a node
+  invisibly.
+- Nodes, volumes and the rest arrive by other watches, and there is no order between watches: while it was behind with
+  pods it may have known every node, or the other way round. Resource versions say what we saw late; what it saw late is
+  unknown.
 
 So there are three directions: the moment in the order of pods, how far the other watches were ahead or behind, and
-which of its own doings it had done. All states within reach are tried, the nearest ones first.
+which of its own actions it had done. All states within reach are tried, the nearest ones first.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mooring.ask.shadow.scene import Scene, SceneChange
 from mooring.core.engine.decision import ScheduleResult
 
 ALL = 1 << 30
-SINCE = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # of its own doings since a moment
-MORE = 8  # of its own doings that were seen only after the outcome, or before it although they were done after it
+SINCE = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # of its own actions since a moment
+MORE = 8  # of its own actions that were seen only after the outcome, or before it although they were done after it
 MAX_UNSEEN = 3  # pods that never came to a node
 LATE_S = 1.0  # that the scheduler's other watches may be behind that of pods
 REACHES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
@@ -53,9 +53,9 @@ class Found:
 class _Direction:
     """In which direction to look.
 
-    At the moment of a walk, the scheduler's other watches were so many changes ``ahead`` of ours, or behind. Of its own
-    doings it had not done the last few that were seen by the outcome, and had done a few ``more``; or it had ``done``
-    so many since the moment.
+    At the moment of a walk, the scheduler's other watches were a number of changes ``ahead`` of ours, or behind. Of its
+    own actions it had not done the last few that were seen by the outcome, and had done a few ``more``; or it had
+    ``done`` a number since the moment.
     """
 
     ahead: int
@@ -65,7 +65,7 @@ class _Direction:
 
     @property
     def distance(self) -> int:
-        """Doings of its own come in bursts; that they overtake each other in both directions is rarer."""
+        """Its actions come in bursts; that they overtake each other in both directions is rarer."""
         own = (self.fewer + self.more + 1) // 2 + 2 * bool(self.fewer and self.more)
         return abs(self.ahead) + own + (0 if self.done == ALL else 1 + self.done // 2)
 
@@ -92,7 +92,7 @@ class _Place:
             self.moved[change] = how
 
     def follow(self, change: SceneChange) -> None:
-        """Take the pod in question as it was before a change, too: its nomination stands in it once that was seen."""
+        """Also take the pod in question as it was before a change: its nomination is in it once that was seen."""
         if isinstance(change.old, Pod) and not change.old.spec.node_name:
             self.happened = replace(self.happened, pod=change.old)
 
@@ -147,7 +147,7 @@ class Window:
         self._tried: set[tuple[frozenset[SceneChange], str]] = {(frozenset(), happened.pod.metadata.resource_version)}
 
     def search(self) -> Iterator[Found | None]:
-        """Ever farther away from the outcome, in all directions at once; None after each walk in vain."""
+        """Farther and farther from the outcome, in all directions at once; None after each walk without a result."""
         others = range(-self._seen, len(self._others) + 1)
         fewer, more = range(len(self._done) + 1), range(len(self._done_later) + 1)
         ways = [_Direction(ahead, *own) for ahead in others for own in product(fewer, more)]
@@ -172,14 +172,14 @@ class Window:
         return place
 
     def _move_others(self, place: _Place, start: int, end: int) -> None:
-        """Go from so many known changes of nodes and other objects to so many."""
+        """Go from one number of known changes of nodes and other objects to another."""
         for change in self._others[start:end]:
             place.do(change)
         for change in reversed(self._others[max(0, end) : start]):
             place.undo(change)
 
     def _walk_back(self, way: _Direction, steps: int) -> Found | None:
-        """From one moment to the one before it, so many ``steps``; the first one that agrees is taken."""
+        """From one moment to the previous one, this many ``steps``; the first one that agrees is taken."""
         if not self._tries:
             return None
         place = self._begin(way)

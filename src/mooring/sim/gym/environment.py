@@ -182,7 +182,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
 
 def vector_env(make: Callable[[], SchedulingEnv], count: int) -> SyncVectorEnv:
-    """So many environments as one. An environment whose episode is over begins the next one in the same step.
+    """Several environments as one. An environment whose episode is over begins the next one in the same step.
 
     ``metadata["autoreset_mode"]`` says so.
     """

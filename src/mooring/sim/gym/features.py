@@ -86,7 +86,7 @@ _KEPT: WeakKeyDictionary[NodeTable, NodeFeatures] = WeakKeyDictionary()
 
 
 def _features(table: NodeTable, row: int, left: list[int], gpus: int) -> tuple[float, ...]:
-    """The features of one node with so much left on its GPUs. Nothing is more than free, or less than not."""
+    """The features of one node with this much left on its GPUs, clipped to 0 and 1."""
     cpus, memory = table.allocatable[:2, row].tolist()
     cpus_used, memory_used = table.requested[:2, row].tolist()
     pods = int(table.allowed_pods[row])
@@ -212,7 +212,7 @@ class FragmentedGpus:
         self._cursors = _cursors(cluster)
 
     def on(self, cluster: ClusterState) -> FragmentedGpus:
-        """The same for a fork of the cluster, which has logs of its own."""
+        """The same for a fork of the cluster, which has its own logs."""
         other = copy(self)
         other._token, other._cursors = None, _cursors(cluster)
         return other

@@ -1,4 +1,4 @@
-"""The cluster of an episode: pods come, wait, are placed by somebody else, run and end, in the episode's own time.
+"""The cluster of an episode: pods arrive, wait, are placed by the agent, run and end, in the episode's own time.
 
 Filters, scores, reservations and preemption are those of a profile of the ordinary engine. A pod that fits nowhere may
 evict others, as the profile's PostFilter says; otherwise it waits until a pod ends.
@@ -54,9 +54,9 @@ Episodes = Callable[[Random], Episode]
 
 
 def from_files(*paths: str | os.PathLike[str], pods: int | None = None, nodes: int | None = None) -> Episodes:
-    """Episodes of a trace: the nodes of the files, and ``pods`` of their pods in order from a place drawn by lot.
+    """Episodes of a trace: the nodes of the files, and ``pods`` of their pods in order from a random start.
 
-    Files are those that ``mooring import`` reads. With ``nodes``, so many nodes are drawn.
+    Files are those that ``mooring import`` reads. With ``nodes``, this many nodes are drawn at random.
     """
     imported = import_files(paths)
     return _drawn(Episode(imported.objects, imported.arrivals), pods, nodes, str(paths[0]))

@@ -98,7 +98,7 @@ class Omissions:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Texts of JSON, read so that every mistake is told with its file and line.
+# JSON texts, read so that every mistake is reported with its file and line.
 
 
 def read_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:

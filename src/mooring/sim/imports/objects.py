@@ -110,7 +110,7 @@ class PodLife:
     came_s: float
     latest: Pod
     bound_s: float | None = None
-    history: History | None = None  # what it had gone through in the queue before the start
+    history: History | None = None  # its history in the queue before the start
     run_s: float | None = None
     deleted_s: float | None = None
     was_evicted: bool = False

@@ -47,7 +47,7 @@ from mooring.sim.imports.imported import Imported, Omissions
 from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
-# CSV files with a header, read strictly: every mistake is told with its file and line.
+# CSV files with a header, read strictly: every mistake is reported with its file and line.
 
 MOST = 2**43 - 1  # of any number: in MiB it still fits 63 bits as bytes
 
@@ -125,7 +125,7 @@ def _header(values: list[str], columns: Sequence[str], where: str) -> list[str]:
 
 PODS_PER_NODE = 1001  # the study's limit
 WHOLE_GPU = 1000
-MOST_NAME = 63  # a node's name is a label, too
+MOST_NAME = 63  # a node's name is also a label
 MOST_RUN_S = 10 * 365 * 24 * 3600
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MODEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")

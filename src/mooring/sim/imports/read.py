@@ -115,7 +115,7 @@ def _import_other(path: Path, data: bytes) -> Imported | None:
         except InputError:
             if path.suffix not in (".yaml", ".yml"):
                 raise
-            return None  # YAML may begin with a brace, too
+            return None  # YAML may also begin with a brace
     if path.suffix in (".yaml", ".yml"):
         return _import_yaml(path, text)
     columns = openb.column_names(text)
@@ -210,7 +210,7 @@ def is_own_table(name: str) -> bool:
     try:
         columns = column_names(Path(name))
     except InputError:
-        return False  # whoever reads it says what is wrong with it
+        return False  # the reader reports what is wrong with it
     return not _OPENB.intersection(columns) and any(_is_field(column, (*_OF_NODES, *_OF_PODS)) for column in columns)
 
 

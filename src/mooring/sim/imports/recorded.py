@@ -146,7 +146,7 @@ class RecordReading:
 
 
 def _in_order(moment: Moment) -> list[Pod]:
-    """Pods on nodes in the order in which they were counted, then those in the queue, who waits longest first."""
+    """Pods on nodes in the order in which they were counted, then those in the queue, the longest waiting first."""
     uids = [info.uid for info in moment.state.pods()]
     uids += [each.uid for each in sorted(moment.queue.values(), key=lambda each: each.entered)]
     places = {uid: i for i, uid in enumerate(uids)}

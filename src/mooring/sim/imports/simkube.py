@@ -259,12 +259,12 @@ class Lifetimes:
         return self._by_owner.get(owner, [])
 
     def unused(self) -> list[tuple[str, str, int]]:
-        """Owners that nobody has asked for, and how many pods they had."""
+        """Owners that are not in the import, and how many pods they had."""
         return [(*owner, len(lives)) for owner, lives in self._by_owner.items() if owner not in self._asked]
 
 
 def _owner(owner: Any, where: str) -> tuple[str, str]:
-    """A pair; JSON cannot have one as a key, so the text of a pair is taken, too."""
+    """A pair; JSON cannot have one as a key, so the text of a pair is accepted as well."""
     if isinstance(owner, str):
         kind, comma, name = owner.strip("()[] ").partition(",")
         owner = (kind.strip(" \"'"), name.strip(" \"'")) if comma else ()

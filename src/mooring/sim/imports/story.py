@@ -92,7 +92,7 @@ def check_workloads(found: Imported) -> None:
 
 
 class ImportStep:
-    """Creates the cluster, and lets everything else happen meanwhile."""
+    """Creates the cluster, and plays everything else in the background."""
 
     def __init__(self, found: Imported) -> None:
         self._found = found
@@ -148,7 +148,7 @@ class ImportStep:
     async def _arrive(self, cluster: ScenarioCluster, arrival: Arrival, setting: Setting) -> None:
         pod = arrival.pod
         setting.admit(pod)
-        if pod.key in self._came:  # the one before it was gone by now, and may have waited longer here
+        if pod.key in self._came:  # the previous one was gone by now in the import, and may have waited longer here
             await cluster.backend.delete(Ref(kind_named("Pod"), pod.name, pod.namespace), grace_period_s=0)
         self._came.add(pod.key)
         coming = cluster.backend.arrive(arrival)
@@ -182,8 +182,8 @@ _Timed = tuple[float, Arrival | ImportedChange]
 def _in_order(arrivals: Sequence[Arrival], changes: Iterable[ImportedChange]) -> list[_Timed]:
     """Everything by its time.
 
-    At one time pods that came before go first, so that their names are free. Then other objects change, in the order
-    of the import, then pods come. A pod that comes and goes at one time goes last.
+    At one time, earlier pods are deleted first, so that their names are free. Then other objects change, in the order
+    of the import, then pods arrive. A pod that arrives and ends at one time ends last.
     """
     came_s = {id(each.pod): each.at_s for each in arrivals}
 
@@ -205,7 +205,7 @@ def _rank(obj: Object) -> int:
 
 
 def _manifest(obj: Object) -> dict[str, Any]:
-    """An object as a manifest of a cluster in which it begins anew."""
+    """An object as a manifest of a cluster in which it is created again."""
     value = manifest_of(obj, without=_OF_A_SERVER)
     if isinstance(obj, Node) and (mode := _KUBELETS.get(ready(obj))) is not None:
         # An import says only what became of a node; here its kubelet has to be in the state that leads to it.
@@ -217,7 +217,7 @@ def _manifest(obj: Object) -> dict[str, Any]:
 
 
 def ready(node: Node) -> str:
-    """The status of a node's condition Ready; True where nobody says anything."""
+    """The status of a node's condition Ready; True if there is none."""
     return next((each.status for each in node.status.conditions if each.type == "Ready"), "True")
 
 

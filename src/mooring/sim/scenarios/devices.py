@@ -1,4 +1,4 @@
-"""Two pods want a device each and only one is left: the second waits until the first gives it back.
+"""Two pods want a device each and only one is left: the second waits until the first releases it.
 
 A claim is made for each pod from a template, the scheduler allocates devices to it, and the claim goes with its pod.
 """

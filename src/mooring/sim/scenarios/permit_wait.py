@@ -13,7 +13,7 @@ from mooring.sim.scenario import ScenarioCluster, node, pod
 
 
 class WaitForNodeNumber(sdk.Permit):
-    """Allow a pod on ``node3`` after three seconds; the scheduler goes on with other pods meanwhile."""
+    """Allow a pod on ``node3`` after three seconds; the scheduler continues with other pods."""
 
     name = "WaitForNodeNumber"
 
