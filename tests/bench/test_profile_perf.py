@@ -59,7 +59,7 @@ def test_our_own_sampler_sees_who_uses_the_processor() -> None:
                      "API server: bindings and patches", id="the server, for a binding"),
         pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/registry/verbs.py)",
                      "API server: making objects", id="the server, for the load"),
-        pytest.param("handle (mooring/controlplane/serving/http.py)",
+        pytest.param("handle (mooring/controlplane/server.py)",
                      "API server: the rest", id="the server, for nobody"),
         pytest.param("select (selectors.py)", "event loop and the rest", id="nobody's"),
     ],

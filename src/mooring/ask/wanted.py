@@ -125,7 +125,7 @@ class NodeType(Struct, forbid_unknown_fields=True):
     taints: list[Taint] = []
 
 
-class _File(Struct, forbid_unknown_fields=True):
+class _TypesFile(Struct, forbid_unknown_fields=True):
     types: list[NodeType]
 
 
@@ -155,7 +155,7 @@ def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) ->
     if not isinstance(source, Mapping):
         source = yaml.load(read_bytes(Path(source)), where)
     try:
-        types = msgspec.convert(source, _File, strict=False).types
+        types = msgspec.convert(source, _TypesFile, strict=False).types
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {error}; {_MUST_HAVE}") from None
     if not types:

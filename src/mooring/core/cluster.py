@@ -19,7 +19,7 @@ from mooring.api.text import count_of, hint, nearest
 from mooring.api.version import UNKNOWN, Release
 from mooring.api.well_known import HOSTNAME
 from mooring.core.explain.decision import DecisionTable
-from mooring.core.framework.handle import Nominations, follow_status
+from mooring.core.framework.handle import Nominations, put_object
 from mooring.core.state import cluster as columns
 from mooring.core.state.requests import written
 
@@ -344,8 +344,7 @@ class Cluster:
         if obj.is_finished:
             return
         self._pods[obj.key] = obj
-        self.state.put(obj)
-        follow_status(self.nominations, obj, self.state.info)
+        put_object(self.state, self.nominations, obj)
 
     def _drop(self, pod: Pod) -> None:
         self._pods.pop(pod.key, None)

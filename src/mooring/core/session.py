@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.api.core import Node, Pod
+from mooring.api.core import Pod
 from mooring.api.errors import ConfigError, InputError, MooringError, warn
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -33,7 +33,7 @@ from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
 from mooring.core.engine.victims import count_disruption
 from mooring.core.framework.extender import AskAll, ExtenderClient, ask_in_turn
-from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator, follow_status
+from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator, put_object, remove_object
 from mooring.core.framework.registry import Registry, ResolvedPlugin
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.plugins.volume_binding import chosen_volumes
@@ -99,21 +99,11 @@ class Session:
 
     def put(self, obj: Object) -> None:
         """Add or update an object. A pod that waits is nominated to the node in its status."""
-        self.state.put(obj)
-        if isinstance(obj, Pod):
-            follow_status(self.nominations, obj, self.state.info)
+        put_object(self.state, self.nominations, obj)
 
     def remove(self, obj: Object) -> None:
         """Remove an object; one that is not there is no mistake."""
-        if isinstance(obj, Pod):
-            self.nominations.withdraw(obj.uid)
-            self.state.remove_pod(obj.uid)
-            self.state.forget_member(obj)
-        elif isinstance(obj, Node):
-            if obj.name in self.state.table.nodes:
-                self.state.remove_node(obj.name)
-        else:
-            self.state.objects.remove(type(obj), obj.key)
+        remove_object(self.state, self.nominations, obj)
 
     def info(self, pod: Pod) -> PodInfo:
         """Look at a pod that is not counted: its shape and class."""

@@ -47,7 +47,7 @@ PART, PART_S = 64, 0.005  # of a keyframe: this many objects at once, then a pau
 _Work = Callable[[], None]
 
 
-class _File:
+class _OpenFile:
     """A file of the record, which the thread opens and writes. After a mistake nothing more is written to it."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class InBackground:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._header: entries.Header | None = None
-        self._file = _File()
+        self._file = _OpenFile()
         self._writer: RecordWriter | None = None
         self._flushed_at = self._opened_at = clocks.monotonic()
         self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
@@ -201,7 +201,7 @@ class InBackground:
             )
 
     def _begin_file(self, time: float) -> None:
-        file = self._file = _File()
+        file = self._file = _OpenFile()
         self._send(0, lambda: file.open(self._files))
         self._begin_writer(time)
 
@@ -251,7 +251,7 @@ class InBackground:
             log.error(error, f"{text}; entries are left out", path=self._files.path)
         self._retry_at = clocks.monotonic() + RETRY_S
 
-    def _recover(self, file: _File) -> None:
+    def _recover(self, file: _OpenFile) -> None:
         """The whole state is in the file."""
         if not file.is_broken:
             self._retry_at = None

@@ -39,7 +39,7 @@ def _most_entries(payload: bytes, format: int) -> int:
 
 
 @dataclass(slots=True)
-class _Place:
+class _BlockPlace:
     """The position of a reader: the next block, and what is known by then."""
 
     block: int
@@ -65,7 +65,7 @@ class Record:
         self._format = check_head(file, name)
         self._blocks = list(scan(file, size))
         self.header = self._read_header()
-        self._followed = _Place(1, yields_state=True)
+        self._followed = _BlockPlace(1, yields_state=True)
 
     @classmethod
     def open(cls, path: str | Path, plugins: Iterable[PluginReference] = (), *, follows: bool = False) -> Self:
@@ -271,9 +271,9 @@ class Record:
 
     def _read(self, start: int, *, yields_state: bool) -> Iterator[tuple[float, Happened]]:
         """Entries from a keyframe on."""
-        return self._read_on(_Place(start, yields_state))
+        return self._read_on(_BlockPlace(start, yields_state))
 
-    def _read_on(self, place: _Place) -> Iterator[tuple[float, Happened]]:
+    def _read_on(self, place: _BlockPlace) -> Iterator[tuple[float, Happened]]:
         """Entries from a place on. Of later keyframes only what a gap has hidden is of interest."""
         while place.block < len(self._blocks):
             block = self._blocks[place.block]

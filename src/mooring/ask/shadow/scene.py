@@ -10,7 +10,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.meta import Condition, Object
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.core.framework.handle import Nominations, follow_status
+from mooring.core.framework.handle import Nominations, put_object, remove_object
 from mooring.core.plugins.volumes.claims import SELECTED_NODE
 from mooring.core.queue.events import node_changes
 from mooring.core.state.cluster import ClusterState
@@ -109,21 +109,11 @@ class Scene:
 
     def put(self, obj: Object) -> None:
         """An object is there, in this version."""
-        self.state.put(obj)
-        if isinstance(obj, Pod):
-            follow_status(self.nominations, obj, self.state.info)
+        put_object(self.state, self.nominations, obj)
 
     def drop(self, obj: Object) -> None:
         """An object is not there."""
-        if isinstance(obj, Pod):
-            self.nominations.withdraw(obj.uid)
-            self.state.remove_pod(obj.uid)
-            self.state.forget_member(obj)
-        elif isinstance(obj, Node):
-            if obj.name in self.state.table.nodes:
-                self.state.remove_node(obj.name)
-        else:
-            self.state.objects.remove(type(obj), obj.key)
+        remove_object(self.state, self.nominations, obj)
 
 
 def change_of(time: float, old: Object | None, new: Object | None) -> SceneChange:

@@ -13,7 +13,7 @@ from mooring.controlplane.registry.columns import columns_of
 from mooring.controlplane.serving.requests import Route
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher
-from mooring.controlplane.storage.store import Page, Store, StoredEntry
+from mooring.controlplane.storage.store import EntryPage, Store, StoredEntry
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Column, Kind, Object
 
@@ -31,7 +31,7 @@ class Selection(msgspec.Struct, frozen=True):
     at: int = 0
     not_older_than: int = 0
 
-    def page(self, store: Store) -> Page:
+    def page(self, store: Store) -> EntryPage:
         if self.not_older_than > store.rv:
             raise status.too_large(self.not_older_than, store.rv)
         stored = self.kind.storage
@@ -39,12 +39,12 @@ class Selection(msgspec.Struct, frozen=True):
         exact = match.fields.exactly("metadata.name")
         if exact is not None and match.namespace and not self.at:
             entry = store.get(stored, match.namespace, exact)
-            return Page([entry] if entry is not None and match(entry) else [], store.rv)
+            return EntryPage([entry] if entry is not None and match(entry) else [], store.rv)
         if stored.resource == "pods" and not self.at and not self.limit:
             node = match.fields.exactly("spec.nodeName")
             if node:
                 found = sorted((e for e in store.pods_on(node) if match(e)), key=lambda e: e.key)
-                return Page(found, store.rv)
+                return EntryPage(found, store.rv)
         selective = match if match.is_selective() else None
         return store.page(stored, match.namespace, limit=self.limit, start=self.start, at=self.at, match=selective)
 
@@ -124,7 +124,7 @@ def _decode_continue(text: str) -> tuple[int, str]:
     return token.rv, token.start
 
 
-def list_metadata(page: Page, chosen: Selection) -> Object:
+def list_metadata(page: EntryPage, chosen: Selection) -> Object:
     metadata: Object = {"resourceVersion": str(page.rv)}
     if page.next_key:
         metadata["continue"] = _encode_continue(page.rv, page.next_key)
@@ -138,7 +138,7 @@ def partial(obj: Object) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
-def list_body(kind: Kind, page: Page, chosen: Selection, form: str = "") -> bytes:
+def list_body(kind: Kind, page: EntryPage, chosen: Selection, form: str = "") -> bytes:
     """The bytes of a list, made of the objects' own bytes."""
     if form == "partial":
         items = [_encode(partial(e.object())) for e in page.entries]

@@ -130,7 +130,7 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-class Page(msgspec.Struct, frozen=True):
+class EntryPage(msgspec.Struct, frozen=True):
     """Entries as of one resourceVersion; ``next_key`` is where the next page starts, empty at the end."""
 
     entries: list[StoredEntry]
@@ -190,7 +190,7 @@ class Store:
         start: str = "",
         at: int = 0,
         match: Callable[[StoredEntry], bool] | None = None,
-    ) -> Page:
+    ) -> EntryPage:
         """One page of a list as it was at resourceVersion ``at`` (0: now)."""
         if at > self.rv:
             raise too_large(at, self.rv)
@@ -206,9 +206,9 @@ class Store:
             if match is not None and not match(entry):
                 continue
             if limit and len(found) == limit:
-                return Page(found, at or self.rv, key, len(candidates) - i)
+                return EntryPage(found, at or self.rv, key, len(candidates) - i)
             found.append(entry)
-        return Page(found, at or self.rv)
+        return EntryPage(found, at or self.rv)
 
     def _rewind(self, shelf: _Shelf, at: int) -> tuple[list[str], dict[str, StoredEntry]]:
         """The shelf as it was at ``at``, by undoing the events since."""

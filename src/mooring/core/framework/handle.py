@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.clock import Clock, SystemClock
-from mooring.api.core import Pod
+from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.resource import DeviceClass
 from mooring.core.framework.cluster_event import ClusterEvent
@@ -115,12 +115,27 @@ class Nominations:
         return {node for node, _ in self._by_uid.values()}
 
 
-def follow_status(nominations: Nominator, pod: Pod, info: Callable[[Pod], PodInfo]) -> None:
-    """Take over the nomination in a pod's status; one that has a node or has finished needs none."""
-    nominations.withdraw(pod.uid)
-    node = pod.status.nominated_node_name
-    if node and not pod.spec.node_name and not pod.is_finished:
-        nominations.nominate(info(pod), node)
+def put_object(state: ClusterState, nominations: Nominator, obj: Object) -> None:
+    """Add or update an object. A pod is nominated as its status says, unless it has a node or has finished."""
+    state.put(obj)
+    if isinstance(obj, Pod):
+        nominations.withdraw(obj.uid)
+        node = obj.status.nominated_node_name
+        if node and not obj.spec.node_name and not obj.is_finished:
+            nominations.nominate(state.info(obj), node)
+
+
+def remove_object(state: ClusterState, nominations: Nominator, obj: Object) -> None:
+    """Remove an object; one that is not there is no mistake."""
+    if isinstance(obj, Pod):
+        nominations.withdraw(obj.uid)
+        state.remove_pod(obj.uid)
+        state.forget_member(obj)
+    elif isinstance(obj, Node):
+        if obj.name in state.table.nodes:
+            state.remove_node(obj.name)
+    else:
+        state.objects.remove(type(obj), obj.key)
 
 
 class WaitingPod(Protocol):
