@@ -198,7 +198,9 @@ def _machine() -> dict[str, str]:
 
 
 @bench.command()
-@click.option("--nodes", type=click.IntRange(1, 100_000), default=5000, show_default=True, help="Nodes in the cluster.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 1_000_000), default=5000, show_default=True, help="Nodes in the cluster."
+)
 @click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Pods to place per row.")
 @click.option("--running", type=click.IntRange(0), default=0, show_default=True, help="Pods that run there already.")
 @click.option(
@@ -208,6 +210,7 @@ def _machine() -> dict[str, str]:
     multiple=True,
     help="What pods ask for; repeat for several.",
 )
+@click.option("--alike", is_flag=True, help="Only pods of one template.")
 @click.option("--memory", is_flag=True, help="Also the memory that 5,000 nodes with 150,000 pods take.")
 @version_option
 @output_option()
@@ -216,6 +219,7 @@ def decide(
     pods: int,
     running: int,
     workloads: tuple[str, ...],
+    alike: bool,
     memory: bool,
     kubernetes_version: str | None,
     output: str,
@@ -229,16 +233,17 @@ def decide(
     \b
     Example:
       mooring bench decide --nodes 5000 --pods 2000 --workload plain --workload spread
+      mooring bench decide --nodes 1000000 --pods 1000000 --workload plain --alike
     """
     from mooring.bench.decisions import DecisionMeasurement, measure, measure_state
 
     features = features_for(kubernetes_version)
     wanted = workloads or ("plain", "spread", "affinity", "mixed")
     plan: list[dict[str, Any]] = [
-        {"workload": name, "nodes": nodes, "running": running, "alike": alike, "pods": _capped(name, pods)}
+        {"workload": name, "nodes": nodes, "running": running, "alike": are_alike, "pods": _capped(name, pods)}
         for name in wanted
-        for alike in (True, False)
-        if alike or name not in ("preemption", "volumes")
+        for are_alike in (True, False)
+        if are_alike or not (alike or name in ("preemption", "volumes"))
     ]
     results: list[DecisionMeasurement] = []
     with progress("pods") as show:
