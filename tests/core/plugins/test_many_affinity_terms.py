@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from mooring.core.config.types import NodeAffinityArgs
+from mooring.core.framework.cluster_event import Hint
+from mooring.core.plugins.node_affinity import NodeAffinity
+from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.node_selector import CompiledTerm, node_requirements
 from mooring.core.state.pod_info import AffinityTerm
-from mooring.testing import Scheduler, make_node, make_pod
+from mooring.testing import Scheduler, make_cluster, make_handle, make_node, make_pod
 
 NODES, TERMS, PODS_PER_NODE = 30, 200, 3
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -68,7 +73,7 @@ def test_terms_that_mean_nearly_everybody_are_compared_with_all_kinds_at_once(
         for i in range(TERMS)
     ]
     if rule == PREFERRED:
-        terms = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+        terms = [{"weight": 1 + i % 100, "podAffinityTerm": term} for i, term in enumerate(terms)]
     running = [make_pod(f"p{i}", node=f"n{i % NODES}", labels={"app": f"app-{i}"}) for i in range(10 * NODES)]
     scheduler = Scheduler(*(make_node(f"n{i}", cpu=400) for i in range(NODES)), *running)
     pod = make_pod("high", cpu="1", priority=1000, labels={"app": "high"}, spec={"affinity": {kind: {rule: terms}}})
@@ -78,3 +83,40 @@ def test_terms_that_mean_nearly_everybody_are_compared_with_all_kinds_at_once(
     else:
         assert decision.node
     assert comparisons[0] <= 4 * TERMS, "not each term with each of 300 kinds of pods"
+
+
+def _hostile(kind: str) -> Any:
+    """A pod that names a topology key of its own in each of many terms or constraints; no node has one of them."""
+    if kind == "spread":
+        rule = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "high"}}}
+        return {"topologySpreadConstraints": [{**rule, "topologyKey": f"key-{i}"} for i in range(TERMS)]}
+    terms = [{"topologyKey": f"key-{i}", "labelSelector": {"matchLabels": {"app": "low"}}} for i in range(TERMS)]
+    return {"affinity": {"podAntiAffinity": {REQUIRED: terms}}}
+
+
+@pytest.mark.parametrize("kind", ["spread", "anti-affinity"])
+def test_keys_that_no_node_has_cost_no_dry_run_anything(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    label = NodeRows.label
+    monkeypatch.setattr(NodeRows, "label", lambda rows, key: asked.append(key) or label(rows, key))
+    running = [make_pod(f"p{i}", node=f"n{i}", cpu="4", labels={"app": "low"}) for i in range(NODES)]
+    scheduler = Scheduler(*(make_node(f"n{i}", cpu=4) for i in range(NODES)), *running)
+    decision = scheduler.decide(make_pod("high", cpu="4", priority=1000, labels={"app": "high"}, spec=_hostile(kind)))
+    assert bool(decision.nominated_node) == (kind == "anti-affinity"), "every node lacks the labels to spread over"
+    assert len(asked) <= 4 * (TERMS + 4 * NODES), "not every key for every node"
+
+
+def test_a_node_selector_with_many_terms_is_compiled_once_and_asked_by_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[CompiledTerm] = []
+    matches = CompiledTerm.matches
+    monkeypatch.setattr(CompiledTerm, "matches", lambda term, *of: asked.append(term) or matches(term, *of))
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": [f"v{i}"]}]} for i in range(TERMS)]
+    pod = make_pod("picky", spec={"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}})
+    cluster = make_cluster()
+    (registered,) = NodeAffinity(NodeAffinityArgs(), make_handle(cluster)).events_to_register()
+    assert registered.hint is not None
+    known = cluster.info(pod)  # as the queue holds it
+    for _ in range(2):
+        assert registered.hint(pod, None, make_node("n", labels={"disk": "other"})) is Hint.SKIP
+        assert registered.hint(pod, None, make_node("n", labels={"disk": "v7"})) is Hint.QUEUE
+    assert len(asked) <= 4 and node_requirements(known.shape) is node_requirements(cluster.info(pod).shape)

@@ -361,3 +361,14 @@ class TestDefaults:
         assert {n: s.message for n, s in filter_statuses(own, cluster, pod).items()} == {"a": SKEWED, "b": ""}
         empty = plugin(cluster, "List")
         assert all(s.is_success for s in filter_statuses(empty, cluster, pod).values())
+
+
+@pytest.mark.parametrize("keys", [(ZONE, "nowhere"), ("nowhere", ZONE), ("nowhere", "elsewhere")])
+def test_a_key_that_no_node_has_refuses_all_nodes(keys: tuple[str, ...]) -> None:
+    """No pod counts where a label is missing, so no node is too full either."""
+    cluster = make_cluster(
+        make_node("a", zone="x"), make_node("b", zone="y"), make_pod("old", node="a", labels={"app": "web"})
+    )
+    pod = make_pod("new", labels={"app": "web"}, spec={"topologySpreadConstraints": [hard(key) for key in keys]})
+    found = filter_statuses(PodTopologySpread(PodTopologySpreadArgs(), make_handle(cluster)), cluster, pod)
+    assert {name: status.message for name, status in found.items()} == {"a": MISSING, "b": MISSING}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mooring.core.state.columns import MISSING, LabelColumn
+from mooring.testing import make_cluster, make_node
 
 
 def column(*values: str | None) -> LabelColumn:
@@ -61,3 +62,17 @@ def test_a_fork_and_its_parent_write_apart() -> None:
     assert fork.version != parent.version
     fork.forget_unused()
     assert read(parent) == ["x", "other"]
+
+
+def test_keys_that_no_node_has_take_no_room() -> None:
+    cluster = make_cluster(make_node("a", labels={"zone": "x"}), make_node("b"))
+    table = cluster.nodes().table
+    assert {table.label(f"key-{i}") for i in range(100)} == {table.label("nothing")}
+    assert read(table.label("nothing")) == [None, None] and read(table.label("zone")) == ["x", None]
+    fork = table.fork()
+    cluster.set_node(make_node("b", labels={"nothing": "now"}))
+    cluster.set_node(make_node("c", labels={"zone": "y"}))
+    table = cluster.nodes().table
+    assert read(table.label("nothing")) == [None, "now", None] and read(table.label("zone")) == ["x", None, "y"]
+    assert read(table.label("else")) == [None, None, None]
+    assert read(fork.label("nothing")) == [None, None]

@@ -34,3 +34,12 @@ def test_a_sum_over_all_classes_is_the_sum_of_all_answers(of: list[AffinityTerm]
             assert total.hold_all(kinds) == [all(each) for each in answers]
     assert [total.count(cls) for cls in kinds] == [sum(each) for each in answers]
     assert [total.holds(cls) for cls in kinds] == [all(each) for each in answers]
+
+
+@given(st.lists(st.tuples(terms, st.integers(1, 100)), min_size=1, max_size=5), st.lists(classes, max_size=6))
+def test_a_term_counts_by_its_weight(of: list[tuple[AffinityTerm, int]], kinds: list[PodClass]) -> None:
+    total = TermSum(tuple(term for term, _ in of), tuple(weight for _, weight in of))
+    want = [sum(w for term, w in of if term.matches(cls.namespace, cls.labels, {})) for cls in kinds]
+    for few in (0, 10**6):
+        with mock.patch.object(term_sums, "FEW", few):
+            assert total.count_all(kinds) == want

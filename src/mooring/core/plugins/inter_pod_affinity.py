@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
@@ -29,6 +30,7 @@ from mooring.core.state.term_sums import TermSum
 
 Ints = NDArray[np.int64]
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 LOST = Status.error('error reading "PreFilterInterPodAffinity" from cycleState: not found')
 AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
@@ -234,6 +236,8 @@ class InterPodAffinity:
             for key, number in Counter(term.topology_key for term in terms.required_affinity).items():
                 found.affinity.add(key, number * nodes.counts_by_domain(found.wanted.column, key))
         for key, same_key in _grouped((term.topology_key, term) for term in terms.required_anti_affinity).items():
+            if not nodes.label(key).values:
+                continue  # no node has it, so no pod is near
             found.unwanted[key] = self._each_of_these(same_key)
             found.anti_affinity.add_column(nodes, key, found.unwanted[key].column)
         if found.existing_anti_affinity.is_empty and not (terms.required_affinity or terms.required_anti_affinity):
@@ -267,6 +271,8 @@ class InterPodAffinity:
     @staticmethod
     def _meets_affinity(found: AffinityFilterState, nodes: NodeRows) -> NDArray[np.bool_]:
         keys = list(dict.fromkeys(term.topology_key for term in found.terms.required_affinity))
+        if not all(nodes.label(key).values for key in keys):
+            return np.zeros(len(nodes), np.bool_)  # a key that no node has
         meta = found.pod.pod.metadata
         if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
             # The first of a group that wants to be together: it matches its own terms wherever the labels are.
@@ -295,9 +301,13 @@ class InterPodAffinity:
         )
         everywhere = NodeRows(nodes.table)
         weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
-        alike = _grouped(((term.topology_key, weight), self._resolve(term)) for weight, term in wishes)
-        for (key, weight), terms in alike.items():
-            weighted.append((key, self._each_of_these(terms).column, weight))
+        alike = _grouped(((term.topology_key, weight > 0, weight == 0), (weight, term)) for weight, term in wishes)
+        for (key, _, _), same_sign in alike.items():  # none cancels another out
+            unit = math.gcd(*(weight for weight, _ in same_sign))
+            weights = tuple(abs(weight) // unit for weight, _ in same_sign) if unit else ()
+            terms = tuple(self._resolve(term) for _, term in same_sign)
+            column = self._each_of_these(terms, weights if any(each != 1 for each in weights) else ()).column
+            weighted.append((key, column, unit if same_sign[0][0] > 0 else -unit))
         for indexed, column in matching:
             weight = self._existing_weight(indexed.kind, indexed.weight)
             if weight:
@@ -376,12 +386,12 @@ class InterPodAffinity:
         )
         return CountedTerms(found, column)
 
-    def _each_of_these(self, terms: tuple[AffinityTerm, ...]) -> CountedTerms:
+    def _each_of_these(self, terms: tuple[AffinityTerm, ...], weights: tuple[int, ...] = ()) -> CountedTerms:
         """The column of pods that any of these (resolved) terms means; a pod counts for each that means it."""
-        found = TermSum(terms)
+        found = TermSum(terms, weights)
         anywhere = any(term.namespace_selector.matches({}) for term in terms)
         column = self._cluster.pod_index.column(
-            ("each", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms)),
+            ("each", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms), weights),
             found.count,
             None if anywhere else frozenset().union(*(term.namespaces for term in terms)),
             terms[0].selector.exact if len(terms) == 1 else (),
@@ -478,9 +488,9 @@ def _terms_of(other: PodInfo) -> AffinityTerms:
         return NO_TERMS
 
 
-def _grouped(pairs: Iterable[tuple[K, AffinityTerm]]) -> dict[K, tuple[AffinityTerm, ...]]:
+def _grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, tuple[T, ...]]:
     """Terms grouped by what they have in common, in the order of arrival."""
-    groups: dict[K, list[AffinityTerm]] = {}
+    groups: dict[K, list[T]] = {}
     for key, term in pairs:
         groups.setdefault(key, []).append(term)
     return {key: tuple(terms) for key, terms in groups.items()}

@@ -24,7 +24,6 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_selector import (
     NAME_FIELD,
     CompiledTerm,
-    NodeRequirements,
     compile_node_selector,
     compile_term,
     node_requirements,
@@ -45,6 +44,7 @@ class NodeAffinity:
     )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        self._cluster = handle.cluster
         added = args.added_affinity
         required = added.required if added is not None else None
         self._added_required = None if required is None else compile_node_selector(required)
@@ -119,7 +119,7 @@ class NodeAffinity:
         assert isinstance(new, Node)
         if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
             return Hint.SKIP
-        wanted = NodeRequirements(pod.spec)
+        wanted = node_requirements(self._cluster.info(pod).shape)  # compiled once, not for every node that changes
         if not wanted.matches(new.name, new.labels):
             return Hint.SKIP
         return Hint.SKIP if old is not None and wanted.matches(old.name, old.labels) else Hint.QUEUE

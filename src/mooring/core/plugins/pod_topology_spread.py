@@ -295,6 +295,7 @@ class PodTopologySpread:
             return Status.error(f"get constraints from pod: {error}")
         if not constraints:
             return SKIP if "DoNotSchedule" in self._default_actions else SKIP_FOR_TEMPLATE
+        constraints = _up_to_an_absent_key(constraints, nodes)
         namespace = pod.pod.metadata.namespace
         all_domains = []
         for constraint in constraints:
@@ -429,7 +430,8 @@ class PodTopologySpread:
                 for constraint, domains in zip(found.constraints, found.domains, strict=True)
             ]
         )  # [constraint, node]
-        yield from allow_more_skew(pod.pod, nodes, skews)
+        if len(skews) == len(_hard(pod.pod)):  # otherwise no node has one of the labels
+            yield from allow_more_skew(pod.pod, nodes, skews)
         for node in few(nodes):
             yield from soften(pod.pod, node.labels)
 
@@ -477,6 +479,17 @@ class PodTopologySpread:
             return _hint(before or after)
         moved = any(old.labels.get(key) != new.labels.get(key) for key in keys)
         return _hint(before != after or (after and (moved or old.spec.taints != new.spec.taints)))
+
+
+def _up_to_an_absent_key(constraints: tuple[Constraint, ...], nodes: NodeRows) -> tuple[Constraint, ...]:
+    """The constraints that can decide: the first whose key no node has refuses all nodes that are left.
+
+    A pod may have thousands of constraints, but nodes have few label keys, and no two constraints have the same.
+    """
+    for i, constraint in enumerate(constraints):
+        if not nodes.label(constraint.topology_key).values:
+            return constraints[: i + 1]
+    return constraints
 
 
 def _skews(constraint: Constraint, domains: Domains, pod: PodInfo, nodes: NodeRows) -> Ints:

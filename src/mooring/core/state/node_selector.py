@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -14,6 +16,7 @@ from mooring.core.state.node_rows import Mask, NodeRows
 from mooring.core.state.pod_info import PodShape
 
 NAME_FIELD = "metadata.name"
+Label = tuple[str, str | None]  # a key and a value; None: any value
 
 
 def requirement_mask(req: Requirement, nodes: NodeRows) -> Mask:
@@ -25,9 +28,9 @@ def requirement_mask(req: Requirement, nodes: NodeRows) -> Mask:
         case "DoesNotExist":
             return ids < 0
         case "In" | "NotIn":
-            listed = np.zeros(len(nodes), np.bool_)
-            for value in req.values:
-                listed |= ids == column.id_of(value)
+            is_listed = np.zeros(len(column.values) + 1, np.bool_)  # by id; the last entry is read for a missing label
+            is_listed[[known for value in req.values if (known := column.id_of(value)) >= 0]] = True
+            listed = is_listed[ids]
             return listed if req.operator == "In" else ~listed
         case _:  # Gt, Lt: judged once per distinct value; the last entry stands for a missing label (-1)
             verdicts = np.fromiter((req.matches_value(v) for v in (*column.values, None)), np.bool_)
@@ -94,10 +97,27 @@ def _field(req: NodeSelectorRequirement) -> tuple[str, str]:
     return req.operator, req.values[0]
 
 
-class CompiledNodeSelector(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class CompiledNodeSelector:
     """Terms of which one must match; without terms nothing matches."""
 
     terms: tuple[CompiledTerm, ...]
+
+    @cached_property
+    def _by_label(self) -> Mapping[Label, list[CompiledTerm]]:
+        """By a label that a node must have, with one of its values if terms list them: one of thousands may match."""
+        found: dict[Label, list[CompiledTerm]] = {}
+        for term in self.terms:
+            listed = [req for req in term.requirements if req.operator == "In"]
+            if listed:
+                fewest = min(listed, key=lambda req: len(req.values))
+                labels: Iterable[Label] = ((fewest.key, value) for value in fewest.values)
+            else:
+                present = (req.key for req in term.requirements if req.operator not in ("NotIn", "DoesNotExist"))
+                labels = [(next(present, ""), None)]
+            for label in labels:
+                found.setdefault(label, []).append(term)
+        return found
 
     def mask(self, nodes: NodeRows) -> Mask:
         mask = np.zeros(len(nodes), np.bool_)
@@ -106,7 +126,9 @@ class CompiledNodeSelector(msgspec.Struct, frozen=True):
         return mask
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        return any(term.matches(name, labels) for term in self.terms)
+        known = self._by_label
+        possible: Iterable[Label] = (("", None), *((key, None) for key in labels), *labels.items())
+        return any(term.matches(name, labels) for label in possible for term in known.get(label, ()))
 
 
 def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:

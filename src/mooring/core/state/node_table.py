@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Node, Taint
 from mooring.api.errors import ParseError
 from mooring.api.quantity import milli_value_of, value_of
-from mooring.core.state.columns import ImageStates, LabelColumn
+from mooring.core.state.columns import MISSING, ImageStates, LabelColumn
 from mooring.core.state.node_info import NodeInfo, NodeTree
 from mooring.core.state.pod_info import HostPort, PodInfo, PodShape
 from mooring.core.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scalar_name
@@ -66,7 +66,10 @@ class NodeTable(Forkable):
         self.counts_pods = True  # False for nodes that came from an extender: nothing is known of pods there
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
-        self._labels: dict[str, LabelColumn] = {}
+        self._labels: dict[str, LabelColumn] = {}  # of keys that some node has or had, once somebody asks
+        # Pods may name any number of keys that no node has: these share a column, which nothing has to keep up to date.
+        self._label_keys: set[str] = set()  # that some node has or had; a fork's may be among them
+        self._absent = LabelColumn()
         self._indices: dict[Hashable, NDArray[np.int64] | slice] = {}  # an index never changes once given
         self.kept: dict[Hashable, Any] = {}  # values that others derive from these columns, each under its own name
         self._tree = NodeTree()
@@ -324,6 +327,7 @@ class NodeTable(Forkable):
             self.feature_sets.append(features)
         self.feature_set[row] = self._feature_ids[features]
         labels = node.metadata.labels
+        self._label_keys.update(labels)
         for key, column in self._labels.items():
             if len(column.values) > most:
                 column.forget_unused()
@@ -387,8 +391,13 @@ class NodeTable(Forkable):
         return self.offered[:, row].tobytes() + self._taken[:, row].tobytes()
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key, made when it is first asked for."""
+        """The column of a label key, made when it is first asked for. One that no node has has no values."""
         column = self._labels.get(key)
+        if column is None and key not in self._label_keys:
+            if len(self._absent.ids) != len(self):
+                self._absent = LabelColumn()
+                self._absent.ids = np.full(len(self), MISSING, np.int32)
+            return self._absent
         if column is None:
             column = self._labels[key] = LabelColumn()
             column.ids = np.fromiter((column.intern(info.labels.get(key)) for info in self.infos), np.int32, len(self))

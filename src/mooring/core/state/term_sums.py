@@ -13,26 +13,30 @@ from mooring.core.state.pod_info import AffinityTerm, PodClass
 
 Mask = NDArray[np.bool_]
 
+Places = list[int] | NDArray[np.int64]
+
+MANY = 64  # places in a list; an array of them is read faster
 FEW = 1024  # up to this many comparisons are faster one by one than in a batch
 
 
 class TermSum:
-    """Some of a pod's terms, resolved: no labels of namespaces are asked for."""
+    """Some of a pod's terms, resolved: no labels of namespaces are asked for. Each counts once, or by its weight."""
 
-    def __init__(self, terms: tuple[AffinityTerm, ...]) -> None:
+    def __init__(self, terms: tuple[AffinityTerm, ...], weights: tuple[int, ...] = ()) -> None:
         self.terms = terms
+        self.weights = weights or (1,) * len(terms)
 
     @cached_property
-    def _by_label(self) -> dict[tuple[str, str] | None, list[AffinityTerm]]:
+    def _by_label(self) -> dict[tuple[str, str] | None, list[tuple[AffinityTerm, int]]]:
         """By a label that a pod must carry to be meant: few of thousands are compared with one pod."""
-        found: dict[tuple[str, str] | None, list[AffinityTerm]] = {}
-        for term in self.terms:
-            found.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append(term)
+        found: dict[tuple[str, str] | None, list[tuple[AffinityTerm, int]]] = {}
+        for term, weight in zip(self.terms, self.weights, strict=True):
+            found.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append((term, weight))
         return found
 
     def count(self, cls: PodClass) -> int:
         """How many of the terms mean a pod of this class."""
-        return sum(1 for _ in self._matching(cls.namespace, cls.labels))
+        return sum(self._matching(cls.namespace, cls.labels))
 
     def count_all(self, classes: Sequence[PodClass]) -> list[int]:
         """The same for each of these classes."""
@@ -40,10 +44,10 @@ class TermSum:
             return [self.count(cls) for cls in classes]
         total = np.zeros(len(classes), np.int64)
         by_label = _ClassesByLabel(classes)
-        for term in self.terms:
+        for term, weight in zip(self.terms, self.weights, strict=True):
             meant = by_label.classes_matching(term)
             if meant is not None:
-                total += meant
+                total += meant if weight == 1 else weight * meant
         found: list[int] = total.tolist()
         return found
 
@@ -55,11 +59,11 @@ class TermSum:
         """The same for each of these classes."""
         return [count == len(self.terms) for count in self.count_all(classes)]
 
-    def _matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
+    def _matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[int]:
         for label in (None, *labels.items()):
-            for term in self._by_label.get(label, ()):
+            for term, weight in self._by_label.get(label, ()):
                 if term.matches(namespace, labels, {}):
-                    yield term
+                    yield weight
 
 
 class _ClassesByLabel:
@@ -67,10 +71,14 @@ class _ClassesByLabel:
 
     def __init__(self, classes: Sequence[PodClass]) -> None:
         self._namespaces = [cls.namespace for cls in classes]
-        self._carriers: dict[str, dict[str, list[int]]] = {}  # by key and value
+        carriers: dict[str, dict[str, list[int]]] = {}  # by key and value
         for i, cls in enumerate(classes):
             for key, value in cls.labels.items():
-                self._carriers.setdefault(key, {}).setdefault(value, []).append(i)
+                carriers.setdefault(key, {}).setdefault(value, []).append(i)
+        self._carriers: dict[str, dict[str, Places]] = {
+            key: {value: np.array(places) if len(places) > MANY else places for value, places in by_value.items()}
+            for key, by_value in carriers.items()
+        }
         self._have: dict[str, Mask] = {}  # by key
         self._inside: dict[frozenset[str], Mask] = {}
 
@@ -120,7 +128,7 @@ class _ClassesByLabel:
             mask = self._inside[namespaces] = np.array([name in namespaces for name in self._namespaces], np.bool_)
         return mask
 
-    def _mask(self, places: Iterable[list[int]]) -> Mask:
+    def _mask(self, places: Iterable[Places]) -> Mask:
         mask = np.zeros(len(self._namespaces), np.bool_)
         for each in places:
             mask[each] = True
