@@ -150,10 +150,10 @@ def check_manifest(kind: Kind, manifest: Object) -> Sequence[str]:
     completed = deepcopy(manifest)
     try:
         unknown = schema.check(kind.type_name, completed, kind.kind, kind.version)
-        kind.strategy.default(completed)
-        style = kind.strategy.name_style
+        kind.default(completed)
+        style = kind.name_style
         causes = validate(completed["metadata"], is_namespaced=kind.is_namespaced, style=style)
-        causes += kind.strategy.validate(completed)
+        causes += kind.validate(completed)
     except StatusError as error:
         raise InputError(str(error)) from None
     for cause in causes:

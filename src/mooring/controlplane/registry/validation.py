@@ -48,7 +48,7 @@ LABEL_VALUE_RULE = (
 )
 
 
-# Building blocks of a strategy
+# Building blocks of the hooks of a write
 
 
 def fill(obj: Object, /, **values: Any) -> Object:

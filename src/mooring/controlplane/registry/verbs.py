@@ -19,7 +19,7 @@ from mooring.controlplane.registry.validation import generated_name, keep, valid
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types import apply, patch, schema, status
-from mooring.controlplane.types.kind import Kind, Object, Strategy
+from mooring.controlplane.types.kind import Kind, Object
 
 MAX_NAME_RETRIES = 8
 
@@ -156,7 +156,6 @@ class Api:
         obj = kind.stored(obj)
         if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
             obj = self._canonical(stored, obj)
-        strategy = stored.strategy
         metadata = obj.setdefault("metadata", {})
         self._check_namespace(stored, namespace, metadata)
         if metadata.get("resourceVersion"):
@@ -164,15 +163,15 @@ class Api:
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
         if stored.is_namespaced:
             self._require_namespace(stored, metadata["namespace"], metadata.get("name", ""))
-        metadata = self._begin(stored, strategy, obj)
-        strategy.default(obj)
-        strategy.admit(obj, self)
+        metadata = self._begin(stored, obj)
+        stored.default(obj)
+        stored.admit(obj, self)
         if generated:
             self._generate_name(stored, metadata)
         if (complete := self.completes.get(stored)) is not None:
             complete(obj)
-        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
-        causes += strategy.validate(obj)
+        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=stored.name_style)
+        causes += stored.validate(obj)
         if causes:
             name = metadata.get("name") or metadata.get("generateName", "")
             raise status.invalid(kind.kind, kind.group, name, causes)
@@ -209,7 +208,7 @@ class Api:
             error.details["causes"] = [cause]
             raise error
 
-    def _begin(self, kind: Kind, strategy: Strategy, obj: Object) -> Object:
+    def _begin(self, kind: Kind, obj: Object) -> Object:
         """Fill in what the server decides: identity, time, generation, an empty status. Returns the new metadata."""
         given = obj["metadata"]
         metadata: Object = {}
@@ -225,7 +224,7 @@ class Api:
             if name not in _SERVERS_OWN and (value or value in ("", 0)):
                 metadata[name] = value
         obj["metadata"] = metadata
-        if kind.has_status and not strategy.keeps_status_at_create:
+        if kind.has_status and not kind.keeps_status_at_create:
             obj.pop("status", None)
         return metadata
 
@@ -255,7 +254,6 @@ class Api:
         """Replace an object (or its status); also says whether it was created by this."""
         options = options or Options()
         stored = kind.storage
-        strategy = stored.strategy
         obj = kind.stored(obj)
         if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
             obj = self._canonical(stored, obj)
@@ -268,13 +266,13 @@ class Api:
             )
         old = self.store.get(stored, namespace, name)
         if old is None:
-            if strategy.creates_on_update and not subresource:
+            if stored.creates_on_update and not subresource:
                 metadata.pop("resourceVersion", None)
                 metadata.pop("uid", None)
                 return self.create(stored, namespace, obj, options), True
             raise status.not_found(kind.plural, kind.group, name)
         version = metadata.get("resourceVersion", "")
-        if not version and not strategy.allows_unconditional_update:
+        if not version and not stored.allows_unconditional_update:
             text = "Invalid value: 0x0: must be specified for an update"
             cause = status.Cause("FieldValueInvalid", "metadata.resourceVersion", text)
             raise status.invalid(kind.kind, kind.group, name, [cause])
@@ -302,32 +300,31 @@ class Api:
         self, kind: Kind, entry: StoredEntry, old: Object, new: Object, options: Options, subresource: str
     ) -> StoredEntry:
         stored = kind.storage
-        strategy = stored.strategy
         metadata, before = new["metadata"], old["metadata"]
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             raise status.uid_conflict(kind.plural, kind.group, entry.name, metadata["uid"], entry.uid)
         self._keep_identity(metadata, before)
-        if subresource != "status" or strategy.keeps_status_at_create:
-            strategy.default(new)  # what a status write does not change has its defaults already
+        if subresource != "status" or stored.keeps_status_at_create:
+            stored.default(new)  # what a status write does not change has its defaults already
         if subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 if key not in old:
                     del new[key]
             new.update({key: value for key, value in old.items() if key not in ("metadata", "status")})
-            strategy.prepare_status(new, old)
+            stored.prepare_status(new, old)
         elif not subresource:
             if stored.has_status:
                 keep(new, old, "status")
-            strategy.prepare_update(new, old)
+            stored.prepare_update(new, old)
         elif subresource == "resize":
             pod_validation.prepare_resize(new, old)
         if stored.has_generation and new.get("spec") != old.get("spec"):
             metadata["generation"] = before.get("generation", 0) + 1
-        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
+        causes = validate(metadata, is_namespaced=stored.is_namespaced, style=stored.name_style)
         causes += validate_update(metadata, before)
-        causes += strategy.validate_update(new, old) if subresource not in ("status", "resize") else []
+        causes += stored.validate_update(new, old) if subresource not in ("status", "resize") else []
         if subresource != "status":
-            causes += strategy.validate(new)
+            causes += stored.validate(new)
         if causes:
             raise status.invalid(kind.kind, kind.group, entry.name, causes)
         if options.check is not None:

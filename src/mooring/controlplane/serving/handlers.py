@@ -264,7 +264,7 @@ class Handlers:
         return Reply(body, code)
 
     def _deleted(self, call: Call, kind: Kind, entry: StoredEntry, is_gone: bool) -> Reply:
-        if is_gone and not kind.storage.strategy.returns_deleted:
+        if is_gone and not kind.storage.returns_deleted:
             details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
             shown = {key: value for key, value in details.items() if value}
             return Reply.json(

@@ -1,7 +1,7 @@
 """A served kind: its names on the wire, and everything that is particular to it.
 
-A kind's module in ``registry/groups`` fills in a :class:`Kind`: what writing does (:class:`Strategy`), which fields a
-field selector can ask for (:class:`Fields`), what ``kubectl get`` shows (:class:`Column`).
+A kind's module in ``registry/groups`` fills in a :class:`Kind`: what writing does (its hooks), which fields a field
+selector can ask for (:class:`Fields`), what ``kubectl get`` shows (:class:`Column`).
 """
 
 from __future__ import annotations
@@ -53,29 +53,6 @@ def _find_nothing(*_: object) -> list[Cause]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """The hooks of a write, in the order in which they run.
-
-    ``default`` runs on everything decoded, ``admit`` on creation, ``prepare_update`` on (new, old),
-    ``prepare_status`` on (new, old) of a status write, then validation.
-    """
-
-    default: Callable[[Object], None] = _change_nothing
-    admit: Callable[[Object, Context], None] = _change_nothing
-    prepare_update: Callable[[Object, Object], None] = _change_nothing
-    prepare_status: Callable[[Object, Object], None] = _change_nothing
-    validate: Callable[[Object], list[Cause]] = _find_nothing
-    validate_update: Callable[[Object, Object], list[Cause]] = _find_nothing
-    name_style: str = "subdomain"
-    """``subdomain``, ``label`` or ``path`` (RBAC names may hold colons)."""
-    keeps_status_at_create: bool = False
-    allows_unconditional_update: bool = True
-    creates_on_update: bool = False
-    returns_deleted: bool = False
-    """Whether DELETE answers with the object that is gone instead of a Status."""
-
-
 class Fields(msgspec.Struct, frozen=True):
     """Which fields a field selector can ask for besides name and namespace, and how to read them."""
 
@@ -106,13 +83,20 @@ class View(msgspec.Struct, frozen=True):
     from_stored: Callable[[Object], Object]
 
 
+def _plural(word: str) -> str:
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("s") else f"{word}s"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One served kind. There is one object per kind, and it is compared by identity."""
+    """One served kind. There is one object per kind, and it is compared by identity.
+
+    The hooks of a write run in this order: ``default`` on everything decoded, ``admit`` on creation, ``prepare_update``
+    on (new, old), ``prepare_status`` on (new, old) of a status write, then validation.
+    """
 
     kind: str
-    plural: str
-    group: str
+    group: str = ""
     version: str = "v1"
     is_namespaced: bool = True
     short_names: tuple[str, ...] = ()
@@ -121,11 +105,24 @@ class Kind:
     verbs: tuple[str, ...] = ALL_VERBS
     has_generation: bool = False
     """Whether a change of spec counts metadata.generation up."""
-    strategy: Strategy = Strategy()
+    default: Callable[[Object], None] = _change_nothing
+    admit: Callable[[Object, Context], None] = _change_nothing
+    prepare_update: Callable[[Object, Object], None] = _change_nothing
+    prepare_status: Callable[[Object, Object], None] = _change_nothing
+    validate: Callable[[Object], list[Cause]] = _find_nothing
+    validate_update: Callable[[Object, Object], list[Cause]] = _find_nothing
+    name_style: str = "subdomain"
+    """``subdomain``, ``label`` or ``path`` (RBAC names may hold colons)."""
+    keeps_status_at_create: bool = False
+    allows_unconditional_update: bool = True
+    creates_on_update: bool = False
+    returns_deleted: bool = False
+    """Whether DELETE answers with the object that is gone instead of a Status."""
     fields: Fields | None = None
     columns: tuple[Column, ...] = ()
     """What ``kubectl get`` shows; the name and the time of creation when it is empty."""
     view: View | None = None
+    plural: str = field(init=False)
     type_name: str = field(init=False)
     """The name of the kind's type in ``types.txt``."""
     api_version: str = field(init=False)
@@ -138,6 +135,7 @@ class Kind:
     def __post_init__(self) -> None:
         """Put together what every request asks for."""
         set_once = object.__setattr__
+        set_once(self, "plural", _plural(self.kind.lower()))
         set_once(self, "type_name", schema.type_name(self.group, self.version, self.kind))
         set_once(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
         set_once(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)

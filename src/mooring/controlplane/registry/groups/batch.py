@@ -20,7 +20,7 @@ from mooring.controlplane.registry.groups.workloads import (
 )
 from mooring.controlplane.registry.pod_validation import validate_pod_spec
 from mooring.controlplane.registry.validation import fill, immutable, not_negative, one_of, parse_time
-from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
 # Jobs
@@ -172,7 +172,6 @@ def _update_job(new: Object, old: Object) -> list[Cause]:
 
 JOBS = Kind(
     "Job",
-    "jobs",
     "batch",
     subresources=("status",),
     categories=("all",),
@@ -180,13 +179,11 @@ JOBS = Kind(
     fields=Fields(
         ("status.successful",), lambda obj: {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
     ),
-    strategy=Strategy(
-        default=_default_job,
-        admit=_admit_job,
-        prepare_status=keep_metadata,
-        validate=_validate_job,
-        validate_update=_update_job,
-    ),
+    default=_default_job,
+    admit=_admit_job,
+    prepare_status=keep_metadata,
+    validate=_validate_job,
+    validate_update=_update_job,
     columns=columns(
         "Name",
         Column("Status", _job_status),
@@ -416,13 +413,14 @@ MAX_CRON_JOB_NAME = 52  # the time is put after it, and makes the name of a Job
 
 CRON_JOBS = Kind(
     "CronJob",
-    "cronjobs",
     "batch",
     short_names=("cj",),
     subresources=("status",),
     categories=("all",),
     has_generation=True,
-    strategy=Strategy(default=_default_cron_job, prepare_status=keep_metadata, validate=_validate_cron_job),
+    default=_default_cron_job,
+    prepare_status=keep_metadata,
+    validate=_validate_cron_job,
     columns=columns(
         "Name",
         "Schedule: spec.schedule",

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.controlplane.registry.columns import ago, columns, get, selector_cell, wide
 from mooring.controlplane.registry.validation import fill, first_status
-from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy, View
+from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, View
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 # Namespaces
@@ -33,15 +33,14 @@ def _update_namespace(new: Object, old: Object) -> None:
 
 NAMESPACES = Kind(
     "Namespace",
-    "namespaces",
-    "",
     is_namespaced=False,
     short_names=("ns",),
     subresources=("finalize", "status"),
     fields=Fields(("status.phase", "name"), lambda obj: {"status.phase": get(obj, "status.phase") or ""}),
-    strategy=Strategy(
-        default=_default_namespace, admit=_admit_namespace, prepare_update=_update_namespace, name_style="label"
-    ),
+    default=_default_namespace,
+    admit=_admit_namespace,
+    prepare_update=_update_namespace,
+    name_style="label",
     columns=columns("Name", "Status: status.phase", "Age"),
 )
 
@@ -94,19 +93,15 @@ _DATA = Column("Data", lambda obj, _: len(obj.get("data") or ()) + len(obj.get("
 
 CONFIG_MAPS = Kind(
     "ConfigMap",
-    "configmaps",
-    "",
     short_names=("cm",),
-    strategy=Strategy(validate_update=_update_config),
+    validate_update=_update_config,
     columns=columns("Name", _DATA, "Age"),
 )
 
-LIMIT_RANGES = Kind("LimitRange", "limitranges", "", short_names=("limits",))
+LIMIT_RANGES = Kind("LimitRange", short_names=("limits",))
 
 RESOURCE_QUOTAS = Kind(
     "ResourceQuota",
-    "resourcequotas",
-    "",
     short_names=("quota",),
     subresources=("status",),
     columns=columns("Name", Column("Request", _used(is_limit=False)), Column("Limit", _used(is_limit=True)), "Age"),
@@ -114,36 +109,29 @@ RESOURCE_QUOTAS = Kind(
 
 SECRETS = Kind(
     "Secret",
-    "secrets",
-    "",
     fields=Fields(("type",), lambda obj: {"type": obj.get("type", "")}),
-    strategy=Strategy(default=_default_secret, validate_update=_update_config),
+    default=_default_secret,
+    validate_update=_update_config,
     columns=columns("Name", "Type: type", _DATA, "Age"),
 )
 
 SERVICE_ACCOUNTS = Kind(
     "ServiceAccount",
-    "serviceaccounts",
-    "",
     short_names=("sa",),
     subresources=("token",),
-    strategy=Strategy(returns_deleted=True),
+    returns_deleted=True,
     columns=columns("Name", "Age"),
 )
 
 SERVICES = Kind(
     "Service",
-    "services",
-    "",
     short_names=("svc",),
     subresources=("status",),
     categories=("all",),
-    strategy=Strategy(
-        default=_default_service,
-        admit=first_status({"loadBalancer": {}}),
-        name_style="label",
-        returns_deleted=True,
-    ),
+    default=_default_service,
+    admit=first_status({"loadBalancer": {}}),
+    name_style="label",
+    returns_deleted=True,
     columns=columns(
         "Name",
         "Type: spec.type",
@@ -199,15 +187,14 @@ def _event_source(obj: Object, _: float) -> str:
 
 EVENTS = Kind(
     "Event",
-    "events",
-    "",
     short_names=("ev",),
     fields=Fields(
         (*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "type", "reportingComponent", "source"),
         _event_fields,
         is_on_demand=True,
     ),
-    strategy=Strategy(default=_default_event, creates_on_update=True),
+    default=_default_event,
+    creates_on_update=True,
     columns=columns(
         Column("Last Seen", _event_last),
         "Type: type",
@@ -243,7 +230,7 @@ def _from_core(obj: Object) -> Object:
     return {**{_NEW_NAMES.get(key, key): value for key, value in obj.items()}, "apiVersion": "events.k8s.io/v1"}
 
 
-GROUPED_EVENTS = Kind("Event", "events", "events.k8s.io", short_names=("ev",), view=View(EVENTS, _to_core, _from_core))
+GROUPED_EVENTS = Kind("Event", "events.k8s.io", short_names=("ev",), view=View(EVENTS, _to_core, _from_core))
 
 
 # Network policies: nothing here enforces one; they are served so that manifests with one can be applied
@@ -260,11 +247,10 @@ def _default_network_policy(obj: Object) -> None:
 
 NETWORK_POLICIES = Kind(
     "NetworkPolicy",
-    "networkpolicies",
     "networking.k8s.io",
     short_names=("netpol",),
     has_generation=True,
-    strategy=Strategy(default=_default_network_policy),
+    default=_default_network_policy,
     columns=columns("Name", Column("Pod-Selector", selector_cell("spec.podSelector")), "Age"),
 )
 
@@ -319,31 +305,25 @@ _BINDING_COLUMNS = columns(
     wide("Groups", _subjects("Group")),
     wide("ServiceAccounts", _subjects("ServiceAccount")),
 )
-_BINDING = Strategy(
-    default=_default_role_binding,
-    validate=_validate_role_binding,
-    validate_update=_update_role_binding,
-    name_style="path",
-)
+_BINDING: dict[str, Any] = {
+    "default": _default_role_binding,
+    "validate": _validate_role_binding,
+    "validate_update": _update_role_binding,
+    "name_style": "path",
+    "columns": _BINDING_COLUMNS,
+}
 
-CLUSTER_ROLE_BINDINGS = Kind(
-    "ClusterRoleBinding",
-    "clusterrolebindings",
-    _RBAC,
-    is_namespaced=False,
-    strategy=_BINDING,
-    columns=_BINDING_COLUMNS,
-)
-CLUSTER_ROLES = Kind("ClusterRole", "clusterroles", _RBAC, is_namespaced=False, strategy=Strategy(name_style="path"))
-ROLE_BINDINGS = Kind("RoleBinding", "rolebindings", _RBAC, strategy=_BINDING, columns=_BINDING_COLUMNS)
-ROLES = Kind("Role", "roles", _RBAC, strategy=Strategy(name_style="path"))
+CLUSTER_ROLE_BINDINGS = Kind("ClusterRoleBinding", _RBAC, is_namespaced=False, **_BINDING)
+CLUSTER_ROLES = Kind("ClusterRole", _RBAC, is_namespaced=False, name_style="path")
+ROLE_BINDINGS = Kind("RoleBinding", _RBAC, **_BINDING)
+ROLES = Kind("Role", _RBAC, name_style="path")
 
 
 # Questions about users: answered (by ``serving.access``) and not stored
 
 
 def _review(kind: str, group: str, *, is_namespaced: bool = False) -> Kind:
-    return Kind(kind, f"{kind.lower()}s", group, is_namespaced=is_namespaced, verbs=("create",))
+    return Kind(kind, group, is_namespaced=is_namespaced, verbs=("create",))
 
 
 SELF_SUBJECT_REVIEWS = _review("SelfSubjectReview", "authentication.k8s.io")

@@ -6,7 +6,7 @@ from mooring.api.defaults import SYSTEM_PRIORITIES
 from mooring.controlplane.registry.columns import boolean, columns, get, number, wide
 from mooring.controlplane.registry.validation import fill, immutable, validate_taints
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 
@@ -97,8 +97,6 @@ def _update_node(new: Object, old: Object) -> list[Cause]:
 
 NODES = Kind(
     "Node",
-    "nodes",
-    "",
     is_namespaced=False,
     short_names=("no",),
     subresources=("status",),
@@ -106,9 +104,10 @@ NODES = Kind(
         ("spec.unschedulable",),
         lambda obj: {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"},
     ),
-    strategy=Strategy(
-        default=_default_node, validate=_validate_node, validate_update=_update_node, keeps_status_at_create=True
-    ),
+    default=_default_node,
+    validate=_validate_node,
+    validate_update=_update_node,
+    keeps_status_at_create=True,
     columns=columns(
         "Name",
         Column("Status", _node_status),
@@ -141,12 +140,11 @@ def _update_runtime_class(new: Object, old: Object) -> list[Cause]:
 
 RUNTIME_CLASSES = Kind(
     "RuntimeClass",
-    "runtimeclasses",
     "node.k8s.io",
     is_namespaced=False,
-    strategy=Strategy(
-        default=_default_runtime_class, validate=_validate_runtime_class, validate_update=_update_runtime_class
-    ),
+    default=_default_runtime_class,
+    validate=_validate_runtime_class,
+    validate_update=_update_runtime_class,
     columns=columns("Name", "Handler: handler", "Age"),
 )
 
@@ -155,9 +153,9 @@ RUNTIME_CLASSES = Kind(
 
 LEASES = Kind(
     "Lease",
-    "leases",
     "coordination.k8s.io",
-    strategy=Strategy(allows_unconditional_update=False, creates_on_update=True),
+    allows_unconditional_update=False,
+    creates_on_update=True,
     columns=columns("Name", "Holder: spec.holderIdentity", "Age"),
 )
 
@@ -191,14 +189,13 @@ def _update_priority_class(new: Object, old: Object) -> list[Cause]:
 
 PRIORITY_CLASSES = Kind(
     "PriorityClass",
-    "priorityclasses",
     "scheduling.k8s.io",
     is_namespaced=False,
     short_names=("pc",),
     has_generation=True,
-    strategy=Strategy(
-        default=_default_priority_class, validate=_validate_priority_class, validate_update=_update_priority_class
-    ),
+    default=_default_priority_class,
+    validate=_validate_priority_class,
+    validate_update=_update_priority_class,
     columns=columns(
         "Name",
         number("Value", "value"),

@@ -15,7 +15,7 @@ from mooring.controlplane.registry import pod_validation
 from mooring.controlplane.registry.columns import columns, get, pod_ready, pod_restarts, pod_status, wide
 from mooring.controlplane.registry.groups.nodes import NODES, PRIORITY_CLASSES, RUNTIME_CLASSES
 from mooring.controlplane.types import quantities, status
-from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object
 from mooring.core.state.requests import Amounts, held_together, parse_amounts
 
 # Defaults
@@ -387,22 +387,18 @@ def _readiness_gates(obj: Object, _: float) -> str:
 
 PODS = Kind(
     "Pod",
-    "pods",
-    "",
     short_names=("po",),
     subresources=("binding", "ephemeralcontainers", "eviction", "resize", "status"),
     categories=("all",),
     has_generation=True,
     fields=Fields((*(path for _, path in _SPEC_FIELDS + _STATUS_FIELDS), "spec.hostNetwork"), _pod_fields),
-    strategy=Strategy(
-        default=default_pod,
-        admit=admit_pod,
-        prepare_update=pod_validation.prepare_update,
-        prepare_status=pod_validation.prepare_status,
-        validate=pod_validation.validate,
-        validate_update=pod_validation.validate_update,
-        returns_deleted=True,
-    ),
+    default=default_pod,
+    admit=admit_pod,
+    prepare_update=pod_validation.prepare_update,
+    prepare_status=pod_validation.prepare_status,
+    validate=pod_validation.validate,
+    validate_update=pod_validation.validate_update,
+    returns_deleted=True,
     columns=columns(
         "Name",
         Column("Ready", pod_ready),

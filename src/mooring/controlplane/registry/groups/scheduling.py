@@ -8,7 +8,7 @@ from mooring.controlplane.registry.columns import columns, get
 from mooring.controlplane.registry.groups.pods import priority_for
 from mooring.controlplane.registry.validation import fill, first_status, immutable
 from mooring.controlplane.types import quantities, status
-from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, invalid_value, required
 
 _GROUP, _VERSION = "scheduling.k8s.io", "v1beta1"
@@ -122,27 +122,23 @@ def _status(obj: Object, _: float) -> str:
 
 WORKLOADS = Kind(
     "Workload",
-    "workloads",
     _GROUP,
     version=_VERSION,
     has_generation=True,
-    strategy=Strategy(validate=_validate_workload),
+    validate=_validate_workload,
     columns=columns("Name", "Age"),
 )
 
 POD_GROUPS = Kind(
     "PodGroup",
-    "podgroups",
     _GROUP,
     version=_VERSION,
     subresources=("status",),
     has_generation=True,
-    strategy=Strategy(
-        default=_default_pod_group,
-        admit=_admit_pod_group,
-        validate=_validate_pod_group,
-        validate_update=_update_pod_group,
-    ),
+    default=_default_pod_group,
+    admit=_admit_pod_group,
+    validate=_validate_pod_group,
+    validate_update=_update_pod_group,
     columns=columns(
         "Name",
         Column("Policy", _policy),
@@ -155,7 +151,6 @@ POD_GROUPS = Kind(
 
 PLUGIN_POD_GROUPS = Kind(  # of the scheduler-plugins project
     "PodGroup",
-    "podgroups",
     "scheduling.x-k8s.io",
     version="v1alpha1",
     short_names=("pg",),
@@ -221,55 +216,49 @@ def _admit_taint_rule(obj: Object, context: Context) -> None:
     obj["spec"].setdefault("taint", {}).setdefault("timeAdded", context.timestamp())
 
 
-DEVICE_CLASSES = Kind(
-    "DeviceClass", "deviceclasses", _DEVICES, is_namespaced=False, has_generation=True, columns=columns("Name", "Age")
-)
+DEVICE_CLASSES = Kind("DeviceClass", _DEVICES, is_namespaced=False, has_generation=True, columns=columns("Name", "Age"))
 
 
 DEVICE_TAINT_RULES = Kind(
     "DeviceTaintRule",
-    "devicetaintrules",
     _DEVICES,
     is_namespaced=False,
     has_generation=True,
     subresources=("status",),
-    strategy=Strategy(admit=_admit_taint_rule),
+    admit=_admit_taint_rule,
     columns=columns("Name", "Age"),
 )
 
 
 RESOURCE_CLAIMS = Kind(
     "ResourceClaim",
-    "resourceclaims",
     _DEVICES,
     subresources=("status",),
-    strategy=Strategy(
-        default=_default_resource_claim,
-        admit=first_status({}),
-        validate_update=_update_spec,
-        returns_deleted=True,
-    ),
+    default=_default_resource_claim,
+    admit=first_status({}),
+    validate_update=_update_spec,
+    returns_deleted=True,
     columns=columns("Name", Column("State", _claim_state), "Age"),
 )
 
 
 RESOURCE_CLAIM_TEMPLATES = Kind(
     "ResourceClaimTemplate",
-    "resourceclaimtemplates",
     _DEVICES,
-    strategy=Strategy(default=_default_claim_template, validate_update=_update_spec),
+    default=_default_claim_template,
+    validate_update=_update_spec,
     columns=columns("Name", "Age"),
 )
 
 
 RESOURCE_SLICES = Kind(
     "ResourceSlice",
-    "resourceslices",
     _DEVICES,
     is_namespaced=False,
     has_generation=True,
     fields=Fields(_SLICE_FIELDS, lambda obj: {path: get(obj, path) or "" for path in _SLICE_FIELDS}),
-    strategy=Strategy(default=_default_slice, admit=_admit_slice),
+    default=_default_slice,
+    admit=_admit_slice,
     columns=columns(
         "Name",
         "Node: spec.nodeName",

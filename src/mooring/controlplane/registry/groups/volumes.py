@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.controlplane.registry.columns import boolean, columns, get, phase
 from mooring.controlplane.registry.validation import fill, immutable, validate_label_selector, validate_node_selector
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value, required, unsupported
 
 _STORAGE = "storage.k8s.io"
@@ -38,13 +38,12 @@ def _storage_class_name(obj: Object, _: float) -> str:
 
 STORAGE_CLASSES = Kind(
     "StorageClass",
-    "storageclasses",
     _STORAGE,
     is_namespaced=False,
     short_names=("sc",),
-    strategy=Strategy(
-        default=_default_storage_class, validate=_validate_storage_class, validate_update=_update_storage_class
-    ),
+    default=_default_storage_class,
+    validate=_validate_storage_class,
+    validate_update=_update_storage_class,
     columns=columns(
         Column("Name", _storage_class_name),
         "Provisioner: provisioner",
@@ -127,13 +126,14 @@ def _volume_claim(obj: Object, _: float) -> str:
 
 PERSISTENT_VOLUMES = Kind(
     "PersistentVolume",
-    "persistentvolumes",
-    "",
     is_namespaced=False,
     short_names=("pv",),
     subresources=("status",),
     fields=_NAME_ONLY,
-    strategy=Strategy(default=_default_volume, admit=_admit_volume, validate=_validate_volume, returns_deleted=True),
+    default=_default_volume,
+    admit=_admit_volume,
+    validate=_validate_volume,
+    returns_deleted=True,
     columns=columns(
         "Name",
         "Capacity: spec.capacity.storage",
@@ -193,18 +193,14 @@ def _update_claim(new: Object, old: Object) -> list[Cause]:
 
 PERSISTENT_VOLUME_CLAIMS = Kind(
     "PersistentVolumeClaim",
-    "persistentvolumeclaims",
-    "",
     short_names=("pvc",),
     subresources=("status",),
     fields=_NAME_ONLY,
-    strategy=Strategy(
-        default=default_claim,
-        admit=_admit_claim,
-        validate=_validate_claim,
-        validate_update=_update_claim,
-        returns_deleted=True,
-    ),
+    default=default_claim,
+    admit=_admit_claim,
+    validate=_validate_claim,
+    validate_update=_update_claim,
+    returns_deleted=True,
     columns=columns(
         "Name",
         Column("Status", phase),
@@ -248,10 +244,9 @@ def _default_capacity(obj: Object) -> None:
 
 CSI_DRIVERS = Kind(
     "CSIDriver",
-    "csidrivers",
     _STORAGE,
     is_namespaced=False,
-    strategy=Strategy(default=_default_csi_driver),
+    default=_default_csi_driver,
     columns=columns(
         "Name",
         boolean("AttachRequired", "spec.attachRequired"),
@@ -266,7 +261,6 @@ CSI_DRIVERS = Kind(
 
 CSI_NODES = Kind(
     "CSINode",
-    "csinodes",
     _STORAGE,
     is_namespaced=False,
     columns=columns("Name", Column("Drivers", lambda obj, _: len(get(obj, "spec.drivers") or ()), "integer"), "Age"),
@@ -274,15 +268,13 @@ CSI_NODES = Kind(
 
 CSI_STORAGE_CAPACITIES = Kind(
     "CSIStorageCapacity",
-    "csistoragecapacities",
     _STORAGE,
-    strategy=Strategy(default=_default_capacity),
+    default=_default_capacity,
     columns=columns("Name", "StorageClassName: storageClassName", "Capacity: capacity"),
 )
 
 VOLUME_ATTACHMENTS = Kind(
     "VolumeAttachment",
-    "volumeattachments",
     _STORAGE,
     is_namespaced=False,
     subresources=("status",),

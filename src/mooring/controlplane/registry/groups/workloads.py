@@ -18,7 +18,7 @@ from mooring.controlplane.registry.validation import (
 )
 from mooring.controlplane.storage.selectors import from_object
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object, Strategy
+from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
 # What kinds with a pod template share
@@ -119,16 +119,15 @@ _READY = Column("Ready", lambda obj, _: f"{get(obj, 'status.readyReplicas') or 0
 
 
 def _workload(kind: str, short_name: str, *, status: Object, group: str = "apps", **given: Any) -> Kind:
-    """A kind with a pod template; hooks of its strategy are among what is given."""
-    hooks = {name: given.pop(name) for name in ("default", "validate", "validate_update") if name in given}
+    """A kind with a pod template."""
     return Kind(
         kind,
-        f"{kind.lower()}s",
         group,
         short_names=(short_name,),
         categories=("all",),
         has_generation=True,
-        strategy=Strategy(admit=first_status(status), prepare_status=keep_metadata, **hooks),
+        admit=first_status(status),
+        prepare_status=keep_metadata,
         **given,
     )
 
@@ -316,7 +315,6 @@ def _controller(obj: Object, _: float) -> str:
 
 CONTROLLER_REVISIONS = Kind(
     "ControllerRevision",
-    "controllerrevisions",
     "apps",
     columns=columns(
         "Name", Column("Controller", _controller), Column("Revision", lambda obj, _: obj.get("revision") or 0), "Age"
@@ -352,12 +350,13 @@ def _share(name: str) -> Cell:
 
 BUDGETS = Kind(
     "PodDisruptionBudget",
-    "poddisruptionbudgets",
     "policy",
     short_names=("pdb",),
     subresources=("status",),
     has_generation=True,
-    strategy=Strategy(admit=_admit_budget, validate=_validate_budget, allows_unconditional_update=False),
+    admit=_admit_budget,
+    validate=_validate_budget,
+    allows_unconditional_update=False,
     columns=columns(
         "Name",
         Column("Min Available", _share("minAvailable")),
