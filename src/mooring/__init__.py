@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mooring.api.errors import MooringError
     from mooring.ask.capacity import Capacity, capacity
     from mooring.ask.consolidate import Consolidation, consolidate
+    from mooring.ask.deschedule import Descheduling, deschedule
     from mooring.ask.diff import Difference, diff
     from mooring.ask.drill import Drill, drill
     from mooring.ask.lint.findings import Findings
@@ -44,6 +45,7 @@ __all__ = [
     "Cluster",
     "Consolidation",
     "Decision",
+    "Descheduling",
     "Difference",
     "Drill",
     "Explanation",
@@ -59,6 +61,7 @@ __all__ = [
     "capacity",
     "connect",
     "consolidate",
+    "deschedule",
     "diff",
     "drill",
     "explain",
@@ -77,6 +80,7 @@ _MODULES = {
     "Cluster": "mooring.core.cluster",
     "Consolidation": "mooring.ask.consolidate",
     "Decision": "mooring.core.explain.decision",
+    "Descheduling": "mooring.ask.deschedule",
     "Difference": "mooring.ask.diff",
     "Drill": "mooring.ask.drill",
     "Explanation": "mooring.core.explain.why",
@@ -91,6 +95,7 @@ _MODULES = {
     "capacity": "mooring.ask.capacity",
     "connect": "mooring.ask.scheduler",
     "consolidate": "mooring.ask.consolidate",
+    "deschedule": "mooring.ask.deschedule",
     "diff": "mooring.ask.diff",
     "drill": "mooring.ask.drill",
     "explain": "mooring.ask.scheduler",

@@ -46,6 +46,7 @@ COMMANDS = {
     "plan": "plan-v1",
     "optimise": "optimise-v1",
     "consolidate": "consolidate-v1",
+    "deschedule": "deschedule-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",

@@ -39,7 +39,7 @@ from .texts import (
     parts,
 )
 
-ANSWER_MAY_BE_NO = re.compile(r"^mooring (explain|learn \d --check) ")
+ANSWER_MAY_BE_NO = re.compile(r"^mooring (explain|deschedule|learn \d --check) ")
 OURS = re.compile(r"^mooring ")
 
 

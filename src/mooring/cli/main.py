@@ -75,6 +75,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
         "optimise", "mooring.cli.optimise", "optimise", "Find a better placement, and the way to it.", WHAT_IF
     ),
     CommandEntry("consolidate", "mooring.cli.optimise", "consolidate", "Say which nodes could go.", WHAT_IF),
+    CommandEntry("deschedule", "mooring.cli.optimise", "deschedule", "Say what a descheduler would move.", WHAT_IF),
     CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF

@@ -1,4 +1,4 @@
-"""``mooring optimise`` and ``mooring consolidate``: what would be better, and how to get there."""
+"""``mooring optimise``, ``consolidate`` and ``deschedule``: what would be better, and how to get there."""
 
 from __future__ import annotations
 
@@ -122,3 +122,32 @@ def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output
         found = consolidate_with(scheduler, prices=prices, delete_emptydir_data=delete_emptydir_data, progress=show)
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.nodes else 1
+
+
+@click.command()
+@scheduler_options
+@click.option("--policy", required=True, metavar="FILE", help="Read a DeschedulerPolicy (descheduler/v1alpha2).")
+@click.option(
+    "--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Run at most this many cycles."
+)
+@click.option("--now", metavar="TIME", help="Count ages of pods from this time (RFC 3339).  [default: now]")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
+@output_option()
+def deschedule(policy: str, cycles: int, now: str | None, top: int, output: str, **asked: Any) -> int:
+    """Say what a DeschedulerPolicy would evict, and where each pod would go then.
+
+    Each cycle evicts pods on a copy of the cluster, as the descheduler would, and kube-scheduler's decisions place
+    their successors. Several --cycles show whether descheduler and scheduler fight each other. Exit code 0: every
+    evicted pod finds a node, and none is evicted twice; 1: otherwise; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring deschedule --cluster dump.json --policy policy.yaml
+      mooring deschedule --kubeconfig ~/.kube/config --policy policy.yaml --cycles 10
+    """
+    from mooring.ask.deschedule import deschedule_with, draw
+
+    scheduler = asked_scheduler("deschedule", output, **asked, needs_nodes=True)
+    found = deschedule_with(scheduler, policy, cycles, now=now)
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 1 if found.unplaced or found.fights else 0
