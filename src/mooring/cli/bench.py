@@ -27,9 +27,9 @@ from mooring.cli.output import emit, output_option, print_table, progress
     multiple=True,
     default=(100, 1213),
     show_default=True,
-    help="Nodes in the cluster; repeat for several.",
+    help="Set the number of nodes; repeatable.",
 )
-@click.option("--steps", type=click.IntRange(1), default=5000, show_default=True, help="Steps to measure.")
+@click.option("--steps", type=click.IntRange(1), default=5000, show_default=True, help="Measure this many steps.")
 @output_option()
 def gym(nodes: tuple[int, ...], steps: int, output: str) -> None:
     """Time the steps of the environment in mooring.sim.gym, on one core.
@@ -71,14 +71,20 @@ PARTS = ("like", "week", "openb")
         "mooring bench simulate --part week --pods 1000000 --record",
     )
 )
-@click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="What to measure; repeat for several.")
-@click.option("--nodes", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Nodes in the cluster.")
-@click.option("--pods", type=click.IntRange(1), default=20_000, show_default=True, help="Pods of like and of week.")
+@click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="Measure this part; repeatable.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Set the number of nodes."
+)
+@click.option(
+    "--pods", type=click.IntRange(1), default=20_000, show_default=True, help="Set the number of pods of like and week."
+)
 @click.option("--openb", "story", default="examples/gpu-fragmentation/openb.yaml", metavar="FILE", show_default=True)
-@click.option("--openb-nodes", metavar="FILE", help="openb_node_list_gpu_node.csv; openb is left out without it.")
-@click.option("--openb-pods", metavar="FILE", help="openb_pod_list_default.csv")
-@click.option("--policy", "policies", default=("default",), multiple=True, help="Of openb; repeat for several.")
-@click.option("--record", "is_recorded", is_flag=True, help="Measure each part again with a record of it.")
+@click.option("--openb-nodes", metavar="FILE", help="Read openb's nodes from this CSV file.")
+@click.option("--openb-pods", metavar="FILE", help="Read openb's pods from this CSV file.")
+@click.option(
+    "--policy", "policies", default=("default",), multiple=True, help="Use this policy for openb; repeatable."
+)
+@click.option("--record", "is_recorded", is_flag=True, help="Measure each part again with a record.")
 @click.option("--seed", default=42, show_default=True, metavar="N")
 @output_option()
 def simulate(
@@ -199,19 +205,21 @@ def _machine() -> dict[str, str]:
 
 @bench.command()
 @click.option(
-    "--nodes", type=click.IntRange(1, 1_000_000), default=5000, show_default=True, help="Nodes in the cluster."
+    "--nodes", type=click.IntRange(1, 1_000_000), default=5000, show_default=True, help="Set the number of nodes."
 )
-@click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Pods to place per row.")
-@click.option("--running", type=click.IntRange(0), default=0, show_default=True, help="Pods that run there already.")
+@click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Place this many pods per row.")
+@click.option(
+    "--running", type=click.IntRange(0), default=0, show_default=True, help="Start with this many running pods."
+)
 @click.option(
     "--workload",
     "workloads",
     type=click.Choice(WORKLOADS),
     multiple=True,
-    help="What pods ask for; repeat for several.",
+    help="Choose what pods request; repeatable.",
 )
 @click.option("--alike", is_flag=True, help="Only pods of one template.")
-@click.option("--memory", is_flag=True, help="Also the memory that 5,000 nodes with 150,000 pods take.")
+@click.option("--memory", is_flag=True, help="Also measure memory at 5,000 nodes.")
 @version_option
 @output_option()
 def decide(

@@ -36,24 +36,36 @@ def _sizes(_: click.Context, param: click.Parameter, value: str | None) -> tuple
 
 
 @click.command()
-@click.option("--by", type=click.Choice([BOTH, NODES, PODS]), default=BOTH, show_default=True, help="What grows.")
-@click.option("--nodes", callback=_sizes, metavar="N,N,...", help="Numbers of nodes.  [default: 500 to 20,000]")
-@click.option("--pods", callback=_sizes, metavar="N,N,...", help="Numbers of running pods.  [default: 0 to 200,000]")
 @click.option(
-    "--pods-per-node", type=click.IntRange(0, 100), default=10, show_default=True, help="Running pods when nodes grow."
+    "--by", type=click.Choice([BOTH, NODES, PODS]), default=BOTH, show_default=True, help="Choose what grows."
+)
+@click.option("--nodes", callback=_sizes, metavar="N,N,...", help="Use these node counts.  [default: 500 to 20,000]")
+@click.option("--pods", callback=_sizes, metavar="N,N,...", help="Use these pod counts.  [default: 0 to 200,000]")
+@click.option(
+    "--pods-per-node",
+    type=click.IntRange(0, 100),
+    default=10,
+    show_default=True,
+    help="Set the running pods when nodes grow.",
 )
 @click.option(
-    "--fixed-nodes", type=click.IntRange(1), default=5000, show_default=True, help="Nodes when running pods grow."
+    "--fixed-nodes",
+    type=click.IntRange(1),
+    default=5000,
+    show_default=True,
+    help="Set the nodes when running pods grow.",
 )
-@click.option("--kind", "kinds", multiple=True, help="What pods ask for; repeat for several.  [default: all kinds]")
+@click.option("--kind", "kinds", multiple=True, help="Choose what pods request; repeatable.  [default: all]")
 @click.option(
-    "--decisions", type=click.IntRange(20), default=450, show_default=True, help="Decisions per kind and size."
+    "--decisions",
+    type=click.IntRange(20),
+    default=450,
+    show_default=True,
+    help="Measure this many decisions per kind and size.",
 )
-@click.option(
-    "--resume", type=click.Path(path_type=Path), help="An earlier --save: sizes in it are not measured again."
-)
+@click.option("--resume", type=click.Path(path_type=Path), help="Skip the sizes in this earlier --save file.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the curves to this SVG file.")
-@click.option("--save", type=click.Path(path_type=Path), help="Also write the results as JSON, after each size.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write results as JSON after each size.")
 @output_option()
 def growth(
     by: str,

@@ -26,11 +26,11 @@ QUICK, NIGHTLY = "quick", "performance"
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Definitions in scheduler_perf's format.  [default: our own]",
+    help="Read scheduler_perf definitions.  [default: our own]",
 )
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="A cluster to run on instead of the embedded one.")
-@click.option("--no-scheduler", is_flag=True, help="A scheduler runs there already; start none here.")
-@click.option("--scheduler-pid", type=click.IntRange(1), help="That scheduler's process, for CPU and memory.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Run on this cluster, not on the embedded one.")
+@click.option("--no-scheduler", is_flag=True, help="Use the scheduler that already runs there.")
+@click.option("--scheduler-pid", type=click.IntRange(1), help="Measure CPU and memory of this process.")
 @click.option("--http", "over_http", is_flag=True, help="Reach the embedded API server over loopback HTTP.")
 @click.option(
     "--stall",
@@ -38,15 +38,13 @@ QUICK, NIGHTLY = "quick", "performance"
     type=Numbers(1.0),
     default=120.0,
     show_default=True,
-    help="Give a workload up when nothing has happened for so many seconds.",
+    help="Give up after this many seconds without progress.",
 )
-@click.option(
-    "--label", "labels", multiple=True, help="Workloads with these labels: performance,-short. Repeat for or."
-)
-@click.option("--list", "only_list", is_flag=True, help="Say which workloads there are, and run none.")
-@click.option("--compare", type=click.Path(path_type=Path), help="An earlier -o json to print ratios with.")
+@click.option("--label", "labels", multiple=True, help="Select workloads by label: performance,-short.")
+@click.option("--list", "only_list", is_flag=True, help="List the workloads and exit.")
+@click.option("--compare", type=click.Path(path_type=Path), help="Print ratios to this earlier -o json.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write throughput over time to this SVG file.")
-@click.option("--save", type=click.Path(path_type=Path), help="Also write the results as JSON to this file.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the results as JSON to this file.")
 @output_option()
 @click.pass_context
 def perf(

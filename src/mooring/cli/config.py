@@ -21,7 +21,7 @@ from mooring.core.config.wire import to_wire
 from mooring.core.session import check_configuration
 
 _feature_gates = click.option(
-    "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
+    "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Set feature gates, as for kube-scheduler."
 )
 
 
@@ -36,7 +36,7 @@ def config() -> None:
     "--assume",
     multiple=True,
     metavar="PLUGIN=POINT,…",
-    help="Take it that a plugin of your own runs at these extension points, e.g. --assume sample=filter,preScore.",
+    help="Assume that a plugin runs at these points.",
 )
 @plugin_option
 @_feature_gates

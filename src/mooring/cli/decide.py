@@ -60,10 +60,10 @@ def _extenders_of(case: dict[str, Any]) -> list[str]:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration instead of the cases' own.")
+@click.option("--config", "config_path", metavar="FILE", help="Use this configuration, not the cases' own.")
 @plugin_option
 @version_option
-@click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="One JSON object per case.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="Print one JSON object per case.")
 def decide(
     files: tuple[str, ...],
     config_path: str | None,

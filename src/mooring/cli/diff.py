@@ -31,38 +31,36 @@ DEFAULT = "the default"
 
 @click.command()
 @cluster_options
-@click.option("--story", metavar="FILE|NAME", help="Compare two simulations of this story instead of a cluster.")
+@click.option("--story", metavar="FILE|NAME", help="Compare two simulations of this story.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the story. May be repeated."
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the story; repeatable."
 )
-@click.option("--seed", default=0, show_default=True, metavar="N", help="For both simulations.")
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Set the random seed.")
 @click.option(
     "--record",
     "records",
     multiple=True,
     metavar="FILE",
-    help="Compare two records; or the decisions of one record with those of --config in the same moments.",
+    help="Compare two records, or one with --config.",
 )
 @click.option(
     "--config",
     "configs",
     multiple=True,
     metavar="FILE",
-    help="A KubeSchedulerConfiguration. Given twice, the two are compared; given once, the default and it.",
+    help="Compare these two, or the default and this.",
 )
 @click.option(
     "--version",
     "versions",
     nargs=2,
     metavar="OLD NEW",
-    help="Compare two versions of Kubernetes, such as 1.36 1.37, with the same configuration.",
+    help="Compare two Kubernetes versions.",
 )
 @plugin_option
 @version_option
-@click.option(
-    "--all", "all_pods", is_flag=True, help="Place all pods anew in the order of creation, not only waiting ones."
-)
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many moves to show.")
+@click.option("--all", "all_pods", is_flag=True, help="Place all pods again, not only pending ones.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many moves.")
 @output_option()
 def diff(
     dumps: tuple[str, ...],

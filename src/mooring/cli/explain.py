@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     "--pod",
     "pod_option",
     metavar="POD",
-    help="A manifest of a pod or of a workload that makes pods (Deployment, Job …), or namespace/name of a pod.",
+    help="Explain this manifest or namespace/name.",
 )
 @config_option
 @plugin_option
 @version_option
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many nodes to show.")
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Show this many nodes.")
 @output_option()
 def explain(
     pod_argument: str | None,

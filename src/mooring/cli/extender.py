@@ -80,11 +80,11 @@ def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
     return {str(getattr(plugin, "name", "")): value for plugin in plugins}
 
 
-_weight_option = click.option("--weight", type=click.IntRange(1), help="The weight of its scores.  [default: its own]")
-_watch_option = click.option(
-    "--watch", is_flag=True, help="For a plugin: watch the cluster, so that it sees the pods on nodes."
+_weight_option = click.option(
+    "--weight", type=click.IntRange(1), help="Set the weight of its scores.  [default: its own]"
 )
-_args_option = click.option("--args", "arguments", metavar="YAML", help="Arguments of the plugin, as in pluginConfig.")
+_watch_option = click.option("--watch", is_flag=True, help="Watch the cluster, so that a plugin sees pods.")
+_args_option = click.option("--args", "arguments", metavar="YAML", help="Pass these arguments, as in pluginConfig.")
 
 
 @extender.command()
@@ -94,19 +94,29 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Argumen
 @_watch_option
 @click.option("--kubeconfig", default="", metavar="FILE", help="Watch this cluster.  [default: as kubectl finds it]")
 @click.option("--context", default="", metavar="NAME", help="Watch the cluster of this context in the kubeconfig.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
-@click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Listen here; 0.0.0.0 lets other machines in.")
+@click.option(
+    "--port",
+    default=_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Listen on this port; 0 is any free one.",
+)
 @click.option("--prefix", default="", metavar="PATH", help="Serve under this path, as in urlPrefix.")
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Serve HTTPS with this certificate.")
-@click.option("--tls-private-key-file", default="", metavar="FILE", help="Its key.")
+@click.option("--tls-private-key-file", default="", metavar="FILE", help="Use this private key.")
 @click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with a certificate of this CA.")
 @click.option(
     "--timeout",
     type=Numbers(0.01),
-    help="Seconds for one call.  [default: a tenth less than its http_timeout, which is 5s if it names none]",
+    help="Limit a call to this many seconds.  [default: 90% of its http_timeout]",
 )
-@click.option("--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Larger requests: 413.")
-@click.option("--threads", default=16, show_default=True, type=click.IntRange(1, 1024), help="Calls at a time.")
+@click.option(
+    "--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Answer larger requests with 413."
+)
+@click.option(
+    "--threads", default=16, show_default=True, type=click.IntRange(1, 1024), help="Run this many calls at a time."
+)
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="Log failures only.")
 def serve(
@@ -209,13 +219,13 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
 @_args_option
 @_watch_option
 @_weight_option
-@click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Where the scheduler will find it.")
 @click.option(
-    "--ca-file", default="", metavar="FILE", help="The CA of its certificate, as the scheduler sees the file."
+    "--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Set the URL that the scheduler calls."
 )
-@click.option("--cert-file", default="", metavar="FILE", help="The scheduler's certificate, if it has to show one.")
-@click.option("--key-file", default="", metavar="FILE", help="Its key.")
-@click.option("--entry-only", is_flag=True, help="Just the entry for an existing configuration's extenders.")
+@click.option("--ca-file", default="", metavar="FILE", help="Name the CA file, as the scheduler sees it.")
+@click.option("--cert-file", default="", metavar="FILE", help="Name the scheduler's client certificate.")
+@click.option("--key-file", default="", metavar="FILE", help="Use this private key.")
+@click.option("--entry-only", is_flag=True, help="Print only the entry for extenders.")
 @output_option("yaml", "json")
 def config_(
     file: str | None,
@@ -254,19 +264,39 @@ def config_(
 
 @extender.command()
 @click.argument("url")
-@click.option("--filter-verb", default="filter", show_default=True, help='Its path; "" if there is none.')
-@click.option("--prioritize-verb", default="prioritize", show_default=True, help='Its path; "" if there is none.')
-@click.option("--preempt-verb", default="", help="Its path, to try it too.")
+@click.option(
+    "--filter-verb", default="filter", show_default=True, help='Set the path of this verb; "" if there is none.'
+)
+@click.option(
+    "--prioritize-verb", default="prioritize", show_default=True, help='Set the path of this verb; "" if there is none.'
+)
+@click.option("--preempt-verb", default="", help="Set the path of preempt to check it.")
 @click.option("--node-cache-capable", is_flag=True, help="Send names instead of whole nodes.")
-@click.option("--nodes", default=5000, show_default=True, type=click.IntRange(1, 50_000), help="Nodes in big requests.")
-@click.option("--calls", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Calls per measurement.")
-@click.option("--concurrency", default=16, show_default=True, type=click.IntRange(1, 256), help="Calls at a time.")
-@click.option("--timeout", default=5.0, show_default=True, type=Numbers(0.01), help="Seconds per call.")
-@click.option("--seed", default=1, show_default=True, help="Another number makes other pods and nodes.")
-@click.option("--ca-file", default="", metavar="FILE", help="The CA of its certificate.")
-@click.option("--insecure", is_flag=True, help="Take any certificate.")
-@click.option("--cert-file", default="", metavar="FILE", help="A client certificate.")
-@click.option("--key-file", default="", metavar="FILE", help="Its key.")
+@click.option(
+    "--nodes",
+    default=5000,
+    show_default=True,
+    type=click.IntRange(1, 50_000),
+    help="Send this many nodes in large requests.",
+)
+@click.option(
+    "--calls",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Make this many calls per measurement.",
+)
+@click.option(
+    "--concurrency", default=16, show_default=True, type=click.IntRange(1, 256), help="Run this many calls at a time."
+)
+@click.option(
+    "--timeout", default=5.0, show_default=True, type=Numbers(0.01), help="Limit a call to this many seconds."
+)
+@click.option("--seed", default=1, show_default=True, help="Set the random seed of pods and nodes.")
+@click.option("--ca-file", default="", metavar="FILE", help="Verify its certificate with this CA.")
+@click.option("--insecure", is_flag=True, help="Accept any certificate.")
+@click.option("--cert-file", default="", metavar="FILE", help="Present this client certificate.")
+@click.option("--key-file", default="", metavar="FILE", help="Use this private key.")
 @output_option()
 def check(
     url: str,

@@ -97,7 +97,7 @@ def next_step(words: Words, solved: set[int]) -> str:
 @learn.command(epilog=examples("mooring learn diff 2 3", "mooring learn diff 2 3 --explain"))
 @click.argument("before", type=int)
 @click.argument("after", type=int)
-@click.option("--explain", is_flag=True, help="Each change with a sentence, in the order of the lesson.")
+@click.option("--explain", is_flag=True, help="Explain each change in a sentence.")
 @click.option("--lang", metavar="LANG", help=LANG)
 @click.pass_context
 def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str | None) -> None:

@@ -40,13 +40,11 @@ def lesson_command(which: Lesson) -> click.Command:
             is_flag=False,
             flag_value=f"lesson{number}",
             metavar="[DIR]",
-            help=f"Copy the lesson into a folder of yours: scheduler, scenario, text.  [default: lesson{number}]",
+            help=f"Copy the lesson into a folder.  [default: lesson{number}]",
         ),
         click.Option(["--check"], metavar="FILE", help="Check your solution of the exercise."),
-        click.Option(
-            ["--hint"], type=click.IntRange(1, 9), default=1, metavar="N", help="For --check: N hints, not one."
-        ),
-        click.Option(["--time-limit"], type=Numbers(1, 3600), default=60.0, help="For --check, in seconds."),
+        click.Option(["--hint"], type=click.IntRange(1, 9), default=1, metavar="N", help="Show N hints with --check."),
+        click.Option(["--time-limit"], type=Numbers(1, 3600), default=60.0, help="Limit --check to this many seconds."),
         click.Option(["--file"], metavar="FILE", help="Play the scenario with your scheduler."),
         click.Option(["--scenario"], metavar="FILE", help="Play your scenario."),
         click.Option(
@@ -54,21 +52,19 @@ def lesson_command(which: Lesson) -> click.Command:
         ),
         click.Option(["--solution"], is_flag=True, help="Show one solution of the exercise, as a difference."),
         click.Option(["--text"], is_flag=True, help="Print the lesson's text."),
-        click.Option(["--sandbox"], is_flag=True, help="No scenario: ten nodes and the scheduler, for your kubectl."),
+        click.Option(["--sandbox"], is_flag=True, help="Start ten nodes and the scheduler for kubectl."),
         click.Option(
             ["--write-kubeconfig"],
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="For --sandbox: where your kubectl finds it.  [default: a new directory]",
+            help="Write --sandbox's kubeconfig here.",
         ),
-        click.Option(
-            ["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead; creates nothing in it."
-        ),
-        click.Option(["--real-time"], is_flag=True, help="Let seconds be seconds."),
+        click.Option(["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead."),
+        click.Option(["--real-time"], is_flag=True, help="Use real time instead of virtual time."),
         click.Option(["--ui", "shows_page"], is_flag=True, help="Play it, then show it step by step in the browser."),
-        click.Option(["--record"], metavar="FILE", help="Write down what happens; `mooring replay` opens it."),
+        click.Option(["--record"], metavar="FILE", help="Write a record for `mooring replay`."),
         click.Option(
-            ["-o", "--output"], type=click.Choice(["text", "json"]), default="text", help="How to print a play."
+            ["-o", "--output"], type=click.Choice(["text", "json"]), default="text", help="Choose the output format."
         ),
         click.Option(["--lang"], metavar="LANG", help=LANG),
     ]
@@ -97,7 +93,7 @@ def chapter_command(which: Chapter) -> click.Command:
         str(which.number),
         callback=click.pass_obj(read),
         params=[
-            click.Option(["--text"], is_flag=True, help="Print the text, as without it."),
+            click.Option(["--text"], is_flag=True, help="Print the text (the default)."),
             click.Option(["--lang"], metavar="LANG", help=LANG),
         ],
         help=f"Chapter {which.number}: {which.title}.\n\n\b\nExample:\n  mooring learn {which.number}",

@@ -22,15 +22,15 @@ NEVER = "never"
 @click.command()
 @click.argument("manifests", nargs=-1)
 @cluster_options
-@click.option("--no-cluster", is_flag=True, help="Ask no cluster: only the rules that need none.")
-@click.option("--disable", multiple=True, metavar="RULE", help="Leave this rule out. May be given repeatedly.")
-@click.option("--rules", "list_rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option("--no-cluster", is_flag=True, help="Use only rules that need no cluster.")
+@click.option("--disable", multiple=True, metavar="RULE", help="Disable this rule; repeatable.")
+@click.option("--rules", "list_rules", is_flag=True, help="List the rules and exit.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note", NEVER]),
     default="warning",
     show_default=True,
-    help="The exit code is 1 if something as bad as this was found.",
+    help="Exit with 1 for findings at least this severe.",
 )
 @config_option
 @plugin_option

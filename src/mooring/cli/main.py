@@ -201,7 +201,7 @@ def _load(entry: CommandEntry) -> click.Command:
     no_args_is_help=False,
     invoke_without_command=True,
 )
-@click.option("-v", "--verbose", count=True, help="Say more: -v progress, -vv everything, tracebacks too.")
+@click.option("-v", "--verbose", count=True, help="Print more: -v progress, -vv also tracebacks.")
 @click.version_option(__version__, "--version", message="mooring %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, verbose: int) -> None:

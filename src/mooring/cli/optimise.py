@@ -13,10 +13,8 @@ from mooring.api.errors import UsageError
 from mooring.cli.options import asked_scheduler, scheduler_options
 from mooring.cli.output import Numbers, emit, keep_inputs, output_option, progress, shown_on_a_terminal
 
-_EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods although they have an emptyDir.")
-_PRICES = click.option(
-    "--prices", metavar="FILE", help="Prices by node name or instance type, as YAML; without them a node costs 1."
-)
+_EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods that have an emptyDir.")
+_PRICES = click.option("--prices", metavar="FILE", help="Read prices by node or instance type (YAML).")
 
 
 @click.command()
@@ -27,10 +25,10 @@ _PRICES = click.option(
     type=click.Choice(["nodes", "cost", "spread"]),
     default="nodes",
     show_default=True,
-    help="What counts after the number of placed pods.",
+    help="Choose what counts after placed pods.",
 )
-@click.option("--pending", is_flag=True, help="Only place pending pods, with as few moves as possible.")
-@click.option("--preempt", is_flag=True, help="Let pods take the place of pods of a lower priority.")
+@click.option("--pending", is_flag=True, help="Only place pending pods, with few moves.")
+@click.option("--preempt", is_flag=True, help="Allow preemption of lower-priority pods.")
 @_PRICES
 @click.option("--max-moves", type=click.IntRange(min=0), metavar="N", help="Move at most N pods.")
 @_EMPTYDIR

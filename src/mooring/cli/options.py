@@ -56,7 +56,7 @@ def config_option(command: F) -> F:
         "--config",
         "config_path",
         metavar="FILE",
-        help="A KubeSchedulerConfiguration; without it the default, in which every --plugin is enabled.",
+        help="Use this KubeSchedulerConfiguration.",
     )(command)
 
 
@@ -64,8 +64,8 @@ def version_option(command: F) -> F:
     """Add ``--kubernetes-version`` to a command, as parameter ``kubernetes_version``."""
     return click.option(
         "--kubernetes-version",
-        metavar="1.35|1.36|1.37",
-        help="Decide as kube-scheduler of this version.  [default: the cluster's if something says it, or 1.36]",
+        metavar="VERSION",
+        help="Decide as this version, e.g. 1.37.",
     )(command)
 
 
@@ -89,7 +89,7 @@ def plugin_option(command: F) -> F:
         "plugins",
         multiple=True,
         metavar="PLUGIN",
-        help="A plugin of your own: file.py, file.py:Class, module:Class or an entry point. May be given repeatedly.",
+        help="Load a plugin: file.py or module:Class.",
     )(command)
 
 
@@ -139,11 +139,11 @@ def warn_of_extenders(urls: Iterable[str], where: str) -> None:
 # Options of commands that ask a running scheduler's endpoints.
 
 _OPTIONS = (
-    click.option("--token-file", default="", metavar="FILE", help="A token to show instead."),
+    click.option("--token-file", default="", metavar="FILE", help="Send the token in this file instead."),
     click.option(
-        "--certificate-authority", default="", metavar="FILE", help="Trust the scheduler's certificate by this."
+        "--certificate-authority", default="", metavar="FILE", help="Verify the scheduler's certificate with this CA."
     ),
-    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate."),
+    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not verify the scheduler's certificate."),
 )
 
 
@@ -264,24 +264,22 @@ class ClusterSource:
 
 def cluster_options(command: F) -> F:
     """Add ``--cluster``, ``--kubeconfig`` and ``--context``, as parameters of a :class:`ClusterSource`."""
-    command = click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")(command)
+    command = click.option("--context", metavar="NAME", default="", help="Use this context of the kubeconfig.")(command)
     command = click.option(
-        "--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from."
+        "--kubeconfig", metavar="FILE", default="", help="Read a live cluster with this kubeconfig."
     )(command)
     return click.option(
         "--cluster",
         "dumps",
         multiple=True,
         metavar="DUMP",
-        help="Objects of the cluster: a YAML or JSON file, a directory, what kubectl get -o yaml|json prints, or "
-        "a record at a time (run.mrec@90s). May be given repeatedly. Without it, the cluster that kubectl would talk "
-        "to is asked.",
+        help="Read this file, directory or run.mrec@90s.",
     )(command)
 
 
 def namespace_option(command: F) -> F:
     """Add ``-n``, as kubectl has it."""
-    text = "Where a pod is looked for that is named without one.  [default: the context's, or default]"
+    text = "Look for pods in this namespace."
     return click.option("-n", "--namespace", metavar="NAME", default="", help=text)(command)
 
 

@@ -44,7 +44,7 @@ def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]
         type=click.Choice(choices),
         default=default or choices[0],
         show_default=True,
-        help="How to print the result.",
+        help="Choose the output format.",
     )
 
 

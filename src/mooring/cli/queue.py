@@ -33,11 +33,11 @@ Pod = dict[str, Any]
     "--server",
     default="",
     metavar="URL",
-    help="The scheduler's endpoints.  [default: the cluster of mooring start, or https://127.0.0.1:10259]",
+    help="Ask the scheduler at this URL.",
 )
-@click.option("--kubeconfig", default="", metavar="FILE", help="Whose credentials to show; KUBECONFIG otherwise.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Use the credentials of this kubeconfig.")
 @address_options
-@click.option("-n", "--namespace", default="", help="Only pods of this namespace.")
+@click.option("-n", "--namespace", default="", help="Show only pods of this namespace.")
 @output_option("table", "wide", "json", "yaml")
 def queue(
     pod: str,

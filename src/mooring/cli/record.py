@@ -25,18 +25,20 @@ FLUSH_S = 2.0
         "mooring record --kubeconfig ~/.kube/config --config scheduler.yaml -o monday.mrec",
     )
 )
-@click.option("-o", "--output", "path", required=True, metavar="FILE", help="Where the record goes.")
-@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach the cluster; kubectl's otherwise.")
-@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
+@click.option("-o", "--output", "path", required=True, metavar="FILE", help="Write the record to this file.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="Use this kubeconfig.  [default: kubectl's]")
+@click.option("--context", metavar="NAME", default="", help="Use this context of the kubeconfig.")
 @click.option(
     "--config",
     "config_path",
     metavar="FILE",
-    help="The configuration of the cluster's own scheduler: attempts are opened with it.  [default: the default one]",
+    help="Set the cluster scheduler's configuration.",
 )
-@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 8h.  [default: at Ctrl-C]")
-@click.option("--max-size", type=click.IntRange(min=1), default=1024, show_default=True, help="End after so many MiB.")
-@click.option("--annotations", is_flag=True, help="Record the values of all annotations, not only those that are read.")
+@click.option("--for", "duration", metavar="DURATION", help="Stop after this time, e.g. 8h.")
+@click.option(
+    "--max-size", type=click.IntRange(min=1), default=1024, show_default=True, help="Stop after this many MiB."
+)
+@click.option("--annotations", is_flag=True, help="Record the values of all annotations.")
 def record(
     path: str,
     kubeconfig: str,

@@ -35,13 +35,17 @@ MOST_COMPARED = 20_000  # pods, for one whose name is like the one that is not t
 )
 @click.argument("file", metavar="FILE")
 @click.option("--at", metavar="TIME", help="Show the cluster and the queue at this time.")
-@click.option("--open", "number", type=click.IntRange(min=1), metavar="N", help="Make attempt N again, and explain it.")
-@click.option("--pod", metavar="POD", help="Only the attempts of this pod: namespace/name.")
-@click.option("--since", metavar="TIME", help="Only attempts from this time on.")
-@click.option("--until", metavar="TIME", help="Only attempts up to this time.")
-@click.option("--limit", type=click.IntRange(min=0), default=1000, show_default=True, help="How many; 0: all.")
+@click.option("--open", "number", type=click.IntRange(min=1), metavar="N", help="Repeat attempt N and explain it.")
+@click.option("--pod", metavar="POD", help="Show only attempts of this namespace/name.")
+@click.option("--since", metavar="TIME", help="Show only attempts from this time on.")
+@click.option("--until", metavar="TIME", help="Show only attempts up to this time.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=1000, show_default=True, help="Show this many attempts; 0: all."
+)
 @plugin_option
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="For --open: how many nodes.")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Show this many nodes with --open."
+)
 @output_option()
 def replay(
     file: str,

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A page (.html), Markdown (.md), or a table (.csv, .parquet, .json). Without it the figures are printed.",
+    help="Write .html, .md, .csv, .parquet or .json.",
 )
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The page of mooring ui as one file, no server needed.",
+    help="Write the page of mooring ui as one file.",
 )
-@click.option("--row", "one_row", is_flag=True, help="In .csv and .parquet: one row for each record, not one per time.")
+@click.option("--row", "one_row", is_flag=True, help="Write one row per record, not one per sample.")
 def report(records: tuple[str, ...], output: Path | None, html: Path | None, one_row: bool) -> None:
     """Report what happened in a record: how full nodes were, how long pods waited and why, preemptions, cost.
 

@@ -52,10 +52,10 @@ def show(name: str) -> None:
 
 @scenario.command(epilog=examples("mooring scenario run --virtual-time first-placement"))
 @click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
-@click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to the next thing that happens.")
+@click.option("--virtual-time", is_flag=True, help="Use virtual time: jump to the next event.")
 @place_options
 @scheduler_options
-@click.option("--seed", default=0, metavar="N", help="For everything that is drawn by lot.")
+@click.option("--seed", default=0, metavar="N", help="Set the random seed.")
 @record_option
 @telling_options
 def run(

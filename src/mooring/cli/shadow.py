@@ -33,18 +33,18 @@ SHOWN = 6  # of the latest differences
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach the cluster; kubectl's otherwise.")
-@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="Use this kubeconfig.  [default: kubectl's]")
+@click.option("--context", metavar="NAME", default="", help="Use this context of the kubeconfig.")
 @click.option(
     "--config",
     "config_path",
     metavar="FILE",
-    help="The configuration to compare with what happens.  [default: that of the cluster's scheduler]",
+    help="Compare this configuration with the cluster's.",
 )
 @click.option(
     "--cluster-config",
     metavar="FILE",
-    help="The configuration that the cluster's own scheduler has.  [default: the default one]",
+    help="Set the cluster scheduler's configuration.",
 )
 @plugin_option
 @version_option
@@ -53,25 +53,25 @@ SHOWN = 6  # of the latest differences
     "names",
     multiple=True,
     metavar="NAME",
-    help="Compare the decisions of this scheduler. May be repeated.  [default: those the configuration has]",
+    help="Compare decisions of this scheduler; repeatable.",
 )
-@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 10m.  [default: at Ctrl-C]")
-@click.option("--record", "record_path", metavar="FILE", help="Also write a record, for mooring replay and mooring ui.")
+@click.option("--for", "duration", metavar="DURATION", help="Stop after this time, e.g. 10m.")
+@click.option("--record", "record_path", metavar="FILE", help="Write a record for mooring replay and ui.")
 @click.option(
     "--max-size",
     type=click.IntRange(min=1),
     default=1024,
     show_default=True,
-    help="The record ends after so many MiB; the comparison goes on.",
+    help="Stop recording after this many MiB.",
 )
 @click.option(
     "--report",
     "report_path",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
-    help="Also write the result as a page.",
+    help="Write the result as a page.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many differences to show.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many differences.")
 @output_option()
 def shadow(duration: str | None, report_path: Path | None, top: int, output: str, **asked: Any) -> int:
     """Decide beside a cluster's own scheduler, and compare, until Ctrl-C.

@@ -34,17 +34,13 @@ MOST_REASONS = 10
     )
 )
 @click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
-)
-@click.option("--seed", default=0, metavar="N", show_default=True, help="For everything that is drawn by lot.")
-@click.option(
-    "--until", metavar="TIME", help="End after this time, such as 36h; without it when nothing is left to do."
-)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the file; repeatable.")
+@click.option("--seed", default=0, metavar="N", show_default=True, help="Set the random seed.")
+@click.option("--until", metavar="TIME", help="Stop after this time, e.g. 36h.")
 @scheduler_options
-@click.option("--record", "record_path", metavar="FILE", help="Write down everything, for replay, report and ui.")
-@click.option("--ui", "shows_page", is_flag=True, help="Show it in the browser while it runs; until Ctrl-C.")
-@click.option("--placements", is_flag=True, help="In JSON and YAML: the node of every pod, too.")
+@click.option("--record", "record_path", metavar="FILE", help="Write a record for replay, report and ui.")
+@click.option("--ui", "shows_page", is_flag=True, help="Show it in the browser until Ctrl-C.")
+@click.option("--placements", is_flag=True, help="Add the node of every pod to JSON and YAML.")
 @output_option()
 def simulate(
     stories: tuple[str, ...],

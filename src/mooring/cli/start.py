@@ -40,19 +40,23 @@ _INTERRUPTED = 130
 
 
 @click.command(epilog=examples("mooring start --scenario preemption --keep"))
-@click.option("--scenario", "story", metavar="FILE|NAME", help="The story to begin with.  [default: first-placement]")
-@click.option("--nodes", metavar="N", type=click.IntRange(0, 10_000), help="N empty nodes instead of a story.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the API server listens.  [default: any]")
-@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the cluster here.")
+@click.option("--scenario", "story", metavar="FILE|NAME", help="Play this story first.  [default: first-placement]")
+@click.option(
+    "--nodes", metavar="N", type=click.IntRange(0, 10_000), help="Start with N empty nodes instead of a story."
+)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Serve the API on this port.  [default: any]")
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Store the cluster in this directory.")
 @click.option("--tls/--no-tls", default=True, help="Serve HTTPS (kubectl sends its token only then).")
 @place_options
 @scheduler_options
-@click.option("--write-kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Where kubectl finds it.")
-@click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.  [default on a terminal]")
-@click.option("--once", is_flag=True, help="End after the story.  [default elsewhere]")
+@click.option(
+    "--write-kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Write a kubeconfig for kubectl here."
+)
+@click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.")
+@click.option("--once", is_flag=True, help="End after the story.")
 @record_option
-@click.option("--ui", "shows_page", is_flag=True, help="Show the cluster in the browser; it stays up.")
-@click.option("--example", is_flag=True, help="Start nothing: explain two pods on an example cluster.")
+@click.option("--ui", "shows_page", is_flag=True, help="Show the cluster in the browser and stay up.")
+@click.option("--example", is_flag=True, help="Explain two pods on an example cluster and exit.")
 @telling_options
 def start(
     story: str | None,

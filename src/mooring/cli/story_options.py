@@ -35,14 +35,12 @@ EMBEDDED, KUBERNETES = "embedded", "kubernetes"
 
 def place_options(command: F) -> F:
     """Add ``--control-plane`` and ``--kubeconfig`` to a command; :class:`Place` says what they mean."""
-    command = click.option(
-        "--kubeconfig", metavar="FILE", help="Use the cluster that this file leads to; nothing is started."
-    )(command)
+    command = click.option("--kubeconfig", metavar="FILE", help="Use this cluster instead of starting one.")(command)
     return click.option(
         "--control-plane",
         type=click.Choice([EMBEDDED, KUBERNETES]),
         default=EMBEDDED,
-        help="The embedded API server, or real etcd and kube-apiserver from PATH or KUBEBUILDER_ASSETS.",
+        help="Choose the API server; kubernetes needs binaries.",
     )(command)
 
 
@@ -124,22 +122,20 @@ class Telling(msgspec.Struct, frozen=True):
 
 def telling_options(command: F) -> F:
     """Add ``-q``, ``-v`` and ``-o`` to a command, for :class:`Telling`."""
-    command = click.option("-q", "--quiet", is_flag=True, help="Only what the story itself says and expects.")(command)
-    command = click.option("-v", "--verbose", count=True, help="Every move of the queue and every score.")(command)
+    command = click.option("-q", "--quiet", is_flag=True, help="Print only what the story says and expects.")(command)
+    command = click.option("-v", "--verbose", count=True, help="Print every queue move and every score.")(command)
     return click.option(
         "-o",
         "--output",
         type=click.Choice(["text", "json"]),
         default="text",
-        help="Text for people, or one JSON object per line.",
+        help="Print text, or one JSON object per line.",
     )(command)
 
 
 def record_option(command: F) -> F:
     """Add ``--record`` to a command, as parameter ``record``, for :func:`recording`."""
-    return click.option(
-        "--record", metavar="FILE", help="Write down everything that happens; `mooring replay` opens it."
-    )(command)
+    return click.option("--record", metavar="FILE", help="Write a record for `mooring replay`.")(command)
 
 
 @contextlib.contextmanager

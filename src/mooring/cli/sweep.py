@@ -27,14 +27,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _set_option(command: F) -> F:
     return click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the file; repeatable."
     )(command)
 
 
 def _results_option(command: F) -> F:
-    return click.option(
-        "--results", metavar="DIR", help="The folder for results.  [default: FILE with .results at the end]"
-    )(command)
+    return click.option("--results", metavar="DIR", help="Write results to this folder.  [default: FILE.results]")(
+        command
+    )
 
 
 @click.group(cls=Group, epilog=examples("mooring sweep run day.sweep.yaml", "mooring sweep merge day.sweep.results"))
@@ -48,10 +48,8 @@ def sweep() -> None:
 @click.argument("file")
 @_set_option
 @_results_option
-@click.option("--jobs", type=click.IntRange(min=1), help="How many rows run at a time.  [default: the number of cores]")
-@click.option(
-    "--shard", metavar="I/N", help="Only every N-th row, beginning with I. /N takes I from JOB_COMPLETION_INDEX."
-)
+@click.option("--jobs", type=click.IntRange(min=1), help="Run this many rows at a time.  [default: cores]")
+@click.option("--shard", metavar="I/N", help="Run every N-th row from I (or from the Job).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://scheduler:8786.")
 @output_option()
 def run(
@@ -167,7 +165,7 @@ def _draw(found: Sweep, store: SweepStore, done: Done) -> None:
     epilog=examples("mooring sweep merge table.results -f table.csv", "mooring sweep merge a b -f all.parquet")
 )
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@click.option("-f", "--file", metavar="FILE", help="Write to this file: .csv or .parquet. Without it CSV is printed.")
+@click.option("-f", "--file", metavar="FILE", help="Write .csv or .parquet.  [default: print CSV]")
 def merge(folders: tuple[str, ...], file: str | None) -> int:
     """Put the results in one or more folders into one tidy table.
 
@@ -193,11 +191,11 @@ def merge(folders: tuple[str, ...], file: str | None) -> int:
 @click.argument("file")
 @_set_option
 @click.option(
-    "--shards", type=click.IntRange(min=1), default=4, show_default=True, help="How many pods share the rows."
+    "--shards", type=click.IntRange(min=1), default=4, show_default=True, help="Share the rows among this many pods."
 )
-@click.option("--image", required=True, help="An image with mooring in it.")
-@click.option("--claim", default="sweep", show_default=True, help="A claim with the files; results go there, too.")
-@click.option("--name", default="sweep", show_default=True, help="The name of the Job.")
+@click.option("--image", required=True, help="Use this image, which contains mooring.")
+@click.option("--claim", default="sweep", show_default=True, help="Mount this claim for files and results.")
+@click.option("--name", default="sweep", show_default=True, help="Set the name of the Job.")
 def manifest(file: str, settings: tuple[str, ...], shards: int, image: str, claim: str, name: str) -> int:
     """Print a Kubernetes Job with an index, whose pods share the rows of a sweep.
 

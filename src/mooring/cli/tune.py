@@ -22,36 +22,34 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("story", metavar="FILE|NAME")
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
-)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the file; repeatable.")
 @click.option(
     "--objective",
     "objectives",
     multiple=True,
     metavar="MEASURE=min|max",
-    help="What is wanted, such as waitP99=min. May be repeated.  [default: pending=min and waitP90=min]",
+    help="Optimise this measure; repeatable.",
 )
-@click.option("--space", metavar="FILE", help="What may change: weights, strategies, arguments.")
-@click.option("--trials", type=click.IntRange(min=0), default=40, show_default=True, help="How many points are tried.")
+@click.option("--space", metavar="FILE", help="Read the search space from this file.")
+@click.option("--trials", type=click.IntRange(min=0), default=40, show_default=True, help="Try this many points.")
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Runs per point; their mean counts."
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Run each point with this many seeds."
 )
 @click.option(
     "--hold-out",
     default="0.3",
     show_default=True,
     metavar="SHARE|NAME=VALUE",
-    help="The share of the last pods that the search does not see, or a parameter that names another trace.",
+    help="Hold out the last pods, or another trace.",
 )
-@click.option("--seed", default=0, show_default=True, metavar="N", help="For the search itself.")
-@click.option("--until", metavar="TIME", help="End each simulation after this time, such as 36h.")
-@click.option("--jobs", type=click.IntRange(min=1), help="How many points are tried at a time.  [default: the cores]")
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Set the random seed of the search.")
+@click.option("--until", metavar="TIME", help="Stop each simulation after this time, e.g. 36h.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Try this many points at a time.  [default: cores]")
 @config_option
 @plugin_option
 @version_option
-@click.option("--write-config", metavar="FILE", help="Write the configuration of the chosen point to this file.")
-@click.option("--picture", metavar="FILE", help="Draw all points by their first two objectives, as SVG.")
+@click.option("--write-config", metavar="FILE", help="Write the chosen configuration to this file.")
+@click.option("--picture", metavar="FILE", help="Draw the points by two objectives, as SVG.")
 @output_option()
 def tune(
     story: str,

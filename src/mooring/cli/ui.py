@@ -15,19 +15,19 @@ from mooring.cli.output import keep_inputs
     epilog=examples("mooring ui run.mooring", "mooring ui preemption", "mooring ui --kubeconfig ~/.kube/config")
 )
 @click.argument("records", nargs=-1, metavar="FILE|STORY...")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where to listen, on loopback.  [default: any]")
-@click.option("--kubeconfig", metavar="FILE", help="Show the cluster that this file leads to; it is only read.")
 @click.option(
-    "--server", default="", metavar="URL", help="Show the page of mooring run --ui, such as https://127.0.0.1:10259."
+    "--port", default=0, type=click.IntRange(0, 65535), help="Listen on this port of loopback.  [default: any]"
 )
+@click.option("--kubeconfig", metavar="FILE", help="Show this live cluster, read-only.")
+@click.option("--server", default="", metavar="URL", help="Show the page of mooring run --ui at this URL.")
 @address_options
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Load plugins of the recorded configuration.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the page as one file (.html), the decisions (.csv, .parquet) or a trace for Perfetto (.json).",
+    help="Write .html, .csv, .parquet or a trace .json.",
 )
 @click.option("--open/--no-open", "opens", default=None, help="Open the browser.  [default: on a desktop]")
 def ui(

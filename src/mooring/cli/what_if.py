@@ -22,12 +22,11 @@ from mooring.cli.output import emit, output_option, shown_on_a_terminal
     multiple=True,
     required=True,
     metavar="POD[=SHARE]",
-    help="A manifest of a pod or of a workload that makes pods, or namespace/name of a pod of the cluster. "
-    "Several make a set, in which each has its share (1 if none is named).",
+    help="Count copies of these; several are a set.",
 )
-@click.option("--copies", type=click.IntRange(min=1), metavar="N", help="Ask only whether N fit.")
-@click.option("--preempt", is_flag=True, help="Evict less important pods where that makes room.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many lines of nodes.")
+@click.option("--copies", type=click.IntRange(min=1), metavar="N", help="Check whether N fit.")
+@click.option("--preempt", is_flag=True, help="Evict lower-priority pods where that helps.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many lines of nodes.")
 @output_option()
 def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int, output: str, **asked: Any) -> int:
     """Say how many more of these pods fit, on which nodes, and what stops the next one.
@@ -55,13 +54,13 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
 @scheduler_options
 @click.option(
     "--lose",
-    metavar="node|zone|label=KEY|NAME",
+    metavar="WHAT",
     default="node",
     show_default=True,
-    help="What is lost: each node, each zone, each value of a label (a rack), or the one node or zone of this name.",
+    help="Lose each node, zone, label=KEY, or one name.",
 )
-@click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="How many are lost at once.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many losses to show.")
+@click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="Lose this many at once.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many losses.")
 @output_option()
 def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     """Say what would be lost with each node, zone or rack: tried on copies of the cluster, the worst first.
@@ -89,18 +88,16 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
 @click.option(
     "--types",
     metavar="FILE",
-    help="Types of nodes that can be added, with prices and limits. Without it: one more of any kind that the "
-    "cluster has, each at a price of 1.",
+    help="Read node types with prices and limits.",
 )
 @click.option(
     "--pod",
     "pods",
     multiple=True,
     metavar="POD[=COPIES]",
-    help="Make room for these instead of the pods that wait: files or directories with manifests, or namespace/name "
-    "of pods of the cluster. Without a number of copies, it is the one in the manifest.",
+    help="Make room for these, not for pending pods.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many lines to show.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
 @output_option()
 def plan(types: str | None, pods: tuple[str, ...], top: int, output: str, **asked: Any) -> int:
     """Find the cheapest nodes to add so that all pending pods fit.

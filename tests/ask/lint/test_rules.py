@@ -390,5 +390,5 @@ def test_what_fits_is_judged_as_the_version_that_is_asked_for(tmp_path: Path) ->
         "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}\n"
     )
     cluster = Cluster().take_over([make_node("a")])
-    with pytest.raises(UsageError, match=r"kubernetes_version: found '1.2', expected one of 1.36, 1.37"):
+    with pytest.raises(UsageError, match=r"kubernetes_version: found '1.2', expected one of 1.35, 1.36, 1.37"):
         lint(tmp_path, cluster=cluster, kubernetes_version="1.2")
