@@ -7,14 +7,15 @@ as wanted; ``test_fuzz.py`` runs them a little and replays the corpus.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -39,12 +40,16 @@ from mooring.core.config.load import load_config, read_document
 from mooring.core.config.policy import convert_policy, is_policy
 from mooring.core.session import open_session
 from mooring.core.state.cluster import ClusterState
+from mooring.net import http2
+from mooring.net.connect import HeaderFields, HttpRequest
 from mooring.net.extender import wire
 from mooring.net.extender.sdk import Node as ExtenderNode
 from mooring.net.extender.server import serve_object
 from mooring.net.http1 import BadMessage, MessageReader, inflate
+from mooring.net.http2_connection import Http2Connection
 from mooring.net.kinds import PODS, RESOURCE_CLAIMS
 from mooring.net.kubeconfig import load_kubeconfig
+from mooring.net.lists import ItemSplitter
 from mooring.net.watch_events import EventReader, Garbled
 from mooring.record import files as blocks
 from mooring.record.reader import Record
@@ -488,6 +493,161 @@ SELECTOR_PARTS = (
     " notin ",
 )
 MALFORMED_JSON = (MooringError, msgspec.MsgspecError, UnicodeDecodeError)
+# ---- lists ---------------------------------------------------------------------------------------------------------
+
+
+def list_items(data: bytes) -> object:
+    """However a list arrives, the same items come out."""
+    step = 1 + data[0] % 16 if data else 1
+    body = b'{"metadata":{"resourceVersion":"7"},"items":[' + data[1:]
+    found = []
+    for size in (step, len(body)):
+        splitter = ItemSplitter()
+        items = [item.strip() for at in range(0, len(body), size) for item in splitter.feed(body[at : at + size])]
+        found.append((items, splitter.end()))
+    assert found[0] == found[1]
+    return found
+
+
+def _lists() -> st.SearchStrategy[bytes]:
+    items = st.lists(_json("items", "metadata", "name"), max_size=5).map(lambda each: _encoded(each)[1:-1])
+    broken = _utf8(_words("{", "}", "[", "]", '"', ",", ":", "null", "\\", " "))
+    return st.builds(
+        lambda step, body, end: bytes((step,)) + body + end, st.integers(0, 255), items | broken, st.just(b"]}")
+    )
+
+
+# ---- HTTP/2: what a server says to our client, and what it hears from it -------------------------------------------
+
+_HTTP2_FIELDS = HeaderFields("example.com", [("Accept", "application/json"), ("Authorization", "Bearer " + "x" * 300)])
+
+
+class _PaperTransport:
+    """The far end of a connection. As a server it holds the client to its word: sizes, windows, order (RFC 9113)."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self.is_aborted = False
+        self.frame_bytes, self.window, self.stream_window = 16_384, 65_535, 65_535
+        self.windows: dict[int, int] = {}  # of streams under way
+        self.bodies: dict[int, int] = {}  # bytes of their bodies that came
+        self.ended: set[int] = set()
+        self._fields_of = 0  # the stream whose fields go on
+
+    def write(self, data: bytes) -> None:
+        assert data and not self.is_aborted, "something is written that nobody will hear"
+        self._data = (self._data + data).removeprefix(http2.PREFACE)
+        while len(self._data) >= 9:
+            high, low, kind, flags, stream = http2.HEAD.unpack_from(self._data)
+            end = 9 + (high << 8 | low)
+            if len(self._data) < end:
+                break
+            payload, self._data = self._data[9:end], self._data[end:]
+            self._hear(kind, flags, stream, payload)
+        assert not self._data, "half a frame is written"
+
+    def _hear(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        assert len(payload) <= self.frame_bytes, "a frame is too long"
+        assert not self._fields_of or (kind, stream) == (http2.CONTINUATION, self._fields_of), "fields are interrupted"
+        if kind in (http2.HEADERS, http2.CONTINUATION):
+            if kind == http2.HEADERS:
+                assert stream % 2 and stream > max(self.windows, default=0), "a stream number is used twice"
+                self.windows[stream], self.bodies[stream] = self.stream_window, 0
+            self._fields_of = 0 if flags & http2.END_HEADERS else stream
+        elif kind == http2.DATA:
+            assert stream in self.windows and stream not in self.ended, "a body comes out of order"
+            self.windows[stream] -= len(payload)
+            self.window -= len(payload)
+            assert self.window >= 0 and self.windows[stream] >= 0, "more is sent than there is room for"
+            self.bodies[stream] += len(payload)
+        if flags & http2.END_STREAM and kind in (http2.HEADERS, http2.DATA):
+            self.ended.add(stream)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+
+async def _hear_all(said: Iterable[bytes], sizes: Iterable[int]) -> None:
+    transport = _PaperTransport()
+    connection = Http2Connection(lambda connection: None)
+    connection.connection_made(cast("asyncio.Transport", transport))
+    loop = asyncio.get_running_loop()
+    requests = [
+        HttpRequest("POST", b"/x", _HTTP2_FIELDS, b"b" * size, 0.0, lambda: False, loop.create_future())
+        for size in sizes
+    ]
+    connection.send(requests)
+    for data in said:
+        if not transport.is_aborted:
+            connection.data_received(data)
+    connection.connection_lost(None)
+    for request in requests:
+        assert request.answer.done(), "a request is left that nobody will ever settle"
+        request.answer.exception()
+
+
+def http2_said(data: bytes) -> object:
+    """Anything may come from a server: every request ends, and nothing is raised."""
+    step = 1 + data[0] if data else 1
+    return asyncio.run(_hear_all([data[at : at + step] for at in range(0, len(data), step)], (0, 3, 5)))
+
+
+def http2_heard(data: bytes) -> object:
+    """Whatever windows and frame sizes a server announces, the client keeps to them; four bytes are one of them."""
+
+    async def play() -> None:
+        transport, loop = _PaperTransport(), asyncio.get_running_loop()
+        connection = Http2Connection(lambda connection: None)
+        connection.connection_made(cast("asyncio.Transport", transport))
+        requests: list[HttpRequest] = []
+        for at in range(0, len(data) - 3, 4):
+            what, stream, size = data[at] % 6, 2 * (data[at + 1] % 4) + 1, data[at + 2] << 8 | data[at + 3]
+            if transport.is_aborted:
+                break
+            if what == 0:
+                body = b"b" * (3 * size)
+                requests.append(
+                    HttpRequest("PUT", b"/x", _HTTP2_FIELDS, body, 0.0, lambda: False, loop.create_future())
+                )
+                connection.send(requests[-1:])
+            elif what == 1:
+                more, transport.stream_window = size - transport.stream_window, size
+                for each in transport.windows:
+                    transport.windows[each] += more
+                connection.data_received(http2.settings([(http2.INITIAL_WINDOW_SIZE, size)]))
+            elif what == 2:
+                transport.frame_bytes = 16_384 + size
+                connection.data_received(http2.settings([(http2.MAX_FRAME_SIZE, transport.frame_bytes)]))
+            elif what == 3 and transport.window + size <= http2.MOST_WINDOW:
+                transport.window += size
+                connection.data_received(http2.window_update(0, size))
+            elif what == 4 and stream in transport.windows:
+                transport.windows[stream] += size
+                connection.data_received(http2.window_update(stream, size))
+            elif what == 5:
+                flags = http2.END_HEADERS | http2.END_STREAM
+                connection.data_received(http2.frame(http2.HEADERS, flags, stream, b"\x88"))
+        connection.connection_lost(None)
+        assert all(request.answer.done() for request in requests)
+        for request in requests:
+            request.answer.exception()
+
+    return asyncio.run(play())
+
+
+_FRAMES = st.builds(
+    http2.frame,
+    st.integers(0, 10),
+    st.sampled_from([0, 1, 4, 5, 8, 9, 12, 13, 0x20, 0xFF]),
+    st.sampled_from([0, 1, 3, 5, 7, 2**31 - 1]),
+    st.binary(max_size=24) | st.sampled_from([b"\x88", b"\x8d", b"\x8d\xff\xff", http2.encode_field(":status", "409")]),
+)
+_HTTP2_SAID = st.lists(_FRAMES | st.binary(max_size=12), max_size=8).map(lambda each: b"\xff" + b"".join(each))
+
+
 # ---- records ---------------------------------------------------------------------------------------------------------
 
 
@@ -582,6 +742,9 @@ TARGETS: dict[str, Target] = {
         Target("strategic-patch", _patch_target(STRATEGIC), _json(*PATCH_KEYS).map(_encoded)),
         Target("apply-patch", apply_patch, _apply_patches()),
         Target("http1", http1, _utf8(_words(*HTTP_PARTS)), (BadMessage,)),
+        Target("http2-said", http2_said, _HTTP2_SAID),
+        Target("http2-heard", http2_heard, st.binary(max_size=160)),
+        Target("list", list_items, _lists(), (Garbled,)),
         Target(
             "extender-request", extender_request, _json("Pod", *EXTENDER_KEYS).map(_encoded) | st.binary(max_size=60)
         ),

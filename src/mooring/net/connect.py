@@ -67,7 +67,8 @@ class HttpRequest(msgspec.Struct, eq=False):
 
     The pool makes it and awaits ``answer``. At any time one place holds the request: the pool's queue, or the table of
     the connection that it was given to. That place has to settle the future, and nothing else will: a request that
-    leaves it must be answered or failed by then. ``fail`` does nothing to a future that is done, because the caller
+    leaves it must be answered or failed by then. Should that go wrong, the pool's alarm fails it at its deadline: the
+    pool knows all requests that somebody waits for. ``fail`` does nothing to a future that is done, because the caller
     may have been cancelled and the alarm of a deadline may have come first.
     """
 
@@ -78,6 +79,7 @@ class HttpRequest(msgspec.Struct, eq=False):
     deadline: float
     is_fenced: Callable[[], bool]
     answer: asyncio.Future[HttpAnswer]
+    is_sent: bool = False  # whether it was given to a connection
     on_reused: bool = False  # whether its connection had carried others before it was sent
     mark: int = 0  # how often its connection had heard from the server by then
     unsent: bytes = b""  # what the server has no room for yet

@@ -52,6 +52,7 @@ class ConnectionPool:
         self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
         self._opening: dict[asyncio.Task[Connection], None] = {}
         self._queue: deque[HttpRequest] = deque()
+        self._asked: dict[HttpRequest, None] = {}  # all that somebody waits for, wherever they are
         self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = float("inf")
@@ -88,8 +89,9 @@ class ConnectionPool:
             if self._is_closed:
                 raise ConnectionFailed(f"{method} to {self._connector.where}: the client is closed", was_sent=False)
             request = HttpRequest(method, target, fields, body, deadline, is_fenced, loop.create_future())
-            self._enqueue(loop, request)
+            self._asked[request] = None
             try:
+                self._enqueue(loop, request)
                 return await request.answer
             except Broken as broken:
                 is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
@@ -101,6 +103,8 @@ class ConnectionPool:
             except asyncio.CancelledError:
                 self._cancel_abandoned()
                 raise
+            finally:
+                del self._asked[request]
         why = "connections break before they can be used"
         raise ConnectionFailed(f"{method} to {self._connector.where}: {why}", was_sent=False)
 
@@ -178,6 +182,7 @@ class ConnectionPool:
             if request.is_fenced():
                 request.fail(Fenced())
             else:
+                request.is_sent = True
                 requests.append(request)
         return requests
 
@@ -186,7 +191,8 @@ class ConnectionPool:
             self._queue.popleft().fail(error)
 
     # Deadlines: one timer for all requests. It is set to the earliest deadline that was seen, and not moved when that
-    # request is answered. It may therefore ring too early, never too late, and costs nothing per request.
+    # request is answered. It may therefore ring too early, never too late. It goes by what callers wait for, and not by
+    # what the queue and the connections know of: a request that they lose ends all the same.
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._alarm is not None:
@@ -196,21 +202,22 @@ class ConnectionPool:
     def _on_deadline(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail requests whose time is over, and set the alarm to the next deadline."""
         self._alarm, self._alarm_at = None, float("inf")
-        now = loop.time()
-        for connection in list(self._open):
-            late = [request for request in connection.under_way if request.deadline <= now]
-            for request in late:
-                request.fail(RequestTimeout(f"no answer from {self._connector.where} in time", was_sent=True))
-            if late:
-                connection.give_up(late)
-        for request in self._queue:
+        now, where = loop.time(), self._connector.where
+        for request in self._asked:
             if request.deadline <= now:
-                text = f"no connection to {self._connector.where} became free in time"
-                request.fail(RequestTimeout(text, was_sent=False))
-        ahead = [request.deadline for request in self._queue if not request.answer.done()]
-        ahead += [request.deadline for each in self._open for request in each.under_way if not request.answer.done()]
+                why = (
+                    f"no answer from {where} in time"
+                    if request.is_sent
+                    else f"no connection to {where} became free in time"
+                )
+                request.fail(RequestTimeout(why, was_sent=request.is_sent))
+        ahead = [request.deadline for request in self._asked if not request.answer.done()]
         if ahead:
             self._set_alarm(loop, min(ahead))
+        for connection in list(self._open):
+            late = [request for request in connection.under_way if request.deadline <= now]
+            if late:
+                connection.give_up(late)
 
     def _cancel_abandoned(self) -> None:
         """Notify connections of a cancelled caller: an abandoned answer must not block one."""
