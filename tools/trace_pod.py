@@ -26,7 +26,7 @@ from typing import Any
 import mooring
 from mooring.controlplane.server import ControlPlane
 from mooring.core.config.load import default_config
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.credentials import bearer
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient

@@ -19,7 +19,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.core.config.load import default_config
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.credentials import StaticCredentials
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient

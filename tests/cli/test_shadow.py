@@ -20,7 +20,7 @@ from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser, Attributes, write_kubeconfig
 from mooring.core.config.load import default_config
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient
 from mooring.record.entries import Note

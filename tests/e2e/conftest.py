@@ -17,8 +17,8 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.types import KubeSchedulerConfiguration
-from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.errors import NotFound
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import MERGE_PATCH, RestClient

@@ -11,7 +11,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import ApiUser
 from mooring.controlplane.serving.faults import FaultRule
 from mooring.core.config.load import config_from_dict
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.live.writer import AGAIN_S
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient

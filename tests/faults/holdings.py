@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 
 Holdings = dict[str, int]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from mooring.core.framework.extender import ExtenderClient
-from mooring.live.connections import HostEnvironment, LiveScheduler
+from mooring.live.live_scheduler import HostEnvironment, LiveScheduler
 from mooring.live.process import SchedulerProcess
 from mooring.live.settings import Settings
 from mooring.live.time_limits import TimeLimits

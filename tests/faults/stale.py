@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher, plain
 from mooring.controlplane.storage.store import Store, StoredEntry
+from mooring.controlplane.storage.watches import Hub, Match, Render, Watcher, plain
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
 from tests.faults.world import VirtualLoop

@@ -7,8 +7,8 @@ import pytest
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.core.config.load import default_config
-from mooring.live.connections import LiveScheduler
 from mooring.live.events import InvolvedObject
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient
 from mooring.testing import make_node, make_pod

@@ -13,8 +13,8 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
 from mooring.core.config.load import default_config
 from mooring.core.plugins.devices.cel import CelSelectors
-from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import ClientConfig
 from mooring.net.rest import RestClient
 

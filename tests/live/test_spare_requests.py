@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mooring.api.clock import VirtualClock
-from mooring.live.connections import SpareRequests
+from mooring.live.live_scheduler import SpareRequests
 from mooring.net.pool import RateLimiter
 
 

@@ -26,8 +26,8 @@ from mooring.cli.main import run
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.core.config.load import default_config
-from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.live.tracing import MILLION, Tracing, TracingConfiguration, read_tracing_configuration, start_tracing
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient

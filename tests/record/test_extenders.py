@@ -11,7 +11,7 @@ from mooring.cli.main import run
 from mooring.core.framework.extender import ExtenderError, ExtenderFilterResult, Prioritized, VictimsOnNode
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
-from mooring.record import played as extenders
+from mooring.record import scheduler_state as extenders
 from mooring.record.entries import Attempt
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder

@@ -23,8 +23,8 @@ from mooring.controlplane.serving.access import Access, Authorizer, write_kubeco
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply
-from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.store import Store
+from mooring.controlplane.storage.watches import Hub
 from mooring.controlplane.types import status
 from mooring.controlplane.types.status import StatusError
 from mooring.net.async_server import AsyncServer, ServedAnswer, ServedRequest

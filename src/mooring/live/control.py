@@ -16,10 +16,10 @@ from mooring.api.times import format_time
 from mooring.core.config.wire import completed, to_wire
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
-from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.control_thread import Heartbeat, ask
 from mooring.live.events import EventRecorder
 from mooring.live.leader_election import LeaderElector
+from mooring.live.live_scheduler import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.scheduler import Scheduler

@@ -14,11 +14,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.version import __version__
-from mooring.live.connections import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.context import SchedulerOptions
 from mooring.live.control import Control, dump
 from mooring.live.control_thread import ControlThread, run_in
 from mooring.live.leader_election import LeaseLost
+from mooring.live.live_scheduler import COMPONENT, HostEnvironment, LiveScheduler
 from mooring.live.logs import get_logger
 from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import DecisionLog, LoggedDecisions, SchedulerObserver

@@ -39,7 +39,7 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.live.event_handlers import EventHandlers
 from mooring.record import entries
 from mooring.record.packing import RECORDED
-from mooring.record.played import ALL, RecordedExtender, Reservations, may_reserve
+from mooring.record.scheduler_state import ALL, RecordedExtender, Reservations, may_reserve
 
 FOREIGN = ("watch", "lesson")  # sources whose scheduler is not mooring's
 

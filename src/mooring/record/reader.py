@@ -23,7 +23,7 @@ from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put,
 from mooring.record.files import END, ENTRIES, HEADER, KEYFRAME, SMALL_BYTES, Block, check_head, payload_of, scan
 from mooring.record.moment import Moment
 from mooring.record.packing import RECORDED, PackedPod, PackedPut, PackedSpec, Unpacker
-from mooring.record.played import ALL
+from mooring.record.scheduler_state import ALL
 
 Stored = PackedPut | PackedSpec | PackedPod | Told
 _decoder = msgspec.msgpack.Decoder(tuple[list[int], list[Stored]])

@@ -28,7 +28,7 @@ from mooring.live.observer import Observed, SchedulerObserver
 from mooring.record import entries
 from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved, Redaction
 from mooring.record.files import FORMAT, WholeWrites, create
-from mooring.record.played import size_of_state, state_of, written
+from mooring.record.scheduler_state import size_of_state, state_of, written
 from mooring.record.writer import Item, RecordWriter, Sink
 
 BATCH = 2048

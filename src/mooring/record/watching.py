@@ -18,8 +18,8 @@ from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_
 from mooring.record import entries
 from mooring.record.files import FORMAT
 from mooring.record.moment import Moment
-from mooring.record.played import objects_of
 from mooring.record.recorder import KEYFRAME_EVERY, RecordOutput
+from mooring.record.scheduler_state import objects_of
 from mooring.record.writer import Item
 
 

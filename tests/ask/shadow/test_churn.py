@@ -26,7 +26,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
 from mooring.core.config.features import DEFAULT_FEATURES
 from mooring.core.config.load import config_from_dict, default_config
-from mooring.live.connections import LiveScheduler
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.informer import InformerSet
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient

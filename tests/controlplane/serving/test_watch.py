@@ -15,7 +15,7 @@ import pytest
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import FaultRule, Faults
-from mooring.controlplane.storage.hub import Hub, Match
+from mooring.controlplane.storage.watches import Hub, Match
 
 from ..conftest import Http, connected, make_node, make_pod, until
 

@@ -11,8 +11,8 @@ import pytest
 
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.serving.listing import BOOKMARK_INTERVAL_S, MAX_WATCH_S, WatchStream
-from mooring.controlplane.storage.hub import Hub, Match, Watcher
 from mooring.controlplane.storage.store import Store
+from mooring.controlplane.storage.watches import Hub, Match, Watcher
 from mooring.sim.virtual_time import run_virtual
 
 

@@ -20,8 +20,8 @@ from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
 from mooring.core.config.features import Features
 from mooring.core.config.load import default_config, load_config_file
 from mooring.core.config.versions import DEFAULT_VERSION
-from mooring.live.connections import LiveScheduler
 from mooring.live.context import SchedulerOptions
+from mooring.live.live_scheduler import LiveScheduler
 from mooring.net.kubeconfig import load_kubeconfig
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from mooring.controlplane.serving.listing import (
     watch_options,
 )
 from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply, Route, accept, delete_options, parse, split
-from mooring.controlplane.storage import hub as watching
+from mooring.controlplane.storage import watches as watching
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
 from mooring.controlplane.types.kind import Kind, Object

@@ -12,8 +12,8 @@ import msgspec
 from mooring.controlplane.registry.columns import columns_of
 from mooring.controlplane.serving.requests import Route
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.hub import Hub, Match, Render, Watcher
 from mooring.controlplane.storage.store import EntryPage, Store, StoredEntry
+from mooring.controlplane.storage.watches import Hub, Match, Render, Watcher
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Column, Kind, Object
 

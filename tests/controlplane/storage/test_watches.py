@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.storage import hub as hub_module
-from mooring.controlplane.storage.hub import Hub, Match, Watcher, translate
+from mooring.controlplane.storage import watches as hub_module
 from mooring.controlplane.storage.selectors import parse_fields, parse_labels
 from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Event, Store, StoredEntry
+from mooring.controlplane.storage.watches import Hub, Match, Watcher, translate
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.virtual_time import run_virtual
 

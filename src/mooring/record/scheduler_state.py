@@ -1,4 +1,4 @@
-"""The whole state, for a keyframe, in an order from which the same state can be built again."""
+"""What a record holds of a scheduler: its whole state for a keyframe, reservations, and answers of extenders."""
 
 from __future__ import annotations
 
