@@ -56,7 +56,9 @@ DELIBERATE = """\
   goes round as kube-scheduler's does with one worker. A test shows that, given the recorded order, mooring's rule
   takes the recorded node in every recorded step.
 - **Where kube-scheduler draws a random number** (the first node that preemption tries, one of several idle claims to
-  give back), mooring takes the first, or what a seeded generator from outside says.
+  give back), mooring takes the first, or what a seeded generator from outside says. kube-scheduler 1.34 also draws
+  among nodes with equal totals, and 1.34 and 1.35 search device pools in a random order; mooring does both as later
+  versions do.
 - **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
   kube-scheduler. So does one that hangs, after `--plugin-timeout` (10 s).
 - **An attempt that takes longer than `--attempt-timeout`** (15 s) fails that one pod with the reason `SchedulerError`.

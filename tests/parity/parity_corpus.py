@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mooring.core.config.versions import V1_35, V1_36, V1_37, KubernetesVersion
+from mooring.core.config.versions import V1_34, V1_35, V1_36, V1_37, KubernetesVersion
 from mooring.sim.replay import replay_case
 
 HERE = Path(__file__).parent
@@ -46,7 +46,8 @@ class Corpus:
     folder: str
     size: tuple[int, int, int]  # families, cases, steps, as its README says
     known_races: Mapping[tuple[str, int], str]
-    """Steps whose recorded node or volume depends on something inside kube-scheduler that the case does not tell."""
+    """Steps whose recorded node, volume or device depends on something inside kube-scheduler that no case tells."""
+    draws_ties: bool = False  # whether it takes any of the nodes with the highest total, by lot
 
     def __str__(self) -> str:
         return str(self.version)
@@ -63,7 +64,7 @@ class Corpus:
             yield json.loads(line)
 
     def is_known_race(self, case: Case, step: int, field: str) -> bool:
-        return field in ("node", "volumes") and (case["id"], step) in self.known_races
+        return field in ("node", "volumes", "devices") and (case["id"], step) in self.known_races
 
     def recorded_rankings(self, family: str) -> Iterator[tuple[Case, int, dict[str, Any]]]:
         """(case, step, verdict) for every recorded verdict with totals."""
@@ -78,8 +79,13 @@ EQUAL_VOLUMES = (
     "Two volumes that the claim could have are of the same size. kube-scheduler takes the one that it meets first in a "
     "Go map, whose order is random; mooring takes the first by name."
 )
+POOL_ORDER = (
+    "The claim's devices come from one of several pools. Until 1.35 kube-scheduler searches them in the order of a Go "
+    "map, which is random; mooring searches them by name, as later versions do."
+)
 
 CORPORA = (
+    Corpus(V1_34, "golden-1.34", (16, 829, 3082), {("dra-33", 1): POOL_ORDER}, draws_ties=True),
     Corpus(
         V1_35, "golden-1.35", (16, 295, 1112), dict.fromkeys((("volumes-7001", 0), ("volumes-7012", 1)), EQUAL_VOLUMES)
     ),

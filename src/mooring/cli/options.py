@@ -65,7 +65,7 @@ def version_option(command: F) -> F:
     return click.option(
         "--kubernetes-version",
         metavar="VERSION",
-        help="Decide as this version, e.g. 1.37.",
+        help="Decide as this version, 1.34 to 1.37. Default: the cluster's.",
     )(command)
 
 

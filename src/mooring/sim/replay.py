@@ -63,14 +63,14 @@ def latest_time(values: Iterable[Mapping[str, Any]]) -> float:
     return max((parse_time(stamp) for stamp in stamps if stamp), default=0.0) + 3600.0
 
 
-def bound(cluster: ClusterState, pod: Pod, node_name: str) -> Pod:
-    """The pod as the API server stores it once bound: with its node's name and topology labels."""
-    info = cluster.table.nodes.get(node_name)
+def bound(session: Session, pod: Pod, node_name: str) -> Pod:
+    """The pod as the API server stores it once bound: with its node's name and, since 1.35, topology labels."""
+    info = session.state.table.nodes.get(node_name)
     node: Node | None = None if info is None else info.node
     placed = copy(pod)
     placed.spec = copy(pod.spec)
     placed.spec.node_name = node_name
-    if node is not None:
+    if node is not None and session.features["BindingCopiesTopologyLabels"]:
         topology = {key: node.metadata.labels[key] for key in TOPOLOGY_LABELS if key in node.metadata.labels}
         placed.metadata = copy(pod.metadata)
         placed.metadata.labels = {**pod.metadata.labels, **topology}
@@ -288,7 +288,7 @@ class QueueReplay:
             self.queue.nominator.withdraw(pod.uid)
             self.queue.done(item.uid)
             node_name = self._forced.get(pod.key) or decision.node or ""
-            self.handlers.put(self._stored(bound(self.cluster, pod, node_name)))
+            self.handlers.put(self._stored(bound(self.session, pod, node_name)))
         else:
             self._refuse(item, decision)
 
@@ -406,7 +406,7 @@ class Replay:
             profile = self.session.profiles.get(pod.spec.scheduler_name)
             if profile is not None:
                 self.session.engine.adopt(profile, afterwards.removeprefix("bound:"))
-            self.cluster.put(bound(self.cluster, pod, afterwards.removeprefix("bound:")))
+            self.cluster.put(bound(self.session, pod, afterwards.removeprefix("bound:")))
         elif afterwards == "kept" and pod.spec.node_name:
             self.cluster.put(pod)
         elif afterwards == "kept" and nominated:

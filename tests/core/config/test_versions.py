@@ -115,7 +115,7 @@ def test_a_gate_of_another_version_is_off_and_cannot_be_set() -> None:
         parse_feature_gates(["SchedulerQueueingHints=true"], V1_37)
     assert str(e.value) == (
         "--feature-gates: unrecognized feature gate: SchedulerQueueingHints; "
-        "Kubernetes 1.35 and 1.36 have it, 1.37 has not"
+        "Kubernetes 1.34, 1.35, 1.36 have it, 1.37 has not"
     )
 
 

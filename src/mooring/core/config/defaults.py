@@ -52,7 +52,7 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
     ]
     if features["DynamicResourceAllocation"]:
         # Before DefaultPreemption: releasing an idle claim is better than evicting a pod.
-        plugins.append(Plugin("DynamicResources", 2))
+        plugins.append(Plugin("DynamicResources", 2 if features["DevicesAreScored"] else 0))
     plugins += [
         Plugin("DefaultPreemption"),
         Plugin("NodeResourcesBalancedAllocation", 1),

@@ -156,6 +156,6 @@ def _bool(name: str, value: str) -> bool:
 def _suggest(name: str, version: KubernetesVersion) -> str:
     others = [str(other) for other in VERSIONS.values() if name in other.gates]
     if others:
-        return f"; Kubernetes {' and '.join(others)} {'have' if others[1:] else 'has'} it, {version} has not"
+        return f"; Kubernetes {', '.join(others)} {'have' if others[1:] else 'has'} it, {version} has not"
     near = nearest(name, [*version.gates, *_ALL])
     return f"; did you mean {near}?" if near else ""

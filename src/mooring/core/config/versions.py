@@ -53,12 +53,40 @@ _CHANGES = {
     (35, "configuration"): {
         "GatesHaveDependencies": ("A gate that is on needs the gates that it depends on.", "kubernetes#133697"),
     },
+    (35, "scores"): {
+        "DevicesAreScored": (
+            "DynamicResources scores nodes by the alternatives of prioritized lists that they can serve.",
+            "kubernetes#134711",
+        ),
+    },
+    (35, "devices"): {
+        "PoolsCountEverywhere": (
+            "A device pool is complete if all its slices are known, for whichever node, and only then yields devices.",
+            "kubernetes#134189",
+        ),
+        "InvalidPoolsAreLeftOut": (
+            "An invalid device pool is left out of a search; before, a search that met it failed the attempt.",
+            "kubernetes#134189",
+        ),
+    },
+    (35, "API server"): {
+        "BindingCopiesTopologyLabels": (
+            "A pod that is bound gets its node's zone and region as labels.",
+            "kubernetes#135158",
+        ),
+    },
     (36, "scores"): {
         "BalanceCountsImprovement": (
             "NodeResourcesBalancedAllocation scores how much the pod improves a node's balance, not the balance then.",
             "kubernetes#135573",
         ),
         "ImageVolumesCount": ("ImageLocality counts the images of image volumes.", "kubernetes#130231"),
+    },
+    (36, "devices"): {
+        "AllKeepsToItsAlternative": (
+            "An alternative that asks for all devices gets its own ones; before, alternatives were mixed up.",
+            "kubernetes#137347",
+        ),
     },
     (36, "configuration"): {
         "CapacityRatioNeedsItsStrategy": (
@@ -381,6 +409,7 @@ _ELSEWHERE: dict[tuple[int, int | None], str] = {
 
 # By plugin and extension point: the first minor version in which the plugin runs there.
 _POINTS_SINCE = {
+    ("DynamicResources", "score"): 35,
     ("NodeName", "preFilter"): 37,
     ("NodeUnschedulable", "preFilter"): 37,
     ("TaintToleration", "preFilter"): 37,
@@ -443,10 +472,11 @@ def _version(minor: int, tag: str, *, is_preview: bool = False) -> KubernetesVer
     )
 
 
+V1_34 = _version(34, "v1.34.11")
 V1_35 = _version(35, "v1.35.8")
 V1_36 = _version(36, "v1.36.4")
 V1_37 = _version(37, "v1.37.0-rc.1")
-VERSIONS: Mapping[str, KubernetesVersion] = {str(version): version for version in (V1_35, V1_36, V1_37)}
+VERSIONS: Mapping[str, KubernetesVersion] = {str(version): version for version in (V1_34, V1_35, V1_36, V1_37)}
 DEFAULT_VERSION = V1_36
 
 

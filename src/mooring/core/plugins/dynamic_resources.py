@@ -121,7 +121,7 @@ class DynamicResources:
                 handle.cluster,
                 extended=handle.is_enabled("DRAExtendedResource", True),
                 taint_rules=handle.is_enabled("DRADeviceTaintRules"),
-                rules=Rules.of(handle.is_enabled),
+                rules=Rules.of(handle.features),
             )
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------

@@ -12,6 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mooring.api.resource import ResourceClaim
+from mooring.core.config.features import Features
+from mooring.core.config.versions import V1_34, V1_37
 from mooring.core.plugins.devices import device_checks as pruning
 from mooring.core.plugins.devices import search
 from mooring.core.plugins.devices.allocator import Allocator
@@ -35,7 +37,7 @@ from .builders import (
 )
 
 MAX_STEPS = 1500
-LATEST_RULES = Rules(True, True, True, True, True)
+LATEST_RULES, OLDEST_RULES = Rules.of(Features(V1_37)), Rules.of(Features(V1_34))
 TOO_LONG = (search.AllocationTimeout, "node n: timed out trying to allocate devices")
 
 
@@ -337,7 +339,7 @@ def problems(draw: st.DrawFn) -> Problem:
             share = {"shareID": "s", "consumedCapacity": {"memory": "1"}} if "share" in features else {}
             taken.append({"driver": "drv", "pool": "p", "device": f"d{number}", **share})
     limit = draw(st.integers(3, 6)) if "limit" in features else 32
-    return Problem(slices, claims, taken, limit, draw(st.sampled_from([FIRST_RULES, LATEST_RULES])))
+    return Problem(slices, claims, taken, limit, draw(st.sampled_from([FIRST_RULES, LATEST_RULES, OLDEST_RULES])))
 
 
 @settings(max_examples=500)

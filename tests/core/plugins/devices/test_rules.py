@@ -1,26 +1,42 @@
-"""The allocator as it was until 1.36, and as it is since 1.37."""
+"""In which details the allocator of one version differs from that of another."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from mooring.core.config.features import Features
-from mooring.core.config.versions import V1_36, V1_37
+from mooring.core.config.versions import V1_34, V1_35, V1_36, V1_37
 from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Rules
 
-from .builders import allocate, allocation, chosen, claim, device, everything, exactly, holding, in_use, sliced
+from .builders import (
+    allocate,
+    allocation,
+    chosen,
+    claim,
+    device,
+    everything,
+    exactly,
+    first_of,
+    holding,
+    in_use,
+    sliced,
+)
 
-NOW = Rules.of(Features(V1_37).__getitem__)
+BEFORE, NOW = Rules.of(Features(V1_34)), Rules.of(Features(V1_37))
 BOTH = pytest.mark.parametrize("rules", [pytest.param(FIRST_RULES, id="1.36"), pytest.param(NOW, id="1.37")])
 
 
 def test_rules_are_those_of_the_version() -> None:
-    assert Rules.of(Features(V1_36).__getitem__) == FIRST_RULES
-    changes = {field.name: field.name != "counts_milli" for field in fields(Rules)}
+    assert Rules.of(Features(V1_36)) == FIRST_RULES
+    old = {"sees_only_slices_of_the_node", "fails_at_invalid_pools", "mixes_alternatives"}
+    changes = {field.name: field.name not in old | {"counts_milli"} for field in fields(Rules)}
     assert Rules(**changes) == NOW
-    assert Rules.of(Features(V1_37, DRAFractionalCapacityRange=True).__getitem__).counts_milli
+    assert Rules(**dict.fromkeys(old, True)) == BEFORE
+    assert Rules(mixes_alternatives=True) == Rules.of(Features(V1_35))
+    assert Rules.of(Features(V1_37, DRAFractionalCapacityRange=True)).counts_milli
 
 
 @BOTH
@@ -140,3 +156,60 @@ def test_an_amount_beyond_all_bounds(rules: Rules) -> None:
             allocate([sliced(shared)], wanted, rules=rules)
     else:
         assert allocate([sliced(shared)], wanted, rules=rules) is None
+
+
+# ---- until 1.35 ------------------------------------------------------------------------------------------------------
+
+ONE_EACH = sliced(device("a", k=1), device("b", k=2), device("c", k=2))
+K_IS = 'device.attributes["drv"].k == {}'
+
+
+def all_with(name: str, k: int) -> dict[str, Any]:
+    return everything(name, selectors=[{"cel": {"expression": K_IS.format(k)}}])
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "before", "after"),
+    [
+        pytest.param(
+            [exactly("x", count=1, cel=K_IS.format(3)), all_with("y", 2)],
+            [["r/y=b"]],
+            [["r/y=b", "r/y=c"]],
+            id="after its first device the first alternative goes on, which wants one",
+        ),
+        pytest.param(
+            [all_with("x", 3), all_with("y", 2)], None, [["r/y=b", "r/y=c"]], id="two that want all select as one"
+        ),
+    ],
+)
+def test_alternatives_that_want_all_are_mixed_up(
+    alternatives: list[dict[str, object]], before: object, after: object
+) -> None:
+    wanted = claim(first_of("r", *alternatives))
+    assert chosen(allocate([ONE_EACH], wanted, rules=Rules.of(Features(V1_35)))) == before
+    assert chosen(allocate([ONE_EACH], wanted)) == after
+
+
+# ---- until 1.34 ------------------------------------------------------------------------------------------------------
+
+
+def test_an_incomplete_pool_yields_devices() -> None:
+    incomplete = [sliced(device("a"), count=2)]
+    assert chosen(allocate(incomplete, claim(exactly()), rules=BEFORE)) == [["r=a"]]
+    assert allocate(incomplete, claim(exactly())) is None
+
+
+def test_a_pool_is_complete_on_its_node() -> None:
+    """Slices for other nodes are missing where a request wants all devices."""
+    slices = [sliced(device("a"), count=2), sliced(device("b"), name="t", count=2, nodeName="m")]
+    with pytest.raises(AllocationError, match="resource pool drv/p is currently being updated"):
+        allocate(slices, claim(everything()), rules=BEFORE)
+    assert chosen(allocate(slices, claim(everything()))) == [["r=a"]]
+
+
+def test_an_invalid_pool_fails_the_attempt() -> None:
+    twice = [sliced(device("a"), device("a"))]
+    with pytest.raises(AllocationError, match="pool p is invalid: duplicate device name a"):
+        allocate(twice, claim(exactly()), rules=BEFORE)
+    with pytest.raises(AllocationError, match="invalid resource pools were encountered"):
+        allocate(twice, claim(exactly()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +23,11 @@ from mooring.core.state.node_selector import CompiledNodeSelector, compile_node_
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Each is a change in ``config.versions``, or a gate; all are off in 1.36."""
+    """Each is a change in ``config.versions``, or a gate; all are off in 1.36. The first are what 1.36 left behind."""
+
+    sees_only_slices_of_the_node: bool = False
+    fails_at_invalid_pools: bool = False
+    mixes_alternatives: bool = False
 
     distinct_sees_every_device: bool = False
     all_counts_full_devices: bool = False
@@ -37,8 +41,14 @@ class Rules:
     leaves_out_groups: bool = False
 
     @classmethod
-    def of(cls, is_enabled: Callable[[str], bool]) -> Rules:
+    def of(cls, features: Mapping[str, bool]) -> Rules:
+        def is_enabled(name: str) -> bool:
+            return features.get(name, False)
+
         return cls(
+            sees_only_slices_of_the_node=not features.get("PoolsCountEverywhere", True),
+            fails_at_invalid_pools=not features.get("InvalidPoolsAreLeftOut", True),
+            mixes_alternatives=not features.get("AllKeepsToItsAlternative", True),
             distinct_sees_every_device=is_enabled("DistinctAttributeSeesEveryDevice"),
             all_counts_full_devices=is_enabled("AllCountsFullDevices"),
             writes_configuration_once=is_enabled("ConfigurationIsWrittenOnce"),
@@ -123,6 +133,8 @@ class Pool:
     elsewhere: list[PublishedDevice] = field(default_factory=list)
     """Devices of the pool's other slices: not for this node, but they may draw on the same counters."""
     counter_sets: dict[str, CounterSet] = field(default_factory=dict)
+    yields: bool = True
+    """Whether its devices can be taken: not where it is incomplete or invalid. Until 1.34 an incomplete one yields."""
 
     @property
     def is_usable(self) -> bool:
@@ -343,12 +355,23 @@ class Inventory:
             if pool is None:
                 known[names] = None
             else:
-                devices = [(pool, candidate) for candidate in pool.candidates] if pool.is_usable else []
+                devices = [(pool, candidate) for candidate in pool.candidates] if pool.yields else []
                 known[names] = _Built(pool, devices, _looks(pool) if pool.is_usable else None)
         return known[names]
 
+    def _build_of_node(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool:
+        """As until 1.34: slices for other nodes are not looked at, and an incomplete pool yields its devices."""
+        pool = Pool(id, is_incomplete=len(targeting) != targeting[0].spec.pool.resource_slice_count)
+        pool.invalid_reason = _duplicate_device(targeting)
+        pool.yields = not pool.invalid_reason
+        if pool.yields:
+            pool.candidates = [candidate for slice in targeting for candidate in self._candidates_of(slice)]
+        return pool
+
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
         """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
+        if self._rules.sees_only_slices_of_the_node:
+            return self._build_of_node(id, targeting)
         # Slices that disagree about their number are a driver's mistake; upstream meets the node's own ones first.
         first = next((slice for slice in targeting if self._group_of(slice) is not self._shared), targeting[0])
         generation, count = first.spec.pool.generation, first.spec.pool.resource_slice_count
@@ -361,7 +384,7 @@ class Inventory:
                 if slice.spec.pool.generation == generation and not self._is_left_out(slice):
                     everywhere.append(slice)
             if len(everywhere) != count:
-                return Pool(id, is_incomplete=True)
+                return Pool(id, is_incomplete=True, yields=False)
         names = {slice.name for slice in targeting}
         others = [slice for slice in everywhere if slice.name not in names]
         pool = Pool(id)
@@ -371,7 +394,8 @@ class Inventory:
             or _unknown_counter(pool.counter_sets, targeting)
             or _unknown_counter(pool.counter_sets, others)
         )
-        if not pool.invalid_reason:
+        pool.yields = not pool.invalid_reason
+        if pool.yields:
             pool.candidates = [c for s in targeting if not s.spec.shared_counters for c in self._candidates_of(s)]
             pool.elsewhere = [c for s in others if not s.spec.shared_counters for c in self._candidates_of(s)]
         return pool

@@ -242,6 +242,7 @@ class DeviceSearch:
         self._pools = reach.pools
         self._is_late = is_late
         self._everything: dict[RequestedDevices, list[int]] = {}  # devices, by request that wants all
+        self._selected_as: dict[RequestedDevices, RequestedDevices] = {}  # whose selectors count, if not its own
         self._selected: list[dict[int, int]] = [{} for _ in plans]
         self._pruning: Pruning | None = None  # most searches find something without
 
@@ -249,8 +250,11 @@ class DeviceSearch:
         for plan in self.plans:
             self._prepare(plan)
         if self._descend() is not SearchStep.DONE:
-            if any(pool.invalid_reason for pool in self._pools):
-                raise InvalidPools("invalid resource pools were encountered")
+            for pool in self._pools:
+                if pool.invalid_reason and self.checks.rules.fails_at_invalid_pools:
+                    raise AllocationError(f"pool {pool.id.pool} is invalid: {pool.invalid_reason}")
+                if pool.invalid_reason:
+                    raise InvalidPools("invalid resource pools were encountered")
             return None
         return Solution(self.plans, self.chosen, self._selected, self.checks.rules)
 
@@ -261,6 +265,8 @@ class DeviceSearch:
         claim = plan.claim
         least = 0
         for alternatives in plan.requests:
+            if self.checks.rules.mixes_alternatives:
+                self._mix(alternatives)
             least += min([self._count_devices(claim, request) for request in alternatives])
         if least > ALLOCATION_RESULTS_MAX_SIZE:
             raise AllocationError(
@@ -276,6 +282,13 @@ class DeviceSearch:
                 )
             constraints.append(constraint)
         self.constraints.append(constraints)
+
+    def _mix(self, alternatives: Sequence[RequestedDevices]) -> None:
+        """Until 1.35 what "all" selects is remembered as the alternative before it, and so the first two share it."""
+        kept: dict[int, RequestedDevices] = {}
+        for i, request in enumerate(alternatives):
+            if request.wants_all:
+                self._selected_as[request] = kept.setdefault(max(i - 1, 0), request)
 
     def _count_devices(self, claim: ResourceClaim, request: RequestedDevices) -> int:
         """How many devices the request needs; for "all" this is where they are collected."""
@@ -358,7 +371,9 @@ class DeviceSearch:
             undo = self._take(claim_index, request, self._everything[request][taken], must=True)
             if undo is None:
                 return SearchStep.FAILED
-            step = yield self._devices(index, request, taken + 1, 0)
+            # Until 1.35 the other devices are taken for the first alternative, whichever this is.
+            then = self.stages[index].alternatives[0] if self.checks.rules.mixes_alternatives else request
+            step = yield self._devices(index, then, taken + 1, 0)
             if step is not SearchStep.DONE:
                 undo()
             return step
@@ -396,7 +411,8 @@ class DeviceSearch:
     # ---- one device --------------------------------------------------------------------------------------------
 
     def is_selectable(self, claim: ResourceClaim, request: RequestedDevices, candidate: PublishedDevice) -> bool:
-        return self.checks.is_selectable(claim, request, candidate, self._node_name, self._labels)
+        selecting = self._selected_as.get(request, request)
+        return self.checks.is_selectable(claim, selecting, candidate, self._node_name, self._labels)
 
     def is_usable(self, claim_index: int, request: RequestedDevices, position: int) -> bool:
         """Report whether the device is free, selected and large enough; not whether it goes with those chosen."""
