@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,9 +15,7 @@ import mooring
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.meta import Object
-from mooring.ask import drill as drill_module
 from mooring.ask.drill import Drill, Loss, domains, drill
-from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
 from mooring.sim.worlds import EmbeddedWorld
 from mooring.testing import make_node, make_object, make_pod
@@ -208,14 +208,80 @@ def test_too_many_pairs_are_refused() -> None:
         domains(nodes, "node", 2)
 
 
-def test_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(A, B, make_node("c", cpu="2"), owned("one", node="a", cpu="3"), owned("two", node="b", cpu="2"))
-    alone = drill(cluster)
-    monkeypatch.setattr(drill_module, "PARALLEL_FROM", 0)
-    monkeypatch.setattr(drill_module.os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
-    seen: list[int] = []
-    together = drill_module.drill_with(Scheduler(cluster), progress=lambda done, total: seen.append(done))
-    assert together == alone and seen == [1, 2, 3]
+PARALLEL = """
+import threading
+import mooring.ask.drill as module
+from mooring.ask.scheduler import Scheduler
+from mooring.core.cluster import Cluster
+from mooring.testing import make_node, make_pod
+
+cluster = Cluster(*(make_node(name, cpu="4") for name in "abc"), make_pod("one", node="a", cpu="3"))
+alone = module.drill(cluster)
+module.PARALLEL_FROM, module.os.sched_getaffinity = 0, lambda pid: {0, 1}
+forks, get_context, seen = [], module.multiprocessing.get_context, []
+module.multiprocessing.get_context = lambda kind: forks.append(kind) or get_context(kind)
+assert module.drill_with(Scheduler(cluster), progress=lambda done, total: seen.append(done)) == alone
+assert seen == [1, 2, 3] and forks == ["fork"], (seen, forks)
+
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+assert module.drill(cluster) == alone and forks == ["fork"], "a process with threads is not forked"
+end.set()
+"""
+
+
+def test_processes_find_the_same_and_a_process_with_threads_is_not_forked() -> None:
+    """In a process of its own: this one may have threads."""
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", PARALLEL], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+# ---- in print ------------------------------------------------------------------------------------------------------
+
+FIVE = [make_node(f"n{i}", cpu="4", labels={"rack": f"r{i}"}) for i in range(5)]
+FULL = [owned(f"on-{i}", node=f"n{i}", cpu="4") for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("lose", "shown"),
+    [
+        pytest.param("node", "--lose n3 shows what it does", id="nodes"),
+        pytest.param("label=rack", "--lose label=rack=r3 shows what it does", id="values of a label"),
+    ],
+)
+def test_every_loss_that_does_harm_is_named_with_the_way_to_see_it(lose: str, shown: str) -> None:
+    found = drill(Cluster(*FIVE, *FULL), lose)
+    printed = repr(found)
+    assert all(f"Without {loss.lost[0]}\n" in printed for loss in found.losses[:3])
+    assert f"Harm is also done by losing {found.losses[3].lost[0]}, {found.losses[4].lost[0]}\n" in printed
+    assert shown in printed
+    alone = drill(Cluster(*FIVE, *FULL), shown.split()[1])
+    assert alone.losses == [found.losses[3]]
+
+
+def test_an_unknown_value_of_a_label_is_told() -> None:
+    with pytest.raises(InputError, match="no node has the label rack=r9; there are r0, r1, r2, r3, r4"):
+        drill(Cluster(*FIVE), "label=rack=r9")
+
+
+def test_pods_are_told_together_if_only_what_is_said_of_preemption_differs() -> None:
+    loss = Loss(("a",), ("a",))
+    for i in range(50):
+        loss.unplaced[f"p{i}"] = f"0/9 nodes are available: 9 Insufficient cpu. preemption: 0/9 nodes: {i} No victims."
+    for i in range(7):
+        loss.unplaced[f"q{i}"] = (
+            f"0/9 nodes are available: {i} Insufficient cpu, {9 - i} Too many pods. preemption: no."
+        )
+    printed = repr(Drill("a", 1, [loss])).splitlines()
+    assert printed[6:8] == [
+        "  no place for p0, p1, p2, p3, p4, p5 and 44 more:",
+        "    0/9 nodes are available: 9 Insufficient cpu. …",
+    ]
+    assert printed[8:10] == [
+        "  no place for q0:",
+        "    0/9 nodes are available: 0 Insufficient cpu, 9 Too many pods. preemption: no.",
+    ]
+    assert printed[-1] == "  no place for 3 more pods, for 3 other reasons"
 
 
 # ---- against a cluster from which the node is deleted --------------------------------------------------------------

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mooring.api.errors import UsageError
+from mooring.api.text import count_of, first_of
 
 
 def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
@@ -140,6 +141,24 @@ def print_more(to: Console, count: int, shown: int, how: str = "--top N shows N"
     """Say below a table how many rows were left out, and how to see them."""
     if count > shown:
         to.print(f"… and {count - shown} more ({how})")
+
+
+def print_refused(to: Console, refused: Mapping[str, str], what: str, top: int) -> None:
+    """Print pods that have no place, with the scheduler's message: those together that differ only in preemption.
+
+    ``what`` goes before their names. The reasons of most pods come first, and at most ``top`` of them.
+    """
+    groups: dict[str, dict[str, list[str]]] = {}
+    for pod, message in refused.items():
+        groups.setdefault(message.partition(". ")[0], {}).setdefault(message, []).append(pod)
+    by_size = sorted(groups.items(), key=lambda group: -sum(map(len, group[1].values())))
+    for reasons, messages in by_size[:top]:
+        pods = [pod for group in messages.values() for pod in group]
+        to.print(f"  {what}{escape(first_of(pods))}:")
+        to.print(f"    {escape(next(iter(messages)) if len(messages) == 1 else f'{reasons}. …')}")
+    left = sum(len(pods) for _, messages in by_size[top:] for pods in messages.values())
+    if left:
+        to.print(f"  {what}{count_of(left, 'more pod')}, for {count_of(len(by_size) - top, 'other reason')}")
 
 
 def print_notes(to: Console, notes: Sequence[str]) -> None:

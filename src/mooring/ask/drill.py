@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from copy import copy
@@ -22,7 +23,7 @@ from mooring.api.errors import InputError, ParseError
 from mooring.api.memory import seldom_collecting
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from mooring.api.tables import print_more, print_table, printed, printed_html
+from mooring.api.tables import print_more, print_refused, print_table, printed, printed_html
 from mooring.api.text import first_of, hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
@@ -249,7 +250,7 @@ class Domain:
 
 
 def domains(nodes: list[Node], lose: str, together: int) -> list[Domain]:
-    """All domains of this kind, or all pairs of them; or the one node or zone of this name."""
+    """All domains of this kind, or all pairs of them; or the one node or zone of this name, or of a label's value."""
     single = list(_single(nodes, lose))
     if len(single) < together:
         raise InputError(f"there is only {len(single)} to lose; expected {together} or more to lose {together} at once")
@@ -268,11 +269,14 @@ def _single(nodes: list[Node], lose: str) -> Iterator[Domain]:
     if lose == "node":
         return (Domain((name,), (name,)) for name in names)
     if lose == "zone" or lose.startswith("label="):
-        key = ZONE if lose == "zone" else lose.removeprefix("label=")
+        key, _, value = (ZONE if lose == "zone" else lose.removeprefix("label=")).partition("=")
         found = _by_label(nodes, key)
         if not found:
             raise InputError(f"no node has the label {key}; the nodes have {', '.join(_labels(nodes)) or 'none'}")
-        return iter(found)
+        values = [each.names[0] for each in found]
+        if value and value not in values:
+            raise InputError(f"no node has the label {key}={value}; {hint(value, values)}")
+        return iter([each for each in found if value in ("", each.names[0])])
     if lose in names:
         return iter((Domain((lose,), (lose,)),))
     zones = _by_label(nodes, ZONE)
@@ -350,8 +354,8 @@ def drill(
 ) -> Drill:
     """Say what each loss would do. The cluster stays as it is.
 
-    ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, or the name of one node or zone. With ``n=2`` two are lost at
-    once: every pair is tried.
+    ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, the name of one node or zone, or ``"label=KEY=VALUE"``.
+    With ``n=2`` two are lost at once: every pair is tried.
     """
     return drill_with(Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), lose, n)
 
@@ -377,11 +381,12 @@ def drill_with(
 def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
     _prepare(base, len(tried))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM:
+    # Forked processes share the cluster's memory; nothing of it is sent to them. But a fork copies only the thread that
+    # calls it, and a lock that another one holds stays locked in the copy: with other threads, as in notebooks and
+    # servers, this process does it all. New processes instead of forks would run a user's script again from its top.
+    if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM or threading.active_count() > 1:
         yield from (lose(base, each.names, each.nodes) for each in tried)
         return
-    # Forked processes share the cluster's memory; nothing of it is sent to them. A fork copies only the thread that
-    # calls it, and a lock that another thread holds stays locked in the copy; placing pods takes no locks.
     forks = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(cores, forks, _start_from.append, (base,)) as pool:
         yield from pool.map(_lose, tried, chunksize=20)
@@ -411,10 +416,12 @@ def _lose(domain: Domain) -> Loss:
 # How a drill looks in print.
 
 TOP = 10
+DETAILED = 3  # losses
+REASONS = 5  # of each that pods find no place
 
 
 def draw(to: Console, found: Drill, top: int = TOP) -> None:
-    """Print the verdict, the losses with the worst first, and what the worst one does."""
+    """Print the verdict, the losses with the worst first, what the worst do, and how to see what others do."""
     colour = "green" if found.is_safe else "red"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     to.print()
@@ -424,9 +431,13 @@ def draw(to: Console, found: Drill, top: int = TOP) -> None:
         [_row(loss) for loss in found.losses[:top]],
     )
     print_more(to, len(found.losses), top)
-    worst = found.losses[0]
-    if not worst.is_harmless or worst.preempted:
-        _draw_worst(to, worst)
+    harmful = found.harmful
+    for loss in harmful[:DETAILED] or [loss for loss in found.losses[:1] if loss.preempted]:
+        _draw_loss(to, loss)
+    if len(harmful) > DETAILED:
+        to.print()
+        to.print(f"Harm is also done by losing {escape(first_of([_lost(loss) for loss in harmful[DETAILED:]]))}")
+        to.print(f"  {escape(_shown_by(found, harmful[DETAILED]))} shows what it does")
 
 
 def text(found: Drill) -> str:
@@ -439,7 +450,7 @@ def headline(found: Drill) -> str:
     harmful, total = len(found.harmful), len(found.losses)
     if total == 1:
         return f"Losing {_lost(found.losses[0])} does {'harm' if harmful else 'no harm'}"
-    key = found.lose.removeprefix("label=")
+    key = found.lose.removeprefix("label=").partition("=")[0]
     one, many = (f"value of {key}", f"values of {key}") if key != found.lose else (key, f"{key}s")
     if found.n == 2:
         one, many = f"pair of {many}", f"pairs of {many}"
@@ -461,15 +472,18 @@ def _lost(loss: Loss) -> str:
     return " and ".join(loss.lost)
 
 
-def _draw_worst(to: Console, loss: Loss) -> None:
+def _shown_by(found: Drill, loss: Loss) -> str:
+    """The option with which a drill is about this loss alone."""
+    if found.n > 1:
+        return "-o json"
+    is_value = found.lose.startswith("label=")
+    return f"--lose {f'{found.lose}={loss.lost[0]}' if is_value else loss.lost[0]}"
+
+
+def _draw_loss(to: Console, loss: Loss) -> None:
     to.print()
     to.print(f"[bold]Without {escape(_lost(loss))}[/bold]")
-    by_message: dict[str, list[str]] = {}
-    for pod, message in loss.unplaced.items():
-        by_message.setdefault(message, []).append(pod)
-    for message, pods in by_message.items():
-        to.print(f"  no place for {escape(first_of(pods))}:")
-        to.print(f"    {escape(message)}")
+    print_refused(to, loss.unplaced, "no place for ", REASONS)
     for what, names in (
         ("volumes lost, because no other node can reach them", loss.lost_volumes),
         ("budgets broken until pods run again", loss.broken_budgets),

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.core import Node
-from mooring.api.tables import print_notes, print_table, printed, printed_html
-from mooring.api.text import count_of, first_of
+from mooring.api.tables import print_notes, print_refused, print_table, printed, printed_html
+from mooring.api.text import count_of
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import (
@@ -379,13 +379,8 @@ def draw(to: Console, found: Plan, top: int = TOP) -> None:
         print_table(to, ["NODES", "TYPE", "ZONE", "PRICE", "SUM"], rows)
     if found.unplaced:
         to.print()
-        by_message: dict[str, list[str]] = {}
-        for pod, message in found.unplaced.items():
-            by_message.setdefault(message, []).append(pod)
         to.print("No node that can be added makes room for:")
-        for message, pods in list(by_message.items())[:top]:
-            to.print(f"  {escape(first_of(pods))}")
-            to.print(f"    {escape(message)}")
+        print_refused(to, found.unplaced, "", top)
     print_notes(to, found.notes)
 
 

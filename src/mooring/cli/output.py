@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -199,8 +199,15 @@ def shown_on_a_terminal(unit: str, part: str) -> Iterator[Callable[[int, int], N
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    with progress(unit) as show:
-        yield lambda done, total: show(part, done, total)
+    with ExitStack() as stack:
+        shown: list[Show] = []
+
+        def show(done: int, total: int) -> None:
+            if not shown:  # the bar has a thread: it begins when what is counted has forked, if it does
+                shown.append(stack.enter_context(progress(unit)))
+            shown[0](part, done, total)
+
+        yield show
 
 
 class _Lines:

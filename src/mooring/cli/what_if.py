@@ -57,7 +57,7 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
     metavar="WHAT",
     default="node",
     show_default=True,
-    help="Lose each node, zone, label=KEY, or one name.",
+    help="Lose each node, zone, label=KEY[=VALUE], or one name.",
 )
 @click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="Lose this many at once.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many losses.")
