@@ -223,7 +223,7 @@ def test_without_a_solver_the_bound_is_rough_and_the_plan_is_still_proved(monkey
             {"types": [{"name": "x", "price": 1, "allocatable": {"cpu": "4x"}}]}, "unknown suffix", id="a bad quantity"
         ),
         pytest.param(
-            {"types": [{"name": "x", "price": 1, "like": "a"}] * 2}, "'x' is there twice", id="the same name twice"
+            {"types": [{"name": "x", "price": 1, "like": "a"}] * 2}, "'x' occurs twice", id="the same name twice"
         ),
         pytest.param("nowhere.yaml", "nowhere.yaml: no such file", id="no file"),
     ],

@@ -22,9 +22,7 @@ NODES = b"name,cpu\na,4\n"
             "pods.csv, line 3: at: 5 after 10; pods must come in the order",
             id="times that go backwards",
         ),
-        pytest.param(
-            NODES, b"name,at,cpu\nx,,1\n", "pods.csv, line 2: at: nothing is there; expected a time", id="no time"
-        ),
+        pytest.param(NODES, b"name,at,cpu\nx,,1\n", "pods.csv, line 2: at: empty; expected a time", id="no time"),
         pytest.param(
             NODES,
             b"name,at,run,cpu\nx,1,-5,1\n",
@@ -33,7 +31,7 @@ NODES = b"name,cpu\na,4\n"
         ),
         pytest.param(NODES, b"name,at,cpu\nx,1\n", "pods.csv, line 2: 2 values; expected 3", id="a short row"),
         pytest.param(
-            NODES, b"name,at,cpu\nx,1,1\nx,2,1\n", "pods.csv, line 3: pod default/x is there already", id="a pod twice"
+            NODES, b"name,at,cpu\nx,1,1\nx,2,1\n", "pods.csv, line 3: pod default/x already exists", id="a pod twice"
         ),
         pytest.param(NODES, b"\xff\xfe\x00", "pods.csv: not UTF-8 text; expected CSV", id="not text"),
         pytest.param(

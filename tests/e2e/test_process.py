@@ -171,7 +171,7 @@ async def test_a_changed_configuration_is_taken_up_and_a_bad_one_is_not(world, t
         await world.pod("theirs", schedulerName="second")
         path.write_text(yaml.safe_dump({**config, "profiles": [{"schedulerName": ""}, {"schedulerName": ""}]}))
         run.process.send_signal(signal.SIGHUP)
-        await run.says("the old one stays in force")
+        await run.says("keeping the old one")
         both = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
         path.write_text(yaml.safe_dump({**config, "profiles": both}))
         run.process.send_signal(signal.SIGHUP)

@@ -127,4 +127,4 @@ async def test_a_held_call_that_fails_does_not_lose_the_others(caplog):
 
     await changes.held_during(work())
     assert calls == [2]
-    assert "An event could not be handled" in caplog.text
+    assert "Failed to handle an event" in caplog.text

@@ -150,7 +150,7 @@ async def test_a_full_disk_costs_entries_and_is_said_once(tmp_path, caplog):
     assert (log.dropped, log.written) == (3, 1)
     assert path.read_text() == '{"n":3}\n'
     (record,) = caplog.records
-    assert record.getMessage() == "Decisions are left out of the log"
+    assert record.getMessage() == "Decisions were dropped from the decision log"
     assert record.values == {"err": "No space left on device", "path": str(path)}
 
 

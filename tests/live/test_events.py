@@ -343,7 +343,7 @@ async def test_a_mistake_of_our_own_costs_one_event(bench, caplog):
     await bench.drain()
     assert (bench.recorder.failed, bench.recorder.written) == (1, 1)
     (record,) = caplog.records
-    assert record.getMessage() == "An event could not be written" and record.values["reason"] == "FailedScheduling"
+    assert record.getMessage() == "Failed to write an event" and record.values["reason"] == "FailedScheduling"
 
 
 async def test_draining_ends_after_its_time(bench):

@@ -59,7 +59,7 @@ def test_one_that_raises_is_logged_once_and_the_others_hear(name, caplog):
             for tell in getattr(observers, name):
                 tell("pod")
     assert told == [("pod",)] * 6
-    assert [each.getMessage() for each in caplog.records] == ["An observer raised; the scheduler goes on"] * 3
+    assert [each.getMessage() for each in caplog.records] == ["An observer raised; the scheduler continues"] * 3
     assert "ValueError: no (test_observer.py:" in caplog.records[0].values["err"]
 
 

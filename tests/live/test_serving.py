@@ -413,7 +413,7 @@ async def test_a_source_that_raises_is_500_and_no_traceback(bench, caplog):
     await bench.start()
     status, _, body = await bench.ask("/configz")
     assert (status, body) == (500, "internal server error\n")
-    (record,) = [record for record in caplog.records if record.getMessage() == "An endpoint failed"]
+    (record,) = [record for record in caplog.records if record.getMessage() == "Failed to serve an endpoint"]
     assert record.values == {"err": "inside", "path": "/configz"} and record.exc_info is None
 
 

@@ -173,7 +173,7 @@ def test_reload(write, caplog, failure, stays):
     with caplog.at_level(logging.INFO):
         assert reloader.reload() is not stays
     assert bool(applied) is not stays
-    problems = [record.values.get("err") for record in caplog.records if "stays in force" in record.getMessage()]
+    problems = [record.values.get("err") for record in caplog.records if "keeping the old one" in record.getMessage()]
     assert problems == ["profiles: none"] * stays
 
 

@@ -156,7 +156,7 @@ def test_the_watch_goes_on_when_the_one_that_is_told_fails(watched, caplog):
     watched.limits._running.remove(limit)
     with pytest.raises(AttemptTimeout):
         watched.limits.run(watched.limit(), watched.wait_forever)
-    assert "Unexpected error while looking at time limits" in caplog.text
+    assert "Unexpected error while checking time limits" in caplog.text
 
 
 def wait_until(check) -> None:

@@ -761,7 +761,7 @@ async def test_an_unexpected_error_does_not_end_the_watch(watching, fake_api, ev
     monkeypatch.setattr(it.informer, "apply", broken)
     fake_api.put("a", size=2)
     await eventually(it.is_current)
-    assert "things.example.io: an unexpected error; listing anew" in caplog.text
+    assert "things.example.io: unexpected error, listing again" in caplog.text
     assert "ZeroDivisionError: a mistake" in caplog.text
 
 

@@ -210,7 +210,7 @@ def test_an_end_that_is_not_written_in_time_is_told(
     output.close(3.0)
     goes_on.set()
     output._thread.join()
-    assert [each.getMessage() for each in caplog.records] == ["The end of the record is missing"]
+    assert [each.getMessage() for each in caplog.records] == ["The record could not be finished"]
 
 
 def test_after_a_while_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

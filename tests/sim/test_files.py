@@ -183,7 +183,7 @@ def test_parameters_that_are_wrong(write: Write, parameters: str, given: dict[st
             {"nodes": "name,cpu\na,1\na,1\n"}, r"nodes.csv, line 3: node a is already in line 2", id="a node twice"
         ),
         pytest.param({"nodes": "name,cpu\na,1,2\n"}, r"line 2: 3 values; expected 2", id="a value too many"),
-        pytest.param({"nodes": "name,name\na,1\n"}, r"line 1: the column 'name' is there twice", id="a column twice"),
+        pytest.param({"nodes": "name,name\na,1\n"}, r"line 1: the column 'name' occurs twice", id="a column twice"),
         pytest.param({"nodes": ""}, r"nodes.csv, line 1: no header", id="an empty file"),
         pytest.param({"nodes": "name\n"}, r"nodes.csv: no row after the header", id="no nodes"),
         pytest.param({"nodes": "name,cpu\n,1\n"}, r"line 2: a node without a name", id="a node without a name"),
@@ -216,7 +216,7 @@ def test_mistakes_that_are_found_before_anything_happens(write: Write, files: di
         pytest.param(
             "name,at,run\na,0,soon\n", "line 2: run: expected a duration such as 30s", id="a run time in words"
         ),
-        pytest.param("name,at,cpu\na,0,1\na,0,1\n", "line 3: pod default/a is there already", id="a pod twice"),
+        pytest.param("name,at,cpu\na,0,1\na,0,1\n", "line 3: pod default/a already exists", id="a pod twice"),
         pytest.param("name,at,cpu\na,0,much\n", "line 2: .*much", id="no quantity"),
         pytest.param(
             "name,at,priority\na,0,high\n", "line 2: priority: expected a whole number", id="a priority in words"
@@ -338,7 +338,7 @@ def test_a_story_is_a_dict_too() -> None:
     ("arguments", "says"),
     [
         pytest.param((3,), "expected a scenario file, its content as a dict, or a Cluster", id="no story"),
-        pytest.param(({"steps": []}, [1]), "arrivals go with a Cluster", id="arrivals beside a story"),
+        pytest.param(({"steps": []}, [1]), "use arrivals with a Cluster", id="arrivals beside a story"),
         pytest.param((one_node(), iter(arrivals(20, 0))), "the order of their times", id="a generator out of order"),
         pytest.param((one_node(), arrivals(-1)), "at: expected seconds from 0", id="a time below 0"),
     ],

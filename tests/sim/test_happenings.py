@@ -327,7 +327,7 @@ def test_a_pod_that_cannot_come_again_ends_the_story(monkeypatch: pytest.MonkeyP
     steps = "- advance: 40s\n- drain: node1\n- advance: 2m\n"
     text = f"steps:\n{NODES}{SCRATCH_CLASS}- workload: {{count: 2, cpu: '1', recreate: true, {SCRATCH}}}\n{steps}"
     found = run_scenario(parse_scenario(text, source="s.yaml", folder=Path(), name="story"))
-    assert re.search(r"pod default/\S+ cannot come again: exceeded quota", found.failure)
+    assert re.search(r"pod default/\S+ cannot be recreated: exceeded quota", found.failure)
 
 
 def test_pods_of_a_lost_node_come_again_where_they_are_recreated() -> None:

@@ -124,7 +124,7 @@ def test_a_name_that_is_taken_while_it_runs_is_a_failure_that_says_when(tmp_path
     (tmp_path / "nodes.csv").write_text(NODES)
     (tmp_path / "one.csv").write_text(PODS)
     result = run_scenario(find(str(story(tmp_path, "nodes.csv", "one.csv", more=({"import": "one.csv"},)))))
-    assert "0s after the start of the import: pod default/first is there already" in result.failure
+    assert "0s after the start of the import: pod default/first already exists" in result.failure
 
 
 def test_an_object_loses_what_its_change_does_not_say(tmp_path: Path) -> None:

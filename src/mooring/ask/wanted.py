@@ -165,7 +165,7 @@ def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) ->
     for i, each in enumerate(types):
         place = f"{where}: types[{i}]"
         if each.name in seen:
-            raise InputError(f"{place}.name: {each.name!r} is there twice; each type needs a name of its own")
+            raise InputError(f"{place}.name: {each.name!r} occurs twice; type names must be unique")
         seen.add(each.name)
         variants += _variants(each, cluster, place)
     return variants

@@ -296,7 +296,7 @@ def _edit(to: Console, which: Lesson, folder: Path, words: Words) -> None:
     target, scenario, readme = folder / COPY, folder / SCENARIO_COPY, folder / "README.md"
     for existing in (target, scenario):
         if existing.exists():
-            raise UsageError(f"{existing} is there already and is not overwritten; give another folder")
+            raise UsageError(f"{existing} exists and is not overwritten; choose another folder")
     copies = ((which.text(words.language), readme), (which.scenario, scenario), (which.source, target))
     try:
         folder.mkdir(parents=True, exist_ok=True)

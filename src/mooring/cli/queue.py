@@ -172,7 +172,7 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
         if "system:anonymous" not in str(error):
             raise
         raise ApiError(
-            f"{error}; the scheduler cannot tell who you are: start it with --authentication-kubeconfig and "
+            f"{error}; the scheduler cannot authenticate you: start it with --authentication-kubeconfig and "
             "--authorization-kubeconfig"
         ) from None
     except ConnectionFailed as error:

@@ -144,7 +144,7 @@ class DeferredChanges:
                 try:
                     function(*arguments)
                 except Exception as error:  # the others must not be lost
-                    log.error(error, "An event could not be handled")
+                    log.error(error, "Failed to handle an event")
             self.is_holding = False
 
 

@@ -346,7 +346,7 @@ class EventRecorder:
                 await self._write(event)
             except Exception as error:
                 self.failed += 1
-                log.error(error, "An event could not be written", reason=event.reason, event=event.name)
+                log.error(error, "Failed to write an event", reason=event.reason, event=event.name)
             finally:
                 self._busy -= 1
 
@@ -375,7 +375,7 @@ class EventRecorder:
                 await self._create(event)
         except ApiError as error:
             if error.code in NO_ANSWER:
-                log.warning("An event cannot be written, trying again later", err=str(error))
+                log.warning("Failed to write an event; retrying later", err=str(error))
                 return False
             if error.code == 409 and count > 1:
                 event.written_count = max(event.written_count, 1)

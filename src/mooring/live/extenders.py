@@ -83,6 +83,6 @@ class ExtenderCalls:
         with self._lock:
             self._metrics.extender_breaker_open.labels(extender).set(float(is_open))
         if is_open:
-            log.error(why, "Extender does not answer and is left alone for a while", extender=extender)
+            log.error(why, "Extender does not answer; skipping it for a while", extender=extender)
         else:
             log.info("Extender answers again", extender=extender)

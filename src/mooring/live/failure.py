@@ -247,7 +247,7 @@ async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> 
     try:
         await work
     except ApiError as error:
-        log.error(error, "What a failed attempt held could not be given back", plugin=plugin, pod=key)
+        log.error(error, "Failed to release what a failed attempt held", plugin=plugin, pod=key)
 
 
 def _preemption(decision: ScheduleResult) -> RunningPreemption:

@@ -159,9 +159,11 @@ class LiveScheduler:
     def _on_restoring(self) -> None:
         """Decide nothing while some of what is known is of a state that the API server does not have any more."""
         if self.informers.is_restoring:
-            log.warning("The API server has gone back to an older state; nothing is decided until all is listed anew")
+            log.warning(
+                "The API server was restored to an older state; decisions pause until everything is listed again"
+            )
         else:
-            log.info("Everything is listed anew", pods=len(self.scheduler.pods))
+            log.info("Everything was listed again; decisions resume", pods=len(self.scheduler.pods))
             self.scheduler.wake()
 
     async def start(self) -> None:
@@ -177,7 +179,7 @@ class LiveScheduler:
         is_synced = await self.informers.wait_for_sync(timeout_s)
         missing = self.informers.not_served() if is_synced else []
         if missing:
-            log.info("The API server does not serve everything; going on without", kinds=consequences(missing))
+            log.info("The API server does not serve all kinds; continuing without", kinds=consequences(missing))
             self.scheduler.reconsider()  # pods came before it was known that their claims never will
         return is_synced
 

@@ -191,7 +191,7 @@ def _guarded(tell: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not has_failed:
                 text = f"{type(error).__name__}: {error}{place_of(error, {tell.__module__})}"
-                log.error(text, "An observer raised; the scheduler goes on", method=tell.__qualname__)
+                log.error(text, "An observer raised; the scheduler continues", method=tell.__qualname__)
             has_failed = True
             return None
 
@@ -306,7 +306,7 @@ class DecisionLog:
             except OSError as error:
                 self.dropped += 1
                 if self.dropped == 1:
-                    log.error(error.strerror or error, "Decisions are left out of the log", path=self._path)
+                    log.error(error.strerror or error, "Decisions were dropped from the decision log", path=self._path)
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.flush()

@@ -247,7 +247,7 @@ class SchedulerProcess:
             loop.call_soon_threadsafe(loop.call_later, seconds, self._end_now, why)
 
     def _end_now(self, why: str) -> None:
-        log.error(why, "Ending the process")
+        log.error(why, "Exiting")
         logging.shutdown()
         os._exit(FAILED)
 
@@ -260,7 +260,7 @@ class SchedulerProcess:
             if self._is_stopping:
                 self._end_now("A second signal came")
             self._is_stopping = True
-            log.info("Stopping: a signal came")
+            log.info("Stopping after a signal")
             loop.call_soon_threadsafe(self.stop)
             self._end_within(DRAIN_S + ABORT_S, "Stopping took too long")
 
@@ -268,7 +268,7 @@ class SchedulerProcess:
             if self._reloader is not None:
                 self._reloader.ask()
             else:
-                log.info("SIGHUP: there is no configuration file to read again")
+                log.info("SIGHUP: no configuration file to reload")
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         handlers: dict[signal.Signals, Callable[[], None]] = {

@@ -224,7 +224,7 @@ class Scheduler:
         try:
             session = self._build(self.config, self._context.session)
         except MooringError as error:
-            log.error(error, "Plugins could not be made anew after an attempt ran out of time")
+            log.error(error, "Failed to rebuild plugins after an attempt timed out")
             return
         self._take_over(session, False)
 

@@ -219,7 +219,7 @@ class EndpointServer:
         except TimeoutError:
             answer = _text("the scheduler is busy; try again\n", 503)
         except Exception as error:
-            log.error(error, "An endpoint failed", path=path)
+            log.error(error, "Failed to serve an endpoint", path=path)
             answer = Response(b"internal server error\n", 500, PLAIN)
         answer.headers["Cache-Control"] = "no-cache, private"
         return answer

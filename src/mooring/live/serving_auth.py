@@ -314,7 +314,7 @@ class ServerTls:
             context = self._context()
             _load(context, self._files)
         except (OSError, UsageError) as error:
-            log.error(error, "The new serving certificate cannot be used, the old one stays in force")
+            log.error(error, "The new serving certificate is invalid; keeping the old one")
             return False
         self.context, self._stamp = context, stamp
         log.info("The serving certificate was replaced")

@@ -284,14 +284,14 @@ class ConfigReloader:
             config = self._load()
             self._apply(config)
         except MooringError as error:
-            log.error(error, "The configuration cannot be used, the old one stays in force")
+            log.error(error, "The configuration is invalid; keeping the old one")
             return False
         for name in _AT_START_ONLY:
             value = getattr(config, name)
             if value not in (getattr(self._at_start, name), getattr(self._in_force, name)):
                 log.warning("The change takes effect after a restart", field=name)
         self._in_force = config
-        log.info("The configuration was read again", path=str(self._path))
+        log.info("The configuration was reloaded", path=str(self._path))
         return True
 
     def _fingerprint(self) -> bytes | None:
@@ -320,7 +320,7 @@ async def for_cluster(settings: Settings, timeout_s: float = TIMEOUT_S) -> Setti
             release = (await server_version(client)).release
     except (ApiError, OSError, TimeoutError) as error:
         log.warning(
-            "The API server does not say its version; --kubernetes-version can say it",
+            "The API server does not report its version; set --kubernetes-version",
             deciding_as=str(settings.features.version),
             error=str(error) or "no answer",
         )

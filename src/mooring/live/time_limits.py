@@ -155,7 +155,7 @@ class TimeLimits:
             try:
                 self.check()
             except Exception as error:  # the watch must not end: nothing would hold the limits any more
-                log.error(error, "Unexpected error while looking at time limits")
+                log.error(error, "Unexpected error while checking time limits")
 
     def check(self) -> None:
         """Look at the clock once."""
@@ -173,7 +173,7 @@ class TimeLimits:
                 signal.pthread_kill(limit.thread, SIGNAL)  # again, in case something has swallowed the interruption
             if now - limit.interrupted_at >= GRACE_S and not limit.is_stuck and not limit.is_done:
                 limit.is_stuck = True
-                log.error(limit.error, "Out of time, and interrupting it had no effect", what=limit.name)
+                log.error(limit.error, "Timed out, and interrupting it had no effect", what=limit.name)
                 self._tell(limit)
                 if limit.on_stuck is not None:
                     limit.on_stuck()

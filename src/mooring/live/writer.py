@@ -164,7 +164,7 @@ class ApiWriter:
             except NotFound:
                 raise
             except (ApiError, InputError) as trouble:
-                log.info("Cannot find out whether a pod is bound, asking again", pod=pod.key, err=str(trouble))
+                log.info("Failed to look up whether a pod is bound; retrying", pod=pod.key, err=str(trouble))
                 await self._sleep(pause_s)
                 pause_s = min(MAX_PAUSE_S, pause_s * 5)
 
@@ -273,7 +273,7 @@ class ApiWriter:
             except (NotFound, Fenced):
                 raise
             except (ApiError, InputError) as trouble:
-                log.info("Cannot find out whether a claim is allocated, asking again", claim=name, err=str(trouble))
+                log.info("Failed to look up whether a claim is allocated; retrying", claim=name, err=str(trouble))
                 await self._sleep(pause_s)
                 pause_s = min(MAX_PAUSE_S, pause_s * 5)
 
@@ -362,7 +362,7 @@ async def watch_unconfirmed(scheduler: Assumptions, client: RestClient) -> None:
                 [pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.requeue
             )
         except Exception as error:  # our own mistake: it must not end the looking
-            log.error(error, "Unexpected error while looking for lost bindings")
+            log.error(error, "Unexpected error while checking for lost bindings")
         before = now
 
 
@@ -381,13 +381,13 @@ async def check_unconfirmed(
         except NotFound:
             continue  # the watch is about to say so
         except (ApiError, InputError) as error:
-            log.info("Cannot find out whether a pod is still bound", pod=suspect.pod.key, err=str(error))
+            log.info("Failed to look up whether a pod is still bound", pod=suspect.pod.key, err=str(error))
             return
         if found.spec.node_name:
             return
         if found.uid == suspect.uid:
             log.warning(
-                "The API server has lost a binding that it had acknowledged; the pod is queued again",
+                "The API server lost an acknowledged binding; requeueing the pod",
                 pod=suspect.pod.key,
                 node=suspect.pod.spec.node_name,
             )

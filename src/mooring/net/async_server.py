@@ -235,7 +235,7 @@ class ServedConnection(asyncio.Protocol):
             if self._failure is not None or self._reader.arriving is not None:
                 await self._linger()
         except (asyncio.CancelledError, ConnectionError):
-            pass  # the client has gone, or the server ends
+            pass  # the client disconnected, or the server ends
         finally:
             self._transport.close()
 
@@ -314,7 +314,7 @@ class ServedConnection(asyncio.Protocol):
     async def _drain(self) -> None:
         """Wait while the client is slow to take what was written."""
         if self._transport.is_closing():
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client disconnected")
         if self._room is not None:
             await self._room
 

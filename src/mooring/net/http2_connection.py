@@ -334,14 +334,14 @@ class Http2Connection(asyncio.Protocol):
         elif kind == http2.GOAWAY:
             self._end(payload)
         elif kind == http2.PUSH_PROMISE:
-            raise BadFrame("a server pushes what nobody asked for")
+            raise BadFrame("the server sent an unexpected push")
 
     def _on_continuation(self, number: int, flags: int, payload: bytes) -> None:
         if self._fields_of is None or self._fields_of[0] != number:
             raise BadFrame("fields go on that have not begun")
         _, begun, block = self._fields_of
         if len(block) + len(payload) > MAX_ANSWER_BYTES >> 6:
-            raise BadFrame("the fields of an answer are too many")
+            raise BadFrame("an answer has too many fields")
         self._fields_of = None
         self._take_fields(number, begun | flags & END_HEADERS, block + payload)
 

@@ -100,7 +100,7 @@ class RequestReader:
         self._buffer.release()
 
     def next(self) -> Message | None:
-        """The next request; None when the client has gone, or has been quiet for too long.
+        """The next request; None when the client disconnected, or has been quiet for too long.
 
         The previous request is over: its bytes no longer count.
         """

@@ -172,7 +172,7 @@ class Informer(Generic[T]):
             except NotFound:
                 return
             except (ApiError, Garbled) as error:
-                log.info("%s: cannot look what is there, trying again: %s", self.kind.name, error)
+                log.info("%s: cannot list, retrying: %s", self.kind.name, error)
             await asyncio.sleep(pause_s)
             pause_s = min(1.0, 2 * pause_s)
 

@@ -493,7 +493,7 @@ def _exec(
     if section.interactive_mode == "" and section.api_version == EXEC_VERSIONS[0]:
         raise InputError(f"{where}.exec.interactiveMode: missing; it should be Never, IfAvailable or Always")
     if section.interactive_mode == "Always":
-        raise InputError(f"{where}.exec.interactiveMode: Always, but nobody is there to answer the program")
+        raise InputError(f"{where}.exec.interactiveMode: Always, but there is no terminal for the program")
     command = section.command
     if "/" in command:
         command = _relative_to(path, command)

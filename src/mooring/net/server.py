@@ -305,7 +305,7 @@ class Connections:
                 return
             self._converse(connection)
         except (OSError, ValueError):
-            pass  # the client has gone, or never spoke TLS
+            pass  # the client disconnected, or never spoke TLS
         except Exception:
             log.exception("a connection failed")
         finally:

@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
                 pause_s = await self._round()
             except Exception:
                 # A mistake of ours must not end the watch for good.
-                log.exception("%s: an unexpected error; listing anew", self.kind.name)
+                log.exception("%s: unexpected error, listing again", self.kind.name)
                 self._fails()
                 pause_s = self._backoff.next()
             if pause_s > 0:
@@ -195,7 +195,7 @@ class Reflector(Generic[T]):
             await self._synchronise()
             return await self._watch()
         except Gone as error:
-            log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
+            log.info("%s: our version is too old, listing again: %s", self.kind.name, error)
             self._fails()
             return self._after_gone()
         except _Restored as error:
@@ -294,7 +294,7 @@ class Reflector(Generic[T]):
             raise
         else:
             if initial is not None:
-                raise ConnectionFailed("the stream ended before all objects had come", was_sent=True)
+                raise ConnectionFailed("the stream ended before the last object", was_sent=True)
 
     def _why_not_streamed(self, error: Exception, has_version: bool) -> None:
         """Raise _StreamingRefused if a streaming list failed in a way that a list in pages may not."""
@@ -390,7 +390,7 @@ class Reflector(Generic[T]):
         if self._is_behind(version):
             self._is_version_lost = True
             self._on_restored()
-            raise _Restored(f"the API server is at version {version}, and had told of {self._newest_version}")
+            raise _Restored(f"the API server is at version {version}, older than {self._newest_version}")
         self.is_current = True
         self._on_current()
 
@@ -426,7 +426,7 @@ class Reflector(Generic[T]):
         self._gets_through()
         if not self.is_served:
             self.is_served = True
-            log.info("%s: served by now", self.kind.name)
+            log.info("%s: now served", self.kind.name)
 
     def _version_refused(self, error: ApiError) -> None:
         """Remember that the server cannot serve the version we know: it is gone, or the server is behind."""
@@ -568,4 +568,4 @@ class _Silence:
         try:
             await self._timeout.__aexit__(*error)
         except TimeoutError:
-            raise ConnectionFailed(f"nothing was heard for {SILENCE_S:.0f}s", was_sent=True) from None
+            raise ConnectionFailed(f"nothing was received for {SILENCE_S:.0f}s", was_sent=True) from None

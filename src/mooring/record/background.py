@@ -165,7 +165,7 @@ class InBackground:
         self._thread.join(CLOSE_S)  # a daemon: a disk that hangs does not keep the process from ending
         if self._thread.is_alive():
             waited = f"it was not written within {CLOSE_S:g}s"
-            log.error(waited, "The end of the record is missing", path=self._files.path, entries=self._pending)
+            log.error(waited, "The record could not be finished", path=self._files.path, entries=self._pending)
 
     def _pack_more_state(self) -> None:
         """Pack a part of the keyframe; after the last one, the entries that arrived since."""
@@ -248,7 +248,7 @@ class InBackground:
     def _fail(self, error: str | Exception, text: str) -> None:
         """Leave entries out for a while; then a new file begins."""
         if self._retry_at is None:
-            log.error(error, f"{text}; entries are left out", path=self._files.path)
+            log.error(error, f"{text}; entries are dropped", path=self._files.path)
         self._retry_at = clocks.monotonic() + RETRY_S
 
     def _recover(self, file: _OpenFile) -> None:

@@ -450,7 +450,7 @@ def _event(request: Request, record: Shown) -> int:
     if not event.isdecimal():
         raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
     if request.asked("generation", "0") != str(record.generation):
-        raise UsageError("the page shows what has been forgotten here by now; it reads the record anew")
+        raise UsageError("the page shows a forgotten part of the record and reloads it")
     return int(event)
 
 

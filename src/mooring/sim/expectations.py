@@ -89,7 +89,7 @@ def _event(target: str, fields: Mapping[str, Any], within_s: float) -> Step | No
     """The Event that is expected about the same object, if one is."""
     if not fields.get("event"):
         if "message" in fields:
-            raise InputError("expect: a message is that of an event; name the event, too")
+            raise InputError("expect: message needs event; name the event as well")
         return None
     reason, message = str(fields["event"]), str(fields.get("message", ""))
 

@@ -94,7 +94,7 @@ def _scenario(story: Any, arrivals: Iterable[Arrival], parameters: Mapping[str, 
     if isinstance(story, list | tuple):
         return Scenario("simulation", "", story_of(story, arrivals))
     if tuple(arrivals):
-        raise InputError("arrivals: a story has workloads of its own; arrivals go with a Cluster")
+        raise InputError("arrivals: a story has its own workloads; use arrivals with a Cluster")
     match story:
         case str() | Path():
             return find(str(story), parameters)

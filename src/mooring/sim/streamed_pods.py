@@ -97,7 +97,7 @@ class StreamedPods:
         """
         key = pod.key
         if key in self.pods:
-            raise InputError(f"pod {key} is there already; give each pod a name of its own")
+            raise InputError(f"pod {key} already exists; pod names must be unique")
         self.arrived += 1
         created = pod.__copy__()
         created.metadata = pod.metadata.__copy__()
@@ -346,7 +346,7 @@ class StoredPods:
         try:
             await create(replace(arrival, recreate=False))
         except ApiError as error:
-            raise ApiError(f"pod {arrival.pod.key} cannot come again: {error}", code=error.code) from error
+            raise ApiError(f"pod {arrival.pod.key} cannot be recreated: {error}", code=error.code) from error
 
     def _forget(self, entry: StoredEntry) -> None:
         """A pod that has ended is gone, and with it what was made for it."""

@@ -49,7 +49,7 @@ class TraceTable:
         columns = column_names(path)
         for i, name in enumerate(columns):
             if name in columns[:i]:
-                raise InputError(f"{path}, line 1: the column {name!r} is there twice")
+                raise InputError(f"{path}, line 1: the column {name!r} occurs twice")
         return cls(path, columns)
 
     def rows(self) -> Iterator[tuple[int, Row]]:

@@ -121,7 +121,7 @@ class Trace:
                 at_s = self._time(self._at, row, "at") if self._at is not None else self._every_s * (number - 1)
                 run_s = None if self._run is None else self._time(self._run, row, "run")
                 if at_s is None:
-                    raise InputError("at: nothing is there; expected a time")
+                    raise InputError("at: empty; expected a time")
                 yield Arrival(at_s, self._shape.pod(row, admit), run_s, self._recreate)
             except MooringError as error:
                 raise InputError(f"{path}, line {line}: {error}") from None
@@ -176,9 +176,9 @@ class Generated:
         if "rate" in times and "every" in times:
             raise InputError("rate and every exclude each other; give one of them")
         if "count" not in times and "for" not in times:
-            raise InputError("count or for is missing: how many pods come, or for how long")
+            raise InputError("count or for is missing: the number of pods, or the duration")
         if "count" not in times and "rate" not in times and "every" not in times:
-            raise InputError("rate or every is missing: how often a pod comes")
+            raise InputError("rate or every is missing: how often pods arrive")
         self._count = whole_number(times["count"], "count", most=MAX_PODS) if "count" in times else None
         self._for_s = seconds(times["for"]) if "for" in times else None
         self._every_s = seconds(times.get("every", 0))
@@ -323,7 +323,7 @@ def _per_second(value: Any) -> float:
         return float(value)
     found = _RATE.fullmatch(str(value).strip())
     if found is None:
-        raise InputError(f"rate: expected so many per time, such as 5/s or 300/h, found {described(value)}")
+        raise InputError(f"rate: expected a number per time, such as 5/s or 300/h, found {described(value)}")
     return float(found[1]) / _PER[found[2]]
 
 

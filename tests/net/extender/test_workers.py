@@ -97,7 +97,7 @@ def test_a_late_call_is_given_up_once_and_its_result_is_dropped(calls: Calls, ca
     assert not call.given_up.is_set()
     assert isinstance(call.end(), TooLate)
     assert calls.workers.hung == 0 and calls.workers.in_flight == 0
-    assert [record.message for record in caplog.records] == ["calls hang", "a call that was given up has ended"]
+    assert [record.message for record in caplog.records] == ["calls hang", "an abandoned call has ended"]
 
 
 def test_hung_calls_are_replaced(calls: Calls) -> None:
@@ -166,7 +166,7 @@ def test_one_answer_that_cannot_be_given_does_not_stop_the_others(caplog: pytest
     next(iter(calls.workers._calls)).give_up = lambda: 1 / 0  # type: ignore[assignment, return-value]
     calls.let_time_pass()
     assert not first.given_up.is_set() and second.given_up.is_set()
-    assert "cannot answer for a call" in caplog.text
+    assert "failed to answer for a hanging call" in caplog.text
     assert all(isinstance(call.end(), TooLate) for call in (first, second))
 
 

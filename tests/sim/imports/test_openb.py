@@ -109,7 +109,7 @@ def test_two_tables_make_one_import(tmp_path: Path) -> None:
                      id="scheduled before it comes"),
         pytest.param(SHORT + "p,1,1,1,2000\n", "line 2: gpu_milli: 2000 where 1 to 1000", id="more than a GPU of one"),
         pytest.param(SHORT + "p,1,1,1,0\n", "line 2: gpu_milli: 0 where 1 to 1000", id="nothing of a GPU"),
-        pytest.param("sn,sn,cpu_milli,memory_mib,gpu,model\n", "line 1: the column 'sn' is there twice",
+        pytest.param("sn,sn,cpu_milli,memory_mib,gpu,model\n", "line 1: the column 'sn' occurs twice",
                      id="a column twice"),
         pytest.param("colour,taste\nred,sweet\n", "line 1: columns colour, taste; expected openb's nodes",
                      id="another table"),

@@ -57,7 +57,7 @@ class Extenders:
             except ExtenderError as error:
                 if extender.is_ignorable:
                     log.info(
-                        "skipping extender %s, which may be ignored: it failed for pod %s: %s",
+                        "skipping ignorable extender %s: it failed for pod %s: %s",
                         extender.name,
                         pod.pod.key,
                         error,
@@ -99,7 +99,7 @@ class Extenders:
             except ExtenderError as error:
                 if extender.is_ignorable:
                     log.info(
-                        "skipping extender %s, which may be ignored: it failed to bind pod %s: %s",
+                        "skipping ignorable extender %s: it failed to bind pod %s: %s",
                         extender.name,
                         pod.pod.key,
                         error,

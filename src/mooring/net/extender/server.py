@@ -228,7 +228,7 @@ class ExtenderServer:
     def _refuse(self, refused: Refused) -> Response:
         """An answer to what reaches no verb."""
         self.metrics.count_refused(refused.status)
-        log.warning("a request is refused", extra={"values": {"err": str(refused), "code": refused.status}})
+        log.warning("request rejected", extra={"values": {"err": str(refused), "code": refused.status}})
         return Response(msgspec.json.encode({"Error": str(refused)}), refused.status)
 
     def _verb(self, verb: _Verb, request: Message, connection: Connection) -> Response | None:

@@ -114,7 +114,7 @@ class Workers:
                 self._free += 1
                 self._changed.notify()
         if call.is_late:
-            log.warning("a call that was given up has ended", extra={"values": {"hung": self.hung}})
+            log.warning("an abandoned call has ended", extra={"values": {"hung": self.hung}})
             raise TooLate
 
     def _watch(self) -> None:
@@ -137,7 +137,7 @@ class Workers:
             try:
                 call.give_up()
             except Exception:
-                log.exception("cannot answer for a call that does not end")
+                log.exception("failed to answer for a hanging call")
         return left_s
 
     def _write_off(self, call: _Call) -> None:

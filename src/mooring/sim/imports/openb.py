@@ -119,7 +119,7 @@ def _header(values: list[str], columns: Sequence[str], where: str) -> list[str]:
             raise InputError(f"{where}: no column {column!r}; found {found}; expected {', '.join(columns)}")
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{where}: the column {name!r} is there twice")
+            raise InputError(f"{where}: the column {name!r} occurs twice")
     return names
 
 

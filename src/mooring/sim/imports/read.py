@@ -232,7 +232,7 @@ def import_table(path: Path) -> Imported:
 def _arrivals(path: Path, columns: list[str]) -> list[Arrival]:
     if "at" not in columns:
         raise InputError(
-            f"{path}, line 1: no column 'at'; expected the time at which each pod comes, "
+            f"{path}, line 1: no column 'at'; expected the arrival time of each pod, "
             f"or a story with the step workload: {{csv: {path.name}, every: 1s}}"
         )
     # The story that plays the import admits its pods: only there the classes of priorities are known.
