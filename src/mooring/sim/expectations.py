@@ -11,7 +11,7 @@ from mooring.sim.backend import Ref, kind_named
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, ScenarioCluster
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 
-Step = Callable[[ScenarioCluster], Awaitable[None]]
+Step = Callable[[ScenarioCluster], Awaitable[object]]
 
 _POD = {"pod", "node", "nodes", "pending", "phase", "nominated", "event", "message", "for", "within"}
 _OBJECT = {"object", "exists", "fields", "event", "message", "within"}
@@ -92,11 +92,7 @@ def _event(target: str, fields: Mapping[str, Any], within_s: float) -> Step | No
             raise InputError("expect: message needs event; name the event as well")
         return None
     reason, message = str(fields["event"]), str(fields.get("message", ""))
-
-    async def step(cluster: ScenarioCluster) -> None:
-        await cluster.expect_event(target, reason=reason, message=message, within_s=within_s)
-
-    return step
+    return lambda cluster: cluster.expect_event(target, reason=reason, message=message, within_s=within_s)
 
 
 def _expect_count(fields: dict[str, Any]) -> Step:

@@ -227,9 +227,11 @@ class _StepReader:
         if isinstance(value, Mapping) and "csv" in value:
             path, arrange = _found(self._folder, str(value["csv"])), value.get("arrange")
             if arrange is None:
-                return self._writes(nodes_of_table(value, path), "create")
+                nodes = nodes_of_table(value, path)
+                return lambda cluster: cluster.create(*nodes)
             return self._arranged_nodes(value, path, self._function(str(arrange)))
-        return self._writes(named_nodes(value), "create")
+        named = named_nodes(value)
+        return lambda cluster: cluster.create(*named)
 
     def _arranged_nodes(self, value: Any, path: Path, arrange: Callable[..., Iterable[Row]]) -> Step:
         """Nodes whose rows a function arranges when the story is played: only then the seed is known."""
@@ -248,11 +250,7 @@ class _StepReader:
             fields = fields_of(value, {"record"})
             return ImportStep(workload_of(self._imported(str(fields["record"]), "record")))
         workload = self._workload(value)
-
-        async def step(cluster: ScenarioCluster) -> None:
-            await cluster.begin(workload)
-
-        return step
+        return lambda cluster: cluster.begin(workload)
 
     def _workload(self, value: Any) -> Workload:
         """A trace, or random pods."""
@@ -278,11 +276,7 @@ class _StepReader:
         from mooring.sim.autoscaler import NodeGroup  # slow to import, and few stories scale nodes
 
         group = NodeGroup.read(value)
-
-        async def step(cluster: ScenarioCluster) -> None:
-            await cluster.backend.scale_group(group)
-
-        return step
+        return lambda cluster: cluster.backend.scale_group(group)
 
     def read_import(self, value: Any) -> Step:
         """Files of other tools: a cluster, pods that arrive, changes."""
@@ -305,10 +299,12 @@ class _StepReader:
         return f"{_found(self._folder, name.removesuffix(at))}{at}"
 
     def read_apply(self, value: Any) -> Step:
-        return self._writes(self._manifests(value), "apply")
+        manifests = self._manifests(value)
+        return lambda cluster: cluster.apply(*manifests)
 
     def read_create(self, value: Any) -> Step:
-        return self._writes(self._manifests(value), "create")
+        manifests = self._manifests(value)
+        return lambda cluster: cluster.create(*manifests)
 
     def _manifests(self, value: Any) -> list[dict[str, Any]]:
         """Inline objects, YAML text, or the name of a file beside the scenario."""
@@ -326,35 +322,20 @@ class _StepReader:
                 check_workload(each)
         return found
 
-    @staticmethod
-    def _writes(manifests: list[dict[str, Any]], how: str) -> Step:
-        async def step(cluster: ScenarioCluster) -> None:
-            await (cluster.apply(*manifests) if how == "apply" else cluster.create(*manifests))
-
-        return step
-
     def read_patch(self, value: Any) -> Step:
         fields = fields_of(value, {"target", "patch", "type", "subresource"}, required=("target", "patch"))
         target = str(fields["target"])
         Ref.parse(target)
         if fields.get("type", "merge") not in PATCH_TYPES:
             raise InputError(f"patch: expected the type {', '.join(PATCH_TYPES)}, found {fields['type']!r}")
-
-        async def step(cluster: ScenarioCluster) -> None:
-            rest = {name: str(fields[name]) for name in ("type", "subresource") if name in fields}
-            await cluster.patch(target, fields["patch"], **rest)
-
-        return step
+        rest = {name: str(fields[name]) for name in ("type", "subresource") if name in fields}
+        return lambda cluster: cluster.patch(target, fields["patch"], **rest)
 
     def read_scale(self, value: Any) -> Step:
         fields = fields_of(value, {"target", "replicas"}, required=("target", "replicas"))
         target, replicas = str(fields["target"]), whole_number(fields["replicas"], "replicas")
         Ref.parse(target)
-
-        async def step(cluster: ScenarioCluster) -> None:
-            await cluster.scale(target, replicas)
-
-        return step
+        return lambda cluster: cluster.scale(target, replicas)
 
     def read_delete(self, value: Any) -> Step:
         if isinstance(value, str | list):
@@ -416,25 +397,19 @@ class _StepReader:
         raise InputError(f"fault: {_PLAYED_BY_THE_SOAK}")
 
     def read_advance(self, value: Any) -> Step:
-        duration_s = None if value == TO_THE_END else seconds(value)
-
-        async def step(cluster: ScenarioCluster) -> None:
-            await (cluster.finish() if duration_s is None else cluster.advance(duration_s))
-
-        return step
+        if value == TO_THE_END:
+            return ScenarioCluster.finish
+        duration_s = seconds(value)
+        return lambda cluster: cluster.advance(duration_s)
 
     def read_wait(self, value: Any) -> Step:
         fields = fields_of(value, {"for", "condition", "deleted", "within"}, required=("for",))
         target, within_s = str(fields["for"]), seconds(fields.get("within", DEFAULT_TIMEOUT_S))
         Ref.parse(target)
-
-        async def step(cluster: ScenarioCluster) -> None:
-            if fields.get("deleted"):
-                await cluster.wait_gone(target, within_s=within_s)
-            else:
-                await cluster.wait(target, str(fields.get("condition", "Ready")), within_s=within_s)
-
-        return step
+        if fields.get("deleted"):
+            return lambda cluster: cluster.wait_gone(target, within_s=within_s)
+        condition = str(fields.get("condition", "Ready"))
+        return lambda cluster: cluster.wait(target, condition, within_s=within_s)
 
     def read_expect(self, value: Any) -> Step:
         expectations = [expectation(each) for each in (value if isinstance(value, list) else [value])]
