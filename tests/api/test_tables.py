@@ -97,3 +97,19 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(width: int, rows
         return sorted("".join("".join(texts).split()))
 
     assert letters(lines) == letters(["NAME", "KIND", "WHY", *(cell for row in rows for cell in row)])
+
+
+def test_a_heading_of_several_lines_is_as_wide_as_its_longest() -> None:
+    page = io.StringIO()
+    columns = ["NODE", "TOTAL", "Taint\nToleration", "Node\nResources\nBalanced\nAllocation"]
+    to = Console(file=page, force_terminal=True, width=50, color_system=None)
+    print_table(to, columns, [("worker-4", "413", "300", "72")])
+    lines = [line.split() for line in page.getvalue().splitlines()]
+    assert lines[-2:] == [["NODE", "TOTAL", "Toleration", "Allocation"], ["worker-4", "413", "300", "72"]]
+
+
+def test_a_text_of_middle_length_is_folded_beside_its_row() -> None:
+    rows = [
+        ("4", "node(s) didn't match Pod's node affinity/selector", "NodeAffinity", "w-1, w-2, w-3, w-4, w-5, w-6, w-7")
+    ]
+    assert narrow(80, ["NODES", "REFUSED BECAUSE", "PLUGIN", "WHICH"], *rows)[0].split()[-1] == "WHICH"

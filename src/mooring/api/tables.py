@@ -22,7 +22,7 @@ from mooring.api.text import count_of, first_of
 def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Print aligned columns without lines, as kubectl does; numbers are the caller's to format.
 
-    Where a terminal is too narrow, columns move together and long texts are folded. A text in the last column that
+    Where a terminal is too narrow, columns move together and texts are folded. A long text in the last column that
     would get too little room comes below its row.
     """
     rows = list(rows)
@@ -31,7 +31,7 @@ def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str
         print_plain(to, lines)
         return
     if to.is_terminal:
-        widths = [max((cell_len(str(cell)) for cell in cells), default=0) for cells in zip(columns, *rows, strict=True)]
+        widths = [max(map(_width, cells), default=0) for cells in zip(columns, *rows, strict=True)]
         if sum(widths) + NARROW_GAP * (len(widths) - 1) > to.width:
             _print_narrow(to, columns, rows, widths)
             return
@@ -46,7 +46,8 @@ def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str
 
 
 GAP, NARROW_GAP = 3, 2
-LEAST_TEXT = 30  # columns for a text beside its row
+LEAST_TEXT = 25  # columns for a long text beside its row
+LONG_TEXT = 60  # columns; what is shorter is folded beside its row
 COMFORTABLE, LEAST = 13, 6  # columns that a column keeps as long as others can be folded, and in any case
 _NOT_PLAIN = re.compile(r"[^ -~]")  # what takes no column, or two of them
 
@@ -54,7 +55,7 @@ _NOT_PLAIN = re.compile(r"[^ -~]")  # what takes no column, or two of them
 def _print_narrow(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], widths: list[int]) -> None:
     """Print a table that has no room: its widest columns are folded, and perhaps the last one comes below each row."""
     room = to.width - sum(widths[:-1]) - NARROW_GAP * (len(widths) - 1)  # for the last column
-    is_below = len(widths) > 1 and room < LEAST_TEXT < widths[-1]
+    is_below = len(widths) > 1 and room < LEAST_TEXT and widths[-1] > LONG_TEXT
     beside = widths[:-1] if is_below else widths
     _fit(beside, to.width)
     for number, row in enumerate([columns, *rows]):
@@ -70,6 +71,11 @@ def _print_narrow(to: Console, columns: Sequence[str], rows: Sequence[Sequence[s
         if is_below and texts[-1]:
             for piece in texts[-1].wrap(to, max(LEAST, to.width - NARROW_GAP)):
                 _print_line(to, Text(" " * NARROW_GAP).append_text(piece))
+
+
+def _width(cell: str | Text) -> int:
+    """The columns of its longest line: a heading may have several."""
+    return max(map(cell_len, str(cell).split("\n")))
 
 
 def _print_line(to: Console, line: Text) -> None:
