@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ FLAGS = [
     "--disable-sync",
     "--disable-component-update",
 ]
-PATIENT_MS = 180_000  # a busy machine is slow; nothing here measures how slow
+# A busy machine is slow, and nothing here measures how slow. Who changes the page wants to hear sooner.
+PATIENT_MS = int(os.environ.get("MOORING_PATIENT_MS", "180000"))
 
 
 async def sees(page: Any, where: str, text: str) -> None:

@@ -40,7 +40,7 @@ DRAWN = """() => {
   for (let i = 0; i < data.length; i += 4) found.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
   return [...found];
 }"""
-REFUSED, CHOSEN = 0xD55E00, 0xB45309  # by the first filter; the star of the light theme
+REFUSED, CHOSEN = 0xB84A00, 0xFFD400  # by the first filter; the star
 
 
 async def drawn(page: Any, *wanted: int, without: tuple[int, ...] = ()) -> set[int]:
@@ -72,9 +72,9 @@ async def test_a_decision_is_stepped_through_by_extension_point(story, serve, br
         await page.keyboard.press(",")
         await sees(page, ".point", "Queue default/web-")
         await drawn(page, without=(REFUSED, CHOSEN))
-        now = await page.inner_text(".whyPanel header .name")
+        now = await page.inner_text(".whyPanel .subject .name")
         await page.keyboard.press(",")  # the decision before, all of it
-        await playwright.expect(page.locator(".whyPanel header .name")).not_to_have_text(now, timeout=PATIENT_MS)
+        await playwright.expect(page.locator(".whyPanel .subject .name")).not_to_have_text(now, timeout=PATIENT_MS)
         await playwright.expect(page.locator(".point")).to_have_count(0, timeout=PATIENT_MS)
         await sees(page, ".funnel", "can take it")
         await page.keyboard.press(".")  # and on again: the queue, the filter, the scores, the node
@@ -152,8 +152,8 @@ async def test_a_record_that_grows_is_followed_until_time_is_dragged(tmp_path, s
             await page.keyboard.press("Home")
             await sees(page, ".mapPanel header", "0 nodes · 0 pods")
             grow(4.0, "c")
-            # The record has grown by three events (a node, a pod that counts on it and is bound), and the page stays.
-            await playwright.expect(page.locator(".scrub input")).to_have_attribute("max", "9", timeout=PATIENT_MS)
+            # The record has grown to two seconds, and the page stays.
+            await playwright.expect(page.locator(".scrub input")).to_have_attribute("max", "2", timeout=PATIENT_MS)
             await sees(page, ".mapPanel header", "0 nodes · 0 pods")
             await page.keyboard.press("End")
             await sees(page, ".mapPanel header", "3 nodes · 3 pods")
@@ -196,11 +196,11 @@ async def test_a_simulation_is_watched_while_it_runs(tmp_path, monkeypatch, buil
             async with browser(link + "#lang=en") as page:
                 await sees(page, ".top", "● live")
                 await sees(page, ".mapPanel header", "1 node")
-                await sees(page, ".whyPanel header", "scheduled")
+                await sees(page, ".whyPanel .subject", "scheduled")
                 await sees(page, ".whyPanel", "can take it")
                 assert not simulation.done()
                 goes_on.set()
-                await sees(page, ".whyPanel header", "default/last")
+                await sees(page, ".whyPanel .subject", "default/last")
                 await sees(page, ".mapPanel header", "2 nodes · 9 pods")
                 await playwright.expect(page.locator(".live")).to_have_count(0, timeout=PATIENT_MS)
         finally:

@@ -123,10 +123,10 @@ async def test_the_widgets_script_draws_map_and_why(launched, built_page):
     await page.expose_function("ask", ask)
     await page.evaluate(HOST, {"script": made._esm, "style": made.style_text, "height": made.height})
     await sees(page, ".mapPanel", "2 node")
-    await sees(page, ".whyPanel header", "default/large")
+    await sees(page, ".whyPanel .subject", "default/large")
     await sees(page, ".whyPanel", "Insufficient cpu")
     await page.get_by_role("button", name="previous decision").click()
-    await sees(page, ".whyPanel header", "scheduled")
+    await sees(page, ".whyPanel .subject", "scheduled")
     await page.close()
     assert wrong == []
     assert repr(Page(cluster())) == "<Page: cluster>"

@@ -1,10 +1,10 @@
-// Compare: two records side by side with one cursor. Which pods went elsewhere, and which decision was the first to differ.
+// Compare: two records side by side. Which pods went elsewhere, and which decision was the first to differ.
 import { computed, signal } from "@preact/signals";
 import { type Columns, Kind } from "./columns";
 import { Counts, MapCanvas } from "./MapView";
 import { explain } from "./net";
+import { afterAttempt } from "./story";
 import {
-  afterAttempt,
   attempt,
   cursor,
   findPod,
@@ -15,11 +15,12 @@ import {
   records,
   shown,
   timeAt,
+  timeOf,
   type Why,
   why,
 } from "./view";
 import { Told } from "./WhyPanel";
-import { count, say } from "./words";
+import { clock, say } from "./words";
 
 export const second = computed(() => records.value[1]);
 export const secondWhy = signal<Why | null>(null);
@@ -98,11 +99,14 @@ export async function askSecond(): Promise<void> {
 
 export function SecondMap() {
   const other = second.value!;
+  const time = clock(timeOf(other.columns, secondCursor()), other.meta.epoch, other.columns.begin);
   return (
     <section class="panel mapPanel" aria-label={other.meta.title}>
       <header>
-        <h2>B</h2>
-        <strong>{other.meta.title}</strong>
+        <h2>
+          <bdi>B · {other.meta.title}</bdi>
+        </h2>
+        <time class="soft">{time}</time>
         <Counts record={other} at={secondCursor} />
       </header>
       <MapCanvas record={other} at={secondCursor} told={() => secondWhy.value} label={other.meta.title} />
@@ -110,9 +114,11 @@ export function SecondMap() {
   );
 }
 
+const MOST_PODS = 200;
+
 export function ComparePanel() {
-  const { found, both } = differences.value,
-    [one, other] = records.value;
+  const { found, both } = differences.value;
+  const [one, other] = records.value;
   if (!other) return null;
   const select = (each: Difference) => {
     pod.value = findPod(one.columns, each.name);
@@ -120,56 +126,57 @@ export function ComparePanel() {
   };
   const told = secondWhy.value;
   return (
-    <section class="panel comparePanel" aria-label={say("Compare")}>
-      <header>
-        <h2>{say("Compare")}</h2>
+    <div class="comparePanel scroll" tabIndex={0}>
+      <div class="subject">
         <span>
-          {found.length
-            ? say("{n} pods went elsewhere", { n: count(found.length) })
-            : say(both ? "every pod went to the same node" : "no pod was decided in both")}
+          {found.length ? say("compare.moved", { n: found.length }) : say(both ? "compare.same" : "compare.nothing")}
         </span>
         {found.length > 0 && (
           <button type="button" class="push" onClick={() => select(found[0])}>
-            {say("the first difference")}
+            {say("compare.first")}
           </button>
         )}
-      </header>
-      <div class="scroll" tabIndex={0}>
-        <table class="plain">
-          <thead>
-            <tr>
-              <th>Pod</th>
-              <th>A · {one.meta.title}</th>
-              <th>B · {other.meta.title}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.slice(0, 200).map((each) => (
-              <tr key={each.name}>
-                <td>
-                  <button
-                    type="button"
-                    class="name"
-                    aria-pressed={pod.value >= 0 && one.columns.podName(pod.value) === each.name}
-                    onClick={() => select(each)}
-                  >
-                    {each.name}
-                  </button>
-                </td>
-                <td>{each.first || "—"}</td>
-                <td>{each.second || "—"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-        {found.length > 200 && <p class="soft">{say("{n} more", { n: count(found.length - 200) })}</p>}
-        {told && !told.problem && why.value && (
-          <>
-            <h3>B · {other.meta.title}</h3>
-            <Told why={told} names={other.columns.nodes} />
-          </>
-        )}
       </div>
-    </section>
+      <table class="plain">
+        <thead>
+          <tr>
+            <th>Pod</th>
+            <th>A · {one.meta.title}</th>
+            <th>B · {other.meta.title}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {found.slice(0, MOST_PODS).map((each) => (
+            <tr key={each.name}>
+              <td>
+                <button
+                  type="button"
+                  class="name"
+                  aria-pressed={pod.value >= 0 && one.columns.podName(pod.value) === each.name}
+                  onClick={() => select(each)}
+                >
+                  <bdi>{each.name}</bdi>
+                </button>
+              </td>
+              <td>{each.first || "—"}</td>
+              <td>{each.second || "—"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {found.length > MOST_PODS && <p class="soft">{say("more", { n: found.length - MOST_PODS })}</p>}
+      {why.value && !why.value.problem && pod.value >= 0 && (
+        <>
+          <h3>A · {one.meta.title}</h3>
+          <Told why={why.value} />
+        </>
+      )}
+      {told && !told.problem && why.value && (
+        <>
+          <h3>B · {other.meta.title}</h3>
+          <Told why={told} names={other.columns.nodes} />
+        </>
+      )}
+    </div>
   );
 }

@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { chapters, playStory } from "./net";
-import { chapter, hasStories, records, shown } from "./view";
+import { chapter, hasStories, narrowView, records, shown, tab } from "./view";
 import { language, say } from "./words";
 
 const LESSONS = 7; // those that can be played; what follows is text
@@ -24,6 +24,8 @@ export function ChapterLink({ number, children }: { number: number; children?: C
         if (event.ctrlKey || event.metaKey || event.shiftKey) return;
         event.preventDefault();
         chapter.value = number;
+        tab.value = "course";
+        narrowView.value = "why";
       }}
     >
       {children ?? title(number)}
@@ -50,39 +52,39 @@ export function CoursePanel() {
   if (!number) return null;
   const text = course.value[number];
   return (
-    <section class="panel coursePanel" aria-label={say("course")}>
-      <header>
-        <h2>{say("course")}</h2>
+    <div class="coursePanel scroll" tabIndex={0} key={number}>
+      <div class="subject">
         <strong>{title(number)}</strong>
         {hasStories.value && number <= LESSONS && (
           <button type="button" onClick={() => void playStory(`lesson-${number}`)}>
-            {say("play")}
+            {say("go.play")}
           </button>
         )}
         <button
           type="button"
           class="push quiet"
-          onClick={() => (chapter.value = 0)}
+          onClick={() => {
+            chapter.value = 0;
+            tab.value = "why";
+          }}
           aria-label={say("close")}
           title={say("close")}
         >
           ✕
         </button>
-      </header>
-      <div class="scroll" tabIndex={0} key={number}>
-        {problem.value ? (
-          <p class="warning">{problem.value}</p>
-        ) : text ? (
-          blocks(text)
-        ) : (
-          <p class="soft">{say("loading…")}</p>
-        )}
       </div>
-    </section>
+      {problem.value ? (
+        <p class="warning">{problem.value}</p>
+      ) : text ? (
+        blocks(text)
+      ) : (
+        <p class="soft">{say("loading")}</p>
+      )}
+    </div>
   );
 }
 
-// ---- the little of Markdown that the course uses ---------------------------------------------------------------------
+// ---- the little of Markdown that the course uses -------------------------------------------------------------------
 
 /** Lines that belong together; between two signs of Chinese or Japanese there is no space. */
 const joined = (lines: string[]) =>

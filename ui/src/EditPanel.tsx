@@ -12,26 +12,18 @@ import {
   readMeta,
   stories,
 } from "./net";
+import { TEMPLATES } from "./templates";
 import { hasStories, isOurs, node, pod, shown } from "./view";
 import { language, say } from "./words";
 
-export const isEditing = signal(false);
-const TABS = ["objects", "configuration", "stories"] as const;
-type Tab = (typeof TABS)[number];
-const tab = signal<Tab>("objects"),
-  text = signal(""),
-  config = signal(""),
-  said = signal<string[]>([]),
-  isWrong = signal(false),
-  isBusy = signal(false);
+const PARTS = ["objects", "configuration", "stories"] as const;
+const part = signal<(typeof PARTS)[number]>("objects");
+const text = signal(TEMPLATES.Pod);
+const config = signal("");
+const said = signal<string[]>([]);
+const isWrong = signal(false);
+const isBusy = signal(false);
 const titles = signal<Record<string, string>>({});
-
-const TEMPLATES: Record<string, string> = {
-  Pod: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-1\n  namespace: default\nspec:\n  containers:\n  - name: main\n    image: nginx\n    resources:\n      requests: {cpu: 500m, memory: 256Mi}\n",
-  Deployment:
-    "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  namespace: default\nspec:\n  replicas: 3\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      containers:\n      - name: main\n        image: nginx\n        resources:\n          requests: {cpu: 500m, memory: 256Mi}\n",
-  Node: 'apiVersion: v1\nkind: Node\nmetadata:\n  name: node-new\n  labels:\n    kubernetes.io/hostname: node-new\n    topology.kubernetes.io/zone: a\nstatus:\n  allocatable: {cpu: "4", memory: 8Gi, pods: "110"}\n  capacity: {cpu: "4", memory: 8Gi, pods: "110"}\n',
-};
 
 async function attempt(act: () => Promise<string | string[]>): Promise<void> {
   isBusy.value = true;
@@ -57,42 +49,39 @@ async function submit(isCheck: boolean): Promise<string[]> {
   const { problems, warnings, applied } = await configure(config.value, isCheck);
   if (problems.length) throw new Error(problems.join("\n"));
   if (applied) await readMeta();
-  return [say(applied ? "the scheduler goes on with it" : "no mistakes found"), ...warnings];
+  return [say(applied ? "change.configured" : "change.noMistakes"), ...warnings];
 }
 
 export function EditPanel() {
-  if (!isEditing.value || !(isOurs.value || hasStories.value)) return null;
-  const tabs = TABS.filter((each) => (each === "stories" ? hasStories.value : isOurs.value)),
-    now = tabs.includes(tab.value) ? tab.value : tabs[0];
+  const parts = PARTS.filter((each) => (each === "stories" ? hasStories.value : isOurs.value));
+  const now = parts.includes(part.value) ? part.value : parts[0];
+  if (!now) return null;
   return (
-    <section class="panel editPanel" aria-label={say(now)} aria-busy={isBusy.value}>
-      <header>
-        <div class="lanes" role="group">
-          {tabs.map((each) => (
+    <div class="editPanel" aria-busy={isBusy.value}>
+      {parts.length > 1 && (
+        <div class="lanes bar" role="group" aria-label={say("tab.change")}>
+          {parts.map((each) => (
             <button
               type="button"
               key={each}
               aria-pressed={now === each}
               onClick={() => {
-                tab.value = each;
+                part.value = each;
                 said.value = [];
               }}
             >
-              {say(each)}
+              {say(`change.${each}`)}
             </button>
           ))}
         </div>
-        <button type="button" class="push quiet" onClick={() => (isEditing.value = false)} aria-label={say("close")}>
-          ✕
-        </button>
-      </header>
+      )}
       {now === "objects" ? <Objects /> : now === "configuration" ? <Configuration /> : <Stories />}
       <div role="status" class={isWrong.value ? "said warning" : "said soft"}>
-        {said.value.map((line, i) => (
-          <p key={i}>{line}</p>
+        {said.value.map((line) => (
+          <p key={line}>{line}</p>
         ))}
       </div>
-    </section>
+    </div>
   );
 }
 
@@ -142,11 +131,11 @@ function Objects() {
           class="primary"
           onClick={() =>
             void attempt(async () =>
-              say("applied: {names}", { names: ((await applyManifest(text.value)).applied as string[]).join(", ") }),
+              say("change.applied", { names: ((await applyManifest(text.value)).applied as string[]).join(", ") }),
             )
           }
         >
-          {say("apply")}
+          {say("change.apply")}
         </button>
         {ref && (
           <button
@@ -154,11 +143,11 @@ function Objects() {
             onClick={() =>
               void attempt(async () => {
                 await deleteObject(ref);
-                return `${say("delete")}: ${ref}`;
+                return say("change.deleted", { ref });
               })
             }
           >
-            {say("delete")} {ref}
+            {say("change.delete", { ref })}
           </button>
         )}
       </footer>
@@ -186,13 +175,13 @@ function Configuration() {
       />
       <footer>
         <button type="button" class="primary" onClick={() => void attempt(() => submit(false))}>
-          {say("apply")}
+          {say("change.apply")}
         </button>
         <button type="button" onClick={() => void attempt(() => submit(true))}>
-          {say("check")}
+          {say("change.check")}
         </button>
         <button type="button" onClick={() => void read()}>
-          {say("the one in force")}
+          {say("change.now")}
         </button>
       </footer>
     </>
@@ -210,13 +199,12 @@ function Stories() {
   );
   return (
     <div class="scroll" tabIndex={0}>
-      <p class="soft">{say("played in a cluster of its own, in virtual time")}</p>
+      <p class="soft">{say("change.played")}</p>
       <ul class="stories">
         {Object.entries(titles.value).map(([name, title]) => (
           <li key={name}>
             <button
               type="button"
-              class="name"
               onClick={() =>
                 void attempt(async () => {
                   await playStory(name);
@@ -224,7 +212,7 @@ function Stories() {
                 })
               }
             >
-              {title}
+              <code>{name}</code> <span>{title}</span> <span aria-hidden="true">▶</span>
             </button>
           </li>
         ))}

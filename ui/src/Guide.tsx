@@ -3,104 +3,67 @@ import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ChapterLink } from "./CoursePanel";
 import { Kind } from "./columns";
-import { attempt, cursor, goTo, growth, isGuided, onceWhole, shown, step, stepDecision, why } from "./view";
-import { count, say } from "./words";
+import type { Key } from "./messages/en";
+import { attempt, cursor, goTo, growth, hasNext, isGuided, onceWhole, shown, step, stepDecision, why } from "./view";
+import { say } from "./words";
 
 interface Step {
-  title: string;
+  title: Key;
   text: string;
   learn: number;
   step: number;
 }
 
-/** The steps of the decision that is shown. ``step`` is what the map shows of it: so many filters, the scores, the node. */
+/** The steps of the decision that is shown. ``step`` says what the map shows of it: filters, scores, the node. */
 export const steps = computed<Step[]>(() => {
-  const answer = why.value,
-    now = shown.value,
-    event = attempt.value;
+  const answer = why.value;
+  const now = shown.value;
+  const event = attempt.value;
   if (!now || event < 0 || !answer || answer.problem) return [];
-  const { columns } = now,
-    name = (row: number) => columns.nodes[row];
-  const found: Step[] = [
-    {
-      title: "Queue",
-      learn: 6,
-      step: -2,
-      text: say("{pod} is the next pod in the queue. This is attempt {n}. {m} nodes are looked at.", {
-        pod: answer.pod,
-        n: columns.events.aux.data[event] >> 3,
-        m: count(answer.nodes.evaluated || answer.nodes.all),
-      }),
-    },
-  ];
-  let left = answer.nodes.evaluated || answer.nodes.all;
+  const { columns } = now;
+  const { pod } = answer;
+  const looked = answer.nodes.evaluated || answer.nodes.all;
+  const tries = columns.events.aux.data[event] >> 3;
+  const begins = say("guide.queue", { pod, attempt: tries });
+  const where = answer.nominatedBefore
+    ? say("guide.nominated", { node: answer.nominatedBefore })
+    : say("guide.looksAt", { n: looked });
+  const found: Step[] = [{ title: "guide.Queue", learn: 6, step: -2, text: `${begins} ${where}` }];
+  let left = looked;
   answer.funnel.forEach((each, i) => {
     left -= each.rows.length;
-    found.push({
-      title: "Filter",
-      learn: 2,
-      step: i,
-      text: say("{plugin} refuses {n} nodes: {reasons}. {m} are left.", {
-        plugin: each.plugin || "—",
-        n: count(each.rows.length),
-        reasons: each.reasons.join(", "),
-        m: count(left),
-      }),
-    });
+    const values = { plugin: each.plugin || "—", n: each.rows.length, reasons: each.reasons.join(", ") };
+    const text = `${say("guide.filter", values)} ${say("guide.left", { n: left })}`;
+    found.push({ title: "guide.Filter", learn: 2, step: i, text });
   });
   const scores = answer.funnel.length;
   if (answer.best.length > 0) {
     const best = answer.best.reduce((a, b) => (b.total > a.total ? b : a));
-    found.push({
-      title: "Score",
-      learn: 3,
-      step: scores,
-      text: say("Each score plugin gives points to the {n} nodes that are left. {node} has the most: {m}.", {
-        n: count(answer.nodes.feasible),
-        node: name(best.node),
-        m: count(best.total),
-      }),
-    });
+    const values = { n: answer.nodes.feasible, node: columns.nodes[best.node], points: best.total };
+    found.push({ title: "guide.Score", learn: 3, step: scores, text: say("guide.score", values) });
     if (answer.ties > 1)
-      found.push({
-        title: "Tie",
-        learn: 3,
-        step: scores + 1,
-        text: say("{n} nodes have the same total. One of them is drawn at random.", { n: count(answer.ties) }),
-      });
+      found.push({ title: "guide.Tie", learn: 3, step: scores + 1, text: say("guide.tie", { n: answer.ties }) });
   }
+  const last = scores + 2;
   if (answer.node !== null && answer.outcome === "scheduled")
     found.push({
-      title: "Bind",
+      title: "guide.Bind",
       learn: 5,
-      step: scores + 2,
-      text: say("{pod} is bound to {node}.", { pod: answer.pod, node: name(answer.node) }),
+      step: last,
+      text: say("guide.bind", { pod, node: columns.nodes[answer.node] }),
     });
-  else if (answer.nominated)
-    found.push({
-      title: "Preempt",
-      learn: 11,
-      step: scores + 2,
-      text: say("No node is left. {victims} must go from {node}, and {pod} waits for that.", {
-        victims: answer.victims.map((each) => each.pod).join(", "),
-        node: answer.nominated,
-        pod: answer.pod,
-      }),
-    });
-  else
-    found.push({
-      title: "Wait",
-      learn: 7,
-      step: scores + 2,
-      text: say("No node is left. {pod} waits until something changes for {plugins}.", {
-        pod: answer.pod,
-        plugins: [...new Set(answer.funnel.map((each) => each.plugin))].join(", ") || "—",
-      }),
-    });
+  else if (answer.nominated) {
+    const victims = answer.victims.map((each) => each.pod).join(", ");
+    const values = { n: answer.victims.length, victims, node: answer.nominated, pod };
+    found.push({ title: "guide.Preempt", learn: 11, step: last, text: say("guide.preempt", values) });
+  } else {
+    const plugins = [...new Set(answer.funnel.map((each) => each.plugin))].join(", ") || "—";
+    found.push({ title: "guide.Wait", learn: 7, step: last, text: say("guide.wait", { pod, plugins }) });
+  }
   return found;
 });
 
-// ---- a story that was told while it was recorded ----------------------------------------------------------------------
+// ---- a story that was told while it was recorded -------------------------------------------------------------------
 
 /** What was said, line by line of the story's own: lines of one speaker at one moment belong together. */
 export const told = computed<{ event: number; who: string; lines: string[] }[]>(() => {
@@ -134,31 +97,40 @@ function tellOn(direction: 1 | -1): void {
   else if (direction < 0) goTo(0);
 }
 
+const SPEAKERS: Record<string, Key> = {
+  scenario: "speaker.scenario",
+  scheduler: "speaker.scheduler",
+  note: "speaker.note",
+  kubectl: "speaker.kubectl",
+};
+
 function Story() {
-  const at = part(),
-    now = told.value[at],
-    lesson = shown.value!.meta.guide;
+  const at = part();
+  const now = told.value[at];
+  const lesson = shown.value!.meta.guide;
+  const isCode = now?.who === "kubectl" || (now?.lines.length ?? 0) > 2;
   return (
-    <aside class="guide-card" aria-live="polite" aria-label={say("step by step")}>
+    <aside class="guide-card" aria-live="polite" aria-label={say("guide")}>
       <span class="soft">
-        {at + 1} {say("of")} {told.value.length} · {now ? say(now.who) : ""}
+        {say("guide.partOf", { i: at + 1, n: told.value.length })}
+        {now && ` · ${now.who in SPEAKERS ? say(SPEAKERS[now.who]) : now.who}`}
       </span>
-      {now?.who === "kubectl" || (now?.lines.length ?? 0) > 2 ? (
+      {isCode ? (
         <pre>{now!.lines.join("\n")}</pre>
       ) : (
-        <p>{now ? now.lines.join(" ") : shown.value!.meta.title}</p>
+        <p>{now ? now.lines.join(" ") : `${shown.value!.meta.title}. ${say("guide.begin")}`}</p>
       )}
       <footer>
         {lesson && (
           <span class="soft">
-            {say("more")}: <ChapterLink number={Number(lesson.split(" ")[1])} />
+            {say("guide.more")}: <ChapterLink number={Number(lesson.split(" ")[1])} />
           </span>
         )}
-        <button type="button" class="push" onClick={() => tellOn(-1)}>
-          {say("back")}
+        <button type="button" class="push" disabled={at < 0} onClick={() => tellOn(-1)}>
+          {say("guide.back")}
         </button>
-        <button type="button" class="primary" onClick={() => tellOn(1)}>
-          {say("next")}
+        <button type="button" class="primary" disabled={at === told.value.length - 1} onClick={() => tellOn(1)}>
+          {say(at === told.value.length - 1 ? "guide.end" : "guide.next")}
         </button>
       </footer>
     </aside>
@@ -181,21 +153,20 @@ export function Point() {
   );
 }
 
+/** The next step of this decision in a direction; undefined at its end. */
+function following(direction: 1 | -1): Step | undefined {
+  const all = steps.value;
+  let to = place() + direction;
+  while (all[to] && all[to].step === all[place()].step) to += direction;
+  return all[to];
+}
+
 /** Go on by one extension point of the decision, on the map; at its end to the next decision. */
 export const pointOn = (direction: 1 | -1) =>
   onceWhole(() => {
-    const all = steps.value,
-      here =
-        step.value === -1
-          ? all.length - 1
-          : Math.max(
-              0,
-              all.findIndex((each) => each.step === step.value),
-            );
-    let to = here + direction;
-    while (all[to] && all[to].step === step.value) to += direction;
-    if (all[to]) step.value = to === all.length - 1 ? -1 : all[to].step;
-    else {
+    const to = following(direction);
+    if (to) step.value = to === steps.value[steps.value.length - 1] ? -1 : to.step;
+    else if (direction < 0 || hasNext()) {
       stepDecision(direction);
       step.value = direction > 0 ? -2 : -1;
     }
@@ -203,19 +174,17 @@ export const pointOn = (direction: 1 | -1) =>
 
 let asked: 1 | -1 | 0 = 0; // for a step, before the decision was here to take it in
 
-/** Go on by one extension point; at the end of a decision to the next one. */
+/** Go on by one extension point; at the end of a decision to the next one. After the last one there is nothing. */
 export const guideOn = (direction: 1 | -1) =>
   onceWhole(() => {
     if (isTold()) return tellOn(direction);
-    const all = steps.value;
     if (attempt.value >= 0 && !why.value) {
       asked = direction;
       return;
     }
-    let to = place() + direction;
-    while (all[to] && all[to].step === step.value) to += direction;
-    if (all[to]) step.value = all[to].step;
-    else {
+    const to = following(direction);
+    if (to) step.value = to.step;
+    else if (direction < 0 || hasNext()) {
       stepDecision(direction);
       step.value = direction > 0 ? -2 : -1;
     }
@@ -230,16 +199,18 @@ effect(() => {
 
 export function Guide() {
   useEffect(() => {
-    if (isGuided.value && !isTold()) step.value = -2;
+    if (isTold() || (isGuided.value && step.value >= 0)) return;
+    step.value = isGuided.value ? -2 : -1;
   }, [isGuided.value]);
   if (!isGuided.value) return null;
   if (isTold()) return <Story />;
   const said = told.value[part()];
-  const all = steps.value,
-    at = place(),
-    here = all.filter((each) => each.step === all[at]?.step);
+  const all = steps.value;
+  const at = place();
+  const here = all.filter((each) => each.step === all[at]?.step);
+  const isOver = all.length > 0 && !following(1) && !hasNext();
   return (
-    <aside class="guide-card" aria-live="polite" aria-label={say("step by step")}>
+    <aside class="guide-card" aria-live="polite" aria-label={say("guide")}>
       <ol>
         {all.map((each, i) => (
           <li key={i} aria-current={i === at ? "step" : undefined}>
@@ -250,18 +221,20 @@ export function Guide() {
         ))}
       </ol>
       {said && <p class="said">{said.lines.join(" ")}</p>}
-      <p>{here.map((each) => each.text).join(" ") || say("no decision yet")}</p>
+      <p>
+        {here.map((each) => each.text).join(" ") || say("why.noneYet")} {isOver && say("guide.over")}
+      </p>
       <footer>
         {here[0] && (
           <span class="soft">
-            {say("more")}: <ChapterLink number={here[0].learn} />
+            {say("guide.more")}: <ChapterLink number={here[0].learn} />
           </span>
         )}
         <button type="button" class="push" onClick={() => guideOn(-1)}>
-          {say("back")}
+          {say("guide.back")}
         </button>
-        <button type="button" class="primary" onClick={() => guideOn(1)}>
-          {say("next")}
+        <button type="button" class="primary" disabled={isOver} onClick={() => guideOn(1)}>
+          {say(isOver ? "guide.end" : "guide.next")}
         </button>
       </footer>
     </aside>

@@ -1,75 +1,128 @@
-// The map: every node as a cell. Drag to pan, wheel to zoom, click for a node.
-
+// The map: every node as a cell, and every pod in it as a block. Drag to pan, wheel to zoom, click to select.
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { podColours } from "./colouring";
 import { Point } from "./Guide";
-import { grouped, type Layout, laidOut, nodeAt, positions } from "./layout";
-import { type Camera, type Colours, type Differs, heat, paint, REFUSALS, verdicts } from "./paint";
+import { type Content, cellAt, grouped, type Layout, laidOut, neighbour } from "./layout";
+import { MapLegend } from "./MapLegend";
+import { type Differs, paint, podAt, requestsOf, type Size, transform, verdicts } from "./paint";
 import { SvgCanvas } from "./svg";
 import {
+  area,
   attempt,
+  type Camera,
+  COLOURINGS,
+  type Colouring,
+  camera,
   colouring,
   cursor,
   findPod,
   grouping,
   growth,
   hovered,
+  isCompared,
+  isNow,
+  isOurs,
+  isStill,
   node,
   pod,
   records,
   resource,
   type Shown,
-  settled,
+  seenTheme,
+  selectNode,
+  selectPod,
   shown,
   step,
-  theme,
+  tab,
+  timeAt,
+  timeOf,
+  WHOLE,
   type Why,
   why,
 } from "./view";
-import { asked, changes } from "./WhatIf";
-import { amount, count, language, say } from "./words";
+import { changes } from "./WhatIf";
+import { amount, count, language, say, seconds } from "./words";
 
-const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
+const MOVE_MS = 320; // how long cells and the camera take to get to their places
+const DEEPEST = 60;
 
 /** The map as it is, as SVG. */
 export let drawMap: () => string = () => "";
 
-function colours(element: Element): Colours {
-  const style = getComputedStyle(element),
-    get = (name: string) => style.getPropertyValue(name).trim();
-  return {
-    back: get("--panel"),
-    cell: get("--cell"),
-    line: get("--line"),
-    text: get("--text"),
-    soft: get("--soft"),
-    accent: get("--accent"),
-    chosen: get("--chosen"),
-    pod: get("--pod"),
-    podLine: get("--panel"),
-  };
-}
-
-/** Of two records: the largest cells that fit on each map, and what is looked at. Both maps are of one scale, and move together. */
-const fitting = signal<Record<number, number>>({});
-const together = signal<Camera>({ scale: 1, x: 0, y: 0 });
-
 /** The same node in another record, by name; -1 where it has none. */
-function sameNode(from: Shown, to: Shown, node: number): number {
-  return from === to || node < 0 ? node : to.columns.nodes.indexOf(from.columns.nodes[node]);
+function sameNode(from: Shown, to: Shown, which: number): number {
+  return from === to || which < 0 ? which : to.columns.nodes.indexOf(from.columns.nodes[which]);
 }
 
-/** The share by which nodes are sorted: in a second record that of the first, so that each node is at the same place. */
-function sorting(record: Shown): ((node: number) => number) | undefined {
-  const first = shown.value!,
-    { state } = first;
-  if (record === first) return undefined;
-  const rows = new Map(first.columns.nodes.map((name, row) => [name, row]));
-  return (node) => {
-    const row = rows.get(record.columns.nodes[node]) ?? -1;
-    return row >= 0 && state.version[row] >= 0 ? state.share(row, resource.value) : -1;
-  };
+/** The groups of the map. Of two records it has the nodes of both, so that each is at the same place on both maps. */
+function contents(record: Shown, differs?: Differs): Content[] {
+  const none = say(record.columns.texts.includes(grouping.value) ? "map.noLabel" : "map.allNodes");
+  const names = { none, others: say("map.others") };
+  const of = ({ state }: Shown) =>
+    grouped(
+      state,
+      grouping.value,
+      names,
+      (each) => (area.value === "capacity" ? state.capacity[resource.value][each] || 1 : 1),
+      (each) => state.share(each, resource.value),
+    );
+  const groups = of(record);
+  if (differs?.added) {
+    const group = groups.find((each) => each.nodes.includes(differs.like)) ?? groups[0];
+    const weight = group.weights[Math.max(0, group.nodes.indexOf(differs.like))];
+    for (let i = 0; i < differs.added; i++) {
+      group.nodes.push(-2 - i); // a node that is not there
+      group.weights.push(weight);
+    }
+  }
+  return groups;
 }
+
+const compareNames = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
+const sizes = signal<Record<number, Size>>({}); // of two maps; what both have room for is what both use
+
+/** One layout for two records: that of the first, and what only the second has after it. */
+function together([one, other]: Shown[]): { groups: Content[]; names: string[] } {
+  const names: string[] = [];
+  const groups = new Map<string, Content>();
+  const known = new Set<string>();
+  for (const record of [one, other])
+    for (const group of contents(record)) {
+      const into = groups.get(group.name) ?? { name: group.name, nodes: [], weights: [] };
+      groups.set(group.name, into);
+      group.nodes.forEach((row, i) => {
+        const name = record.columns.nodes[row];
+        if (known.has(name)) return;
+        known.add(name);
+        into.nodes.push(names.length);
+        into.weights.push(group.weights[i]);
+        names.push(name);
+      });
+    }
+  for (const group of groups.values()) {
+    // by name: the order must not depend on when each of the maps was drawn
+    const order = group.nodes
+      .map((_, i) => i)
+      .sort((a, b) => compareNames(names[group.nodes[a]], names[group.nodes[b]]));
+    [group.nodes, group.weights] = [order.map((i) => group.nodes[i]), order.map((i) => group.weights[i])];
+  }
+  return { groups: [...groups.values()].filter((each) => each.nodes.length), names };
+}
+
+/** Between two layouts: cells go from where their nodes were to where they are. */
+function between(from: Layout, to: Layout, share: number): Layout {
+  const found = { ...to, x: to.x.slice(), y: to.y.slice(), width: to.width.slice(), height: to.height.slice() };
+  for (let i = 0; i < to.node.length; i++) {
+    const before = from.cellOf.get(to.node[i]);
+    if (before === undefined) continue;
+    for (const name of ["x", "y", "width", "height"] as const)
+      found[name][i] = from[name][before] + (to[name][i] - from[name][before]) * share;
+  }
+  return found;
+}
+
+const eased = (share: number) => 1 - (1 - Math.min(1, share)) ** 3;
 
 export interface MapProps {
   record: Shown;
@@ -79,37 +132,61 @@ export interface MapProps {
   label: string;
 }
 
+let flying = 0;
+/** Move the camera there, in a few frames. */
+function fly(to: Camera): void {
+  cancelAnimationFrame(flying);
+  if (isStill()) {
+    camera.value = to;
+    return;
+  }
+  const from = camera.value;
+  const begun = performance.now();
+  const go = () => {
+    const share = eased((performance.now() - begun) / MOVE_MS);
+    const scale = from.scale * (to.scale / from.scale) ** share;
+    camera.value = { scale, x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share };
+    if (share < 1) flying = requestAnimationFrame(go);
+    else camera.value = to;
+  };
+  flying = requestAnimationFrame(go);
+}
+
+function clamped({ scale, x, y }: Camera): Camera {
+  if (scale <= 1) return WHOLE;
+  const keep = (value: number) => Math.min(1 - 0.3 / scale, Math.max(value, 0.3 / scale));
+  return { scale, x: keep(x), y: keep(y) };
+}
+
 export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const tip = useRef<HTMLDivElement>(null);
-  const size = useMemo(() => signal({ width: 0, height: 0, ratio: 1 }), []);
-  const camera = useMemo(() => (isCompared() ? together : signal<Camera>({ scale: 1, x: 0, y: 0 })), []);
+  const size = useMemo(() => signal<Size>({ width: 0, height: 0, ratio: 1 }), []);
+  const hoveredPod = useMemo(() => signal(-1), []);
   const layout = useRef<Layout>(laidOut([], 1, 1));
 
   useEffect(() => {
-    const element = canvas.current!,
-      context = element.getContext("2d", { alpha: false })!;
+    const element = canvas.current!;
+    const context = element.getContext("2d", { alpha: false })!;
     const observer = new ResizeObserver(() => {
-      const box = element.parentElement!.getBoundingClientRect(),
-        ratio = window.devicePixelRatio || 1;
+      const box = element.parentElement!.getBoundingClientRect();
+      const ratio = window.devicePixelRatio || 1;
       element.width = Math.round(box.width * ratio);
       element.height = Math.round(box.height * ratio);
       size.value = { width: box.width, height: box.height, ratio };
+      if (isCompared()) sizes.value = { ...sizes.value, [record.number]: size.value };
     });
     observer.observe(element.parentElement!);
-    const dark = matchMedia("(prefers-color-scheme: dark)"),
-      scheme = signal(0);
-    dark.addEventListener("change", () => scheme.value++);
 
-    let toldOf: Why | null = null,
-      toldStep = -1,
-      toldNow: ReturnType<typeof verdicts> | null = null;
-    let laidFor = "",
-      frame = 0,
-      looked: Colours | null = null,
-      lookedFor = "";
-    let sameOf = -1,
-      same = -1;
+    let toldOf: Why | null = null;
+    let toldStep = -1;
+    let toldNow: ReturnType<typeof verdicts> | null = null;
+    let laidFor = "";
+    let before: Layout | null = null; // from which cells are on their way
+    let begun = 0;
+    let frame = 0;
+    let sameOf = -1;
+    let same = -1;
     const selectedPod = () => {
       if (record === shown.value) return pod.value;
       if (sameOf !== pod.value)
@@ -117,94 +194,61 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       sameOf = pod.value;
       return same;
     };
+    const place = () => {
+      const all = isCompared() ? Object.values(sizes.value) : [size.value];
+      const width = Math.min(...all.map((each) => each.width));
+      const height = Math.min(...all.map((each) => each.height));
+      const changed = differs?.();
+      const events = isCompared() ? records.value.map((each) => each.state.nodeEvents) : [record.state.nodeEvents];
+      const parts = [grouping.value, resource.value, area.value, width, height, language.value, changed?.added ?? 0];
+      const key = [...parts, ...events].join();
+      if (key === laidFor) return;
+      let fresh: Layout;
+      if (isCompared()) {
+        const { groups, names } = together(records.value);
+        fresh = laidOut(groups, width, height);
+        const rows = new Map(record.columns.nodes.map((name, row) => [name, row]));
+        fresh.node = fresh.node.map((each) => rows.get(names[each]) ?? -1);
+        fresh.cellOf = new Map([...fresh.node].map((each, i) => [each, i]));
+      } else fresh = laidOut(contents(record, changed), width, height);
+      before = laidFor && !isStill() && layout.current.node.length ? layout.current : null;
+      begun = performance.now();
+      layout.current = fresh;
+      laidFor = key;
+    };
     const draw = (to: CanvasRenderingContext2D = context) => {
       frame = 0;
-      const { state } = record,
-        { width, height } = size.value;
-      if (!width || !height) return;
+      const { state } = record;
+      if (!size.value.width || !size.value.height) return;
       state.goTo(at());
-      const added = differs?.()?.added ?? 0;
-      const other = isCompared()
-        ? Math.min(
-            ...records.value.filter((each) => each !== record).map((each) => fitting.value[each.number] ?? Infinity),
-          )
-        : Infinity;
-      const key = [
-        grouping.value,
-        resource.value,
-        width,
-        height,
-        state.nodeEvents,
-        settled.value,
-        language.value,
-        added,
-        other,
-      ].join();
-      if (key !== laidFor) {
-        const groups: { name: string; nodes: Int32Array; added?: number }[] = grouped(
-          state,
-          grouping.value,
-          resource.value,
-          say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"),
-          say("others"),
-          sorting(record),
-        );
-        if (added) (groups.find((each) => each.nodes.includes(differs!()!.like)) ?? groups[0]).added = added;
-        layout.current = laidOut(groups, width, height - 36); // room for the buttons
-        if (fitting.value[record.number] !== layout.current.cell)
-          fitting.value = { ...fitting.value, [record.number]: layout.current.cell };
-        if (other < layout.current.cell) layout.current = laidOut(groups, width, height - 36, other);
-        laidFor = key;
-      }
-      if (!looked || lookedFor !== theme.value + scheme.value) {
-        looked = colours(element);
-        lookedFor = theme.value + scheme.value;
-      }
+      place();
       const verdict = colouring.value === "verdict" ? told() : null;
       if (verdict !== toldOf || step.value !== toldStep) {
         [toldOf, toldStep] = [verdict, step.value];
         toldNow = verdict ? verdicts(verdict, step.value, record.columns.nodes.length) : null;
-        if (toldNow && verdict?.problem) toldNow.chosen = record.columns.events.node.data[attempt.value] ?? -1; // where it went is known
+        const event = attempt.value; // where it went is known, also where nobody knows why
+        if (toldNow && verdict?.problem) toldNow.chosen = record.columns.events.node.data[event] ?? -1;
       }
-      paint(
-        to,
-        state,
-        layout.current,
-        camera.value,
-        size.value,
-        {
-          resource: resource.value,
-          told: toldNow,
-          selectedNode: sameNode(shown.value!, record, node.value),
-          selectedPod: selectedPod(),
-          hovered: sameNode(shown.value!, record, hovered.value),
-          fonts: FONTS,
-          differs: differs?.(),
-        },
-        looked,
-      );
+      const share = before ? eased((performance.now() - begun) / MOVE_MS) : 1;
+      if (share >= 1) before = null;
+      paint(to, state, before ? between(before, layout.current, share) : layout.current, camera.value, size.value, {
+        resource: resource.value,
+        told: toldNow,
+        isFaded: record === shown.value && !isNow.value,
+        pods: podColours(state, colouring.value, timeOf(record.columns, at()), seenTheme.value),
+        selectedNode: sameNode(shown.value!, record, node.value),
+        selectedPod: selectedPod(),
+        hovered: sameNode(shown.value!, record, hovered.value),
+        hoveredPod: hoveredPod.value,
+        differs: differs?.(),
+        theme: seenTheme.value,
+      });
+      if (before && !frame) frame = requestAnimationFrame(() => draw());
     };
     const stop = effect(() => {
-      void [
-        size.value,
-        camera.value,
-        at(),
-        told(),
-        grouping.value,
-        resource.value,
-        colouring.value,
-        step.value,
-        node.value,
-        pod.value,
-        hovered.value,
-        theme.value,
-        scheme.value,
-        growth.value,
-        language.value,
-        settled.value,
-        differs?.(),
-        fitting.value,
-      ];
+      void [size.value, camera.value, at(), told(), grouping.value, resource.value, colouring.value, area.value];
+      void [step.value, node.value, pod.value, hovered.value, hoveredPod.value, seenTheme.value, growth.value];
+      void [language.value, differs?.(), isNow.value, isCompared() && [cursor.value, sizes.value]];
       if (!frame) frame = requestAnimationFrame(() => draw());
     });
     if (record === shown.value)
@@ -221,71 +265,103 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   }, [record]);
 
   const world = (event: { clientX: number; clientY: number }): [number, number] => {
-    const box = canvas.current!.getBoundingClientRect(),
-      { scale, x, y } = camera.value;
-    return [(event.clientX - box.left - x) / scale, (event.clientY - box.top - y) / scale];
+    const box = canvas.current!.getBoundingClientRect();
+    const { scale, dx, dy } = transform(camera.value, size.value);
+    return [(event.clientX - box.left - dx) / scale, (event.clientY - box.top - dy) / scale];
   };
-  const zoom = (factor: number, at?: { clientX: number; clientY: number }) => {
-    const box = canvas.current!.getBoundingClientRect(),
-      { scale, x, y } = camera.value;
-    const px = at ? at.clientX - box.left : box.width / 2,
-      py = at ? at.clientY - box.top : box.height / 2;
-    const next = Math.max(1, Math.min(60, scale * factor));
-    camera.value = clamped(
-      { scale: next, x: px - ((px - x) / scale) * next, y: py - ((py - y) / scale) * next },
-      size.value,
-    );
+  /** The camera with which a place of the world stays where it is on the screen. */
+  const zoomed = (factor: number, at?: { clientX: number; clientY: number }): Camera => {
+    const { width, height } = size.value;
+    const scale = Math.max(1, Math.min(DEEPEST, camera.value.scale * factor));
+    if (!at) return clamped({ ...camera.value, scale });
+    const [x, y] = world(at);
+    const rest = camera.value.scale / scale;
+    return clamped({
+      scale,
+      x: x / width + (camera.value.x - x / width) * rest,
+      y: y / height + (camera.value.y - y / height) * rest,
+    });
+  };
+  /** The camera that shows a cell as large as it can be. */
+  const onCell = (cell: number): Camera => {
+    const { x, y, width, height } = layout.current;
+    const scale = Math.min(DEEPEST, (0.86 * size.value.width) / width[cell], (0.86 * size.value.height) / height[cell]);
+    const middle = [(x[cell] + width[cell] / 2) / size.value.width, (y[cell] + height[cell] / 2) / size.value.height];
+    return clamped({ scale, x: middle[0], y: middle[1] });
   };
   const drag = useRef<{ x: number; y: number; from: Camera; moved: boolean } | null>(null);
   const fingers = useRef(new Map<number, PointerEvent>());
 
+  const podUnder = (cell: number, x: number, y: number): number => {
+    if (cell < 0 || record.columns.isHead) return -1;
+    const { x: left, y: top, width, height, node: nodes } = layout.current;
+    const { scale } = camera.value;
+    const box = { width: width[cell] * scale - 4, height: height[cell] * scale - 4 };
+    const [inX, inY] = [(x - left[cell]) * scale - 2, (y - top[cell]) * scale - 2];
+    return podAt(record.state, nodes[cell], resource.value, box, inX, inY);
+  };
   const hover = (event: PointerEvent) => {
-    const found = nodeAt(layout.current, ...world(event));
-    hovered.value = sameNode(record, shown.value!, found);
-    const box = canvas.current!.getBoundingClientRect(),
-      element = tip.current!;
+    const [x, y] = world(event);
+    const cell = cellAt(layout.current, x, y);
+    const found = cell < 0 ? -1 : layout.current.node[cell];
+    hovered.value = sameNode(record, shown.value!, Math.max(-1, found));
+    hoveredPod.value = podUnder(cell, x, y);
+    const box = canvas.current!.getBoundingClientRect();
+    const element = tip.current!;
     element.hidden = found < 0;
     if (found < 0) return;
-    element.textContent = describe(record, found, told());
-    const left = event.clientX - box.left,
-      top = event.clientY - box.top,
-      high = element.offsetHeight;
-    element.style.transform = `translate(${Math.min(left + 14, Math.max(0, box.width - 240))}px, ${top + 16 + high > box.height ? Math.max(0, top - high - 8) : top + 16}px)`;
+    element.textContent =
+      hoveredPod.value >= 0 ? describePod(record, hoveredPod.value, at()) : describe(record, found, told());
+    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    const x2 = Math.min(left + 14, Math.max(0, box.width - element.offsetWidth - 4));
+    const fits = top + 16 + element.offsetHeight <= box.height;
+    element.style.transform = `translate(${x2}px, ${fits ? top + 16 : Math.max(0, top - element.offsetHeight - 8)}px)`;
+  };
+  const click = (event: PointerEvent) => {
+    const [x, y] = world(event);
+    const cell = cellAt(layout.current, x, y);
+    const which = podUnder(cell, x, y);
+    if (which >= 0) {
+      const name = record.columns.podName(which);
+      const found = record === shown.value ? which : findPod(shown.value!.columns, name);
+      selectPod(found === pod.value ? -1 : found);
+      return;
+    }
+    const found = cell < 0 ? -1 : sameNode(record, shown.value!, Math.max(-1, layout.current.node[cell]));
+    selectNode(found === node.value ? -1 : found);
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const moves: Record<string, [number, number]> = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+    };
+    const selected = layout.current.cellOf.get(sameNode(shown.value!, record, node.value));
+    if (event.key === "+" || event.key === "=") fly(zoomed(1.5));
+    else if (event.key === "-") fly(zoomed(1 / 1.5));
+    else if (event.key === "0") fly(WHOLE);
+    else if (event.key === "Enter" && selected !== undefined) fly(onCell(selected));
+    else if (event.shiftKey && event.key in moves) {
+      const to = selected === undefined ? 0 : neighbour(layout.current, selected, moves[event.key]);
+      selectNode(sameNode(record, shown.value!, layout.current.node[to] ?? -1));
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
   };
 
   return (
-    <div
-      class="map"
-      tabIndex={0}
-      role="application"
-      aria-label={label}
-      onKeyDown={(event) => {
-        const moves: Record<string, [number, number]> = {
-          ArrowLeft: [-1, 0],
-          ArrowRight: [1, 0],
-          ArrowUp: [0, -1],
-          ArrowDown: [0, 1],
-        };
-        if (event.key === "+" || event.key === "=") zoom(1.4);
-        else if (event.key === "-") zoom(1 / 1.4);
-        else if (event.key === "0") camera.value = { scale: 1, x: 0, y: 0 };
-        else if (event.shiftKey && event.key in moves) {
-          event.preventDefault();
-          event.stopPropagation();
-          node.value = sameNode(
-            record,
-            shown.value!,
-            neighbour(layout.current, sameNode(shown.value!, record, node.value), moves[event.key]),
-          );
-        } else return;
-        event.stopPropagation();
-      }}
-    >
+    <div class="map" tabIndex={0} role="application" aria-label={label} onKeyDown={onKey}>
       <canvas
         ref={canvas}
         onWheel={(event) => {
           event.preventDefault();
-          zoom(Math.exp(-event.deltaY / 300), event);
+          cancelAnimationFrame(flying);
+          camera.value = zoomed(Math.exp(-event.deltaY / 300), event);
+        }}
+        onDblClick={(event) => {
+          const cell = cellAt(layout.current, ...world(event));
+          fly(cell < 0 || camera.value.scale > 4 ? WHOLE : onCell(cell));
         }}
         onPointerDown={(event) => {
           canvas.current!.setPointerCapture(event.pointerId);
@@ -294,13 +370,18 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         }}
         onPointerMove={(event) => {
           if (fingers.current.size === 2) {
-            const [a, b] = [...fingers.current.values()],
-              before = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+            const apart = () => {
+              const [a, b] = [...fingers.current.values()];
+              return { far: Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY), a, b };
+            };
+            const { far } = apart();
             fingers.current.set(event.pointerId, event);
-            const [c, d] = [...fingers.current.values()],
-              now = Math.hypot(c.clientX - d.clientX, c.clientY - d.clientY);
-            if (before)
-              zoom(now / before, { clientX: (c.clientX + d.clientX) / 2, clientY: (c.clientY + d.clientY) / 2 });
+            const now = apart();
+            const middle = {
+              clientX: (now.a.clientX + now.b.clientX) / 2,
+              clientY: (now.a.clientY + now.b.clientY) / 2,
+            };
+            if (far) camera.value = zoomed(now.far / far, middle);
             return;
           }
           const from = drag.current;
@@ -308,18 +389,19 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
             hover(event);
             return;
           }
-          const dx = event.clientX - from.x,
-            dy = event.clientY - from.y;
+          const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
           if (Math.abs(dx) + Math.abs(dy) > 4) from.moved = true;
+          const { scale, x, y } = from.from;
           if (from.moved)
-            camera.value = clamped({ ...from.from, x: from.from.x + dx, y: from.from.y + dy }, size.value);
+            camera.value = clamped({
+              scale,
+              x: x - dx / scale / size.value.width,
+              y: y - dy / scale / size.value.height,
+            });
         }}
         onPointerUp={(event) => {
           fingers.current.delete(event.pointerId);
-          if (drag.current && !drag.current.moved) {
-            const found = sameNode(record, shown.value!, nodeAt(layout.current, ...world(event)));
-            node.value = found === node.value ? -1 : found;
-          }
+          if (drag.current && !drag.current.moved) click(event);
           drag.current = null;
         }}
         onPointerCancel={(event) => {
@@ -328,66 +410,39 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         }}
         onPointerLeave={() => {
           hovered.value = -1;
+          hoveredPod.value = -1;
           tip.current!.hidden = true;
         }}
       />
       <div class="tip" ref={tip} hidden />
       <div class="zoom">
-        <button type="button" onClick={() => zoom(1.6)} aria-label={say("zoom in")} title={say("zoom in")}>
-          +
-        </button>
-        <button type="button" onClick={() => zoom(1 / 1.6)} aria-label={say("zoom out")} title={say("zoom out")}>
-          −
-        </button>
-        <button
-          type="button"
-          onClick={() => (camera.value = { scale: 1, x: 0, y: 0 })}
-          aria-label={say("fit")}
-          title={say("fit")}
-        >
-          ⤢
-        </button>
+        {(
+          [
+            ["map.zoomIn", "+", () => fly(zoomed(1.8))],
+            ["map.zoomOut", "−", () => fly(zoomed(1 / 1.8))],
+            ["map.fit", "⤢", () => fly(WHOLE)],
+          ] as const
+        ).map(([key, sign, act]) => (
+          <button type="button" key={key} onClick={act} aria-label={say(key)} title={say(key)}>
+            {sign}
+          </button>
+        ))}
       </div>
     </div>
   );
 }
 
-function clamped(camera: Camera, size: { width: number; height: number }): Camera {
-  if (camera.scale <= 1) return { scale: 1, x: 0, y: 0 };
-  const keep = (value: number, length: number) =>
-    Math.min(length * 0.2, Math.max(value, length * 0.8 - length * camera.scale));
-  return { scale: camera.scale, x: keep(camera.x, size.width), y: keep(camera.y, size.height) };
-}
-
-function neighbour(layout: Layout, from: number, [dx, dy]: [number, number]): number {
-  positions(layout);
-  const here = layout.place.get(from);
-  if (!here) return layout.groups[0]?.nodes[0] ?? -1;
-  let best = from,
-    nearest = Infinity;
-  for (const [other, [x, y]] of layout.place) {
-    const along = (x - here[0]) * dx + (y - here[1]) * dy,
-      aside = Math.abs((x - here[0]) * dy) + Math.abs((y - here[1]) * dx);
-    if (along > 0.5 && along + 3 * aside < nearest) {
-      nearest = along + 3 * aside;
-      best = other;
-    }
-  }
-  return best;
-}
-
-/** A node in a few lines: how full it is, and what it said to the selected pod. */
+/** A node in a few lines: how full it is, and what it said to the pod. */
 export function describe({ state, columns }: Shown, at: number, told: Why | null): string {
   const lines = [columns.nodes[at]];
   for (const name of ["cpu", "memory", "pods"]) {
-    const index = columns.resources.indexOf(name),
-      all = state.capacity[index][at];
-    if (all)
-      lines.push(
-        `${name} ${amount(name, state.used[index][at])} ${say("of")} ${amount(name, all)} (${Math.round(100 * state.share(at, index))} %)`,
-      );
+    const index = columns.resources.indexOf(name);
+    const all = state.capacity[index][at];
+    const share = Math.round(100 * state.share(at, index));
+    const [used, has] = [amount(name, state.used[index][at]), amount(name, all)];
+    if (all) lines.push(`${name} ${say("usedOf", { used, has })} (${share} %)`);
   }
-  if (told && !told.problem) {
+  if (told && !told.problem && colouring.value === "verdict") {
     const refusal = told.funnel.find((each) => each.rows.includes(at));
     if (refusal) lines.push(`✗ ${refusal.plugin}: ${refusal.reasons.join(", ")}`);
     const i = told.totals[0].indexOf(at);
@@ -396,17 +451,31 @@ export function describe({ state, columns }: Shown, at: number, told: Why | null
   return lines.join("\n");
 }
 
+/** A pod in a few lines. */
+function describePod({ state, columns }: Shown, which: number, at: number): string {
+  const owner = columns.texts[columns.pods.owner.data[which]];
+  const priority = columns.pods.priority.data[which];
+  return [
+    columns.podName(which),
+    requestsOf(state, which) || say("pod.noRequests"),
+    owner,
+    priority ? say("priority", { p: priority }) : "",
+    say("pod.since", { s: seconds(Math.max(0, timeOf(columns, at) - state.since[which])) }),
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
+
 export function MapPanel() {
   const now = shown.value!;
   growth.value;
   return (
-    <section class="panel mapPanel" aria-label={say("Map")}>
+    <section class="panel mapPanel" aria-label={say("view.map")}>
       <header>
-        <h2>{say("Map")}</h2>
-        {isCompared() && <strong>A · {now.meta.title}</strong>}
+        <h2>{isCompared() ? <bdi>A · {now.meta.title}</bdi> : say("view.map")}</h2>
         <Grouping record={now} />
         <label>
-          {say("size")}{" "}
+          {say("map.resource")}{" "}
           <select value={resource.value} onChange={(event) => (resource.value = Number(event.currentTarget.value))}>
             {now.columns.resources.map((name, i) =>
               usable(now, i) ? (
@@ -418,10 +487,23 @@ export function MapPanel() {
           </select>
         </label>
         <label>
-          {say("colour")}{" "}
-          <select value={colouring.value} onChange={(event) => (colouring.value = event.currentTarget.value as "use")}>
-            <option value="verdict">{say("verdict for the pod")}</option>
-            <option value="use">{say("use")}</option>
+          {say("map.area")}{" "}
+          <select value={area.value} onChange={(event) => (area.value = event.currentTarget.value as "equal")}>
+            <option value="capacity">{say("map.byCapacity")}</option>
+            <option value="equal">{say("map.equal")}</option>
+          </select>
+        </label>
+        <label>
+          {say("map.colour")}{" "}
+          <select
+            value={colouring.value}
+            onChange={(event) => (colouring.value = event.currentTarget.value as Colouring)}
+          >
+            {COLOURINGS.map((each) => (
+              <option value={each} key={each}>
+                {say(`colour.${each}`)}
+              </option>
+            ))}
           </select>
         </label>
         <Counts record={now} at={() => cursor.value} />
@@ -432,21 +514,29 @@ export function MapPanel() {
         at={() => cursor.value}
         told={() => why.value}
         differs={() => changes.value}
-        label={say("Map")}
+        label={say("view.map")}
       />
       <Point />
-      <Legend />
+      <MapLegend />
     </section>
   );
 }
-
-const isCompared = () => records.value.length > 1;
 
 /** By itself, so that a moving cursor draws only this anew. */
 function Nothing({ record: { state } }: { record: Shown }) {
   growth.value;
   state.goTo(cursor.value);
-  return state.nodes ? null : <p class="soft nothing">{say("no nodes yet")}</p>;
+  if (state.nodes) return null;
+  return (
+    <p class="soft nothing">
+      {say("map.noNodes")} {timeAt() <= state.columns.begin && state.columns.length > 0 && say("map.noNodesYet")}
+      {isOurs.value && (
+        <button type="button" onClick={() => (tab.value = "change")}>
+          {say("map.addNode")}
+        </button>
+      )}
+    </p>
+  );
 }
 
 /** By itself, too. */
@@ -455,7 +545,7 @@ export function Counts({ record: { state }, at }: { record: Shown; at: () => num
   state.goTo(at());
   return (
     <span class="push soft">
-      {say("{n} nodes", { n: count(state.nodes) })} · {say("{n} pods", { n: count(state.running) })}
+      {say("nodes", { n: state.nodes })} · {say("pods", { n: state.running })}
     </span>
   );
 }
@@ -464,6 +554,9 @@ export function Counts({ record: { state }, at }: { record: Shown; at: () => num
 function usable({ columns: { allocatable } }: Shown, index: number): boolean {
   return allocatable.resource.data.subarray(0, allocatable.resource.length).includes(index);
 }
+
+/** The end of a label's name, which is what tells it from others. */
+export const shortLabel = (name: string) => name.slice(name.lastIndexOf("/") + 1);
 
 function Grouping({ record }: { record: Shown }) {
   const { labels, texts } = record.columns;
@@ -474,111 +567,19 @@ function Grouping({ record }: { record: Shown }) {
   );
   return (
     <label>
-      {say("by")}{" "}
+      {say("map.by")}{" "}
       <select
         value={names.includes(grouping.value) ? grouping.value : ""}
+        title={grouping.value}
         onChange={(event) => (grouping.value = event.currentTarget.value)}
       >
         <option value="">—</option>
         {names.map((name) => (
-          <option value={name} key={name}>
-            {name}
+          <option value={name} key={name} title={name}>
+            {names.filter((other) => shortLabel(other) === shortLabel(name)).length > 1 ? name : shortLabel(name)}
           </option>
         ))}
       </select>
     </label>
   );
-}
-
-function Legend() {
-  const told = why.value,
-    differs = changes.value;
-  if (differs)
-    return (
-      <footer class="legend">
-        <strong>{say("what if")}</strong>
-        {differs.lost.size > 0 && (
-          <span>
-            ✕ {say(differs.stays ? "drained" : "lost")} <span class="soft">{count(differs.lost.size)}</span>
-          </span>
-        )}
-        {differs.gets.size > 0 && (
-          <span>
-            <b class="ringed" /> {say("gets pods")} <span class="soft">{count(differs.gets.size)}</span>
-          </span>
-        )}
-        {differs.leaves.size > 0 && (
-          <span>
-            <b class="ringed dashed" /> {say("pods leave")} <span class="soft">{count(differs.leaves.size)}</span>
-          </span>
-        )}
-        {differs.added > 0 && (
-          <span>
-            + {say("{n} new nodes", { n: differs.added })} · {say("{n} pods", { n: count(differs.onAdded) })}
-          </span>
-        )}
-        {!differs.lost.size && !differs.gets.size && !differs.leaves.size && !differs.added && (
-          <span class="soft">{say("nothing on the map changes")}</span>
-        )}
-        <button type="button" class="push" onClick={() => (asked.value = null)}>
-          ✕ {say("close")}
-        </button>
-      </footer>
-    );
-  if (colouring.value === "use" || !told || told.problem)
-    return (
-      <footer class="legend">
-        <span class="scale">
-          <i>0 %</i>
-          {[0, 0.25, 0.5, 0.75, 1].map((share) => (
-            <b key={share} style={{ background: heat(share) }} />
-          ))}
-          <i>100 %</i>
-        </span>{" "}
-        {say("use")}
-      </footer>
-    );
-  return (
-    <footer class="legend">
-      {told.funnel.map((each, i) => (
-        <button
-          type="button"
-          key={i}
-          aria-pressed={step.value === i}
-          onClick={() => (step.value = step.value === i ? -1 : i)}
-          title={each.reasons.join(", ")}
-        >
-          <b class="dot" style={{ background: REFUSALS[i % REFUSALS.length] }}>
-            {i + 1}
-          </b>
-          {each.plugin || "—"} <span class="soft">{count(each.rows.length)}</span>
-        </button>
-      ))}
-      {told.totals[0].length > 0 && (
-        <span class="scale">
-          {say("score")}{" "}
-          {[0, 0.25, 0.5, 0.75, 1].map((share) => (
-            <b key={share} style={{ background: heat(share) }} />
-          ))}
-        </span>
-      )}
-      {told.node !== null && (
-        <span>
-          <b class="star">★</b> {say("the chosen node")}
-        </span>
-      )}
-    </footer>
-  );
-}
-
-/** Search by name: the first pod or node that has the text in it. */
-export function find(text: string): { pod?: number; node?: number } {
-  const now = shown.value;
-  if (!now || !text) return {};
-  const wanted = text.toLowerCase();
-  const byName = now.columns.podNames.findIndex((name) => name.toLowerCase().includes(wanted));
-  if (byName >= 0)
-    return { pod: now.columns.pods.name.data.subarray(0, now.columns.pods.name.length).lastIndexOf(byName) };
-  const byNode = now.columns.nodes.findIndex((name) => name.toLowerCase().includes(wanted));
-  return byNode >= 0 ? { node: byNode } : {};
 }

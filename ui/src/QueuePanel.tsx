@@ -3,12 +3,20 @@
 import { signal } from "@preact/signals";
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { PLACES } from "./columns";
+import type { Key } from "./messages/en";
 import { NOWHERE } from "./state";
-import { cursor, growth, pod, type Shown, shown, timeAt } from "./view";
+import { cursor, growth, pod, type Shown, selectPod, shown, timeAt } from "./view";
 import { count, say, seconds } from "./words";
 
 const LANES = [0, 1, 2, 3, 4]; // active, backoff, unschedulable, gated, waiting on permit
+const PLACE_NAMES: Key[] = [
+  "place.active",
+  "place.backoff",
+  "place.unschedulable",
+  "place.gated",
+  "place.permit",
+  "place.inFlight",
+];
 const ROW = 44;
 export const lane = signal(-1); // -1: all
 
@@ -19,9 +27,9 @@ export function QueuePanel() {
   const { pending } = now.state;
   const total = LANES.reduce((sum, place) => sum + pending[place], 0);
   return (
-    <section class="panel queuePanel" aria-label={say("Queue")}>
+    <section class="panel queuePanel" aria-label={say("view.queue")}>
       <header>
-        <h2>{say("Queue")}</h2>
+        <h2>{say("view.queue")}</h2>
         <div class="lanes" role="group">
           {LANES.filter((place) => place < 4 || pending[place] > 0).map((place) => (
             <button
@@ -31,12 +39,12 @@ export function QueuePanel() {
               onClick={() => (lane.value = lane.value === place ? -1 : place)}
               class={`lane l${place}`}
             >
-              {say(PLACES[place])} <b>{count(pending[place])}</b>
+              {say(PLACE_NAMES[place])} <b>{count(pending[place])}</b>
             </button>
           ))}
         </div>
       </header>
-      {total === 0 ? <p class="soft empty">{say("nothing waits")}</p> : <Rows record={now} pods={waiting(now)} />}
+      {total === 0 ? <p class="soft empty">{say("queue.empty")}</p> : <Rows record={now} pods={waiting(now)} />}
     </section>
   );
 }
@@ -78,7 +86,7 @@ function Rows({ record, pods }: { record: Shown; pods: Int32Array }) {
     if (at >= 0) virtual.scrollToIndex(at, { align: "auto" });
   }, [pod.value]);
   return (
-    <div class="scroll rows" ref={box} tabIndex={0} role="list" aria-label={say("waiting")}>
+    <div class="scroll rows" ref={box} tabIndex={0} role="list" aria-label={say("strip.waiting")}>
       <div style={{ height: `${virtual.getTotalSize()}px` }} role="presentation">
         {virtual.getVirtualItems().map((item) => (
           <Row key={pods[item.index]} record={record} which={pods[item.index]} top={item.start} />
@@ -101,18 +109,21 @@ function Row({ record, which, top }: { record: Shown; which: number; top: number
       <button
         type="button"
         aria-pressed={pod.value === which}
-        onClick={() => (pod.value = pod.value === which ? -1 : which)}
+        onClick={() => selectPod(pod.value === which ? -1 : which)}
       >
         <span class="line">
-          <span class={`lane l${place}`}>{say(PLACES[place])}</span> <strong>{columns.podName(which)}</strong>
-          {state.tries[which] > 0 && <span class="soft">{say("attempt {n}", { n: state.tries[which] })}</span>}
+          <span class={`lane l${place}`}>{say(PLACE_NAMES[place])}</span>{" "}
+          <strong>
+            <bdi>{columns.podName(which)}</bdi>
+          </strong>
+          {state.tries[which] > 0 && <span class="soft">{say("attempt", { n: state.tries[which] })}</span>}
           <span class="soft push">
-            {place === 1 ? due(record, which, waited) : say("since {s}", { s: seconds(Math.max(0, waited)) })}
+            {place === 1 ? due(record, which, waited) : say("queue.for", { s: seconds(Math.max(0, waited)) })}
           </span>
         </span>
         <small class="soft">
           {by || (last >= 0 ? columns.text(last) : "")}
-          {wakes && ` · ${say("wakes on")}: ${wakes}`}
+          {wakes && ` · ${say("queue.wakes")}: ${wakes}`}
         </small>
       </button>
     </div>
@@ -122,7 +133,7 @@ function Row({ record, which, top }: { record: Shown; which: number; top: number
 function due({ meta, state }: Shown, which: number, waited: number): string {
   const [first, most] = meta.backoff ?? [1, 10];
   const left = Math.min(most, first * 2 ** Math.max(0, state.tries[which] - 1)) - waited;
-  return left > 0 ? say("due in {s}", { s: seconds(left) }) : say("due");
+  return left > 0 ? say("queue.dueIn", { s: seconds(left) }) : say("queue.due");
 }
 
 function wakesOf({ meta }: Shown, plugins: string): string {

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { drawMap } from "./MapView";
 import { stripsSvg } from "./TimePanel";
-import { isFile, isSaving, shown } from "./view";
+import { isFile, shown } from "./view";
 import { say } from "./words";
 
 const problem = signal("");
@@ -43,18 +43,11 @@ function attempt(act: () => void | Promise<void>): void {
 }
 
 export function SavePanel() {
-  if (!isSaving.value) return null;
   const { number } = shown.value!;
   return (
-    <section class="panel savePanel" aria-label={say("save")}>
-      <header>
-        <h2>{say("save")}</h2>
-        <button type="button" class="push quiet" onClick={() => (isSaving.value = false)} aria-label={say("close")}>
-          ✕
-        </button>
-      </header>
+    <div class="savePanel scroll">
       <dl>
-        <dt>{say("Map")}</dt>
+        <dt>{say("view.map")}</dt>
         <dd>
           <button type="button" onClick={() => attempt(async () => keep("map.png", await png(drawMap())))}>
             PNG
@@ -63,7 +56,7 @@ export function SavePanel() {
             SVG
           </button>
         </dd>
-        <dt>{say("Time")}</dt>
+        <dt>{say("view.time")}</dt>
         <dd>
           <button type="button" onClick={() => attempt(async () => keep("time.png", await png(stripsSvg())))}>
             PNG
@@ -74,7 +67,7 @@ export function SavePanel() {
         </dd>
         {!isFile.value && (
           <>
-            <dt>{say("decisions")}</dt>
+            <dt>{say("strip.decisions")}</dt>
             <dd>
               <a class="button" download href={`api/decisions.csv?record=${number}`}>
                 CSV
@@ -83,13 +76,13 @@ export function SavePanel() {
                 Parquet
               </a>
             </dd>
-            <dt>{say("a trace for Perfetto")}</dt>
+            <dt>{say("save.trace")}</dt>
             <dd>
               <a class="button" download href={`api/trace.json?record=${number}`}>
                 JSON
               </a>
             </dd>
-            <dt>{say("this page, without a server")}</dt>
+            <dt>{say("save.page")}</dt>
             <dd>
               <a class="button" download href="api/page.html">
                 HTML
@@ -103,6 +96,6 @@ export function SavePanel() {
           {problem.value}
         </p>
       )}
-    </section>
+    </div>
   );
 }

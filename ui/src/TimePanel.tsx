@@ -1,114 +1,159 @@
-// Time: strips with one cursor through all of them. Click or drag to move it.
-
-import { effect } from "@preact/signals";
+// Time: strips on one axis, with one cursor through all of them. Click to go there, drag to look closer.
+import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import type { Strips } from "./state";
+import { secondCursor } from "./ComparePanel";
+import { Kind } from "./columns";
+import { titleOf } from "./Headline";
+import type { Key } from "./messages/en";
+import { type ColourName, THEMES } from "./palette";
 import { SvgCanvas } from "./svg";
-import { cursor, goTo, goToTime, growth, records, shown, theme, timeAt } from "./view";
-import { language, say } from "./words";
+import {
+  cursor,
+  goTo,
+  goToEnd,
+  goToTime,
+  growth,
+  isCompared,
+  range,
+  records,
+  type Shown,
+  seenTheme,
+  shown,
+  timeAt,
+  timeOf,
+} from "./view";
+import { clock, count, language, say } from "./words";
 
-interface Strip {
-  name: string;
-  unit: string;
-  note?: string;
-  lines: {
-    name: string;
-    colour: string;
-    values: (strips: Strips) => Float64Array;
-    isBars?: boolean;
-    dash?: number[];
-  }[];
+interface Series {
+  time: ArrayLike<number>;
+  values: ArrayLike<number>;
 }
+interface Line {
+  name: Key;
+  colour: ColourName;
+  of: (record: Shown) => Series | null;
+  isBars?: boolean;
+  dash?: number[];
+}
+interface Strip {
+  name: Key;
+  unit: "" | "%";
+  note?: Key;
+  lines: Line[];
+}
+
+const strip = (values: (found: NonNullable<Shown["strips"]["value"]>) => Float64Array) => (record: Shown) => {
+  const found = record.strips.value;
+  return found && { time: found.time, values: values(found) };
+};
+const measured = (name: "cpu" | "memory") => (record: Shown) => {
+  const found = record.measured.value;
+  return found && { time: found.time, values: found[name].map((each) => 100 * each) };
+};
+const DASH = [5, 3];
 
 const STRIPS: Strip[] = [
   {
-    name: "utilisation",
+    name: "strip.use",
     unit: "%",
     lines: [
-      { name: "cpu", colour: "--s1", values: (s) => s.cpu },
-      { name: "memory", colour: "--s2", values: (s) => s.memory, dash: [5, 3] },
+      { name: "cpu", colour: "s1", of: strip((s) => s.cpu) },
+      { name: "memory", colour: "s2", of: strip((s) => s.memory), dash: DASH },
     ],
   },
   {
-    name: "waiting",
+    name: "strip.waiting",
     unit: "",
     lines: [
-      { name: "active", colour: "--s3", values: (s) => s.waiting[0] },
-      { name: "backoff", colour: "--s4", values: (s) => s.waiting[1], dash: [2, 2] },
-      { name: "unschedulable", colour: "--s5", values: (s) => s.waiting[2], dash: [6, 3] },
-      { name: "gated", colour: "--s6", values: (s) => s.waiting[3], dash: [1, 3] },
+      { name: "place.active", colour: "s3", of: strip((s) => s.waiting[0]) },
+      { name: "place.backoff", colour: "s4", of: strip((s) => s.waiting[1]), dash: [2, 2] },
+      { name: "place.unschedulable", colour: "s5", of: strip((s) => s.waiting[2]), dash: [6, 3] },
+      { name: "place.gated", colour: "s6", of: strip((s) => s.waiting[3]), dash: [1, 3] },
     ],
   },
   {
-    name: "decisions",
+    name: "strip.decisions",
     unit: "",
     lines: [
-      { name: "scheduled", colour: "--s3", values: (s) => s.placed, isBars: true },
-      { name: "unschedulable", colour: "--s5", values: (s) => s.refused, isBars: true },
-      { name: "evictions", colour: "--s1", values: (s) => s.evicted, isBars: true },
+      { name: "outcome.scheduled", colour: "s3", of: strip((s) => s.placed), isBars: true },
+      { name: "outcome.unschedulable", colour: "s5", of: strip((s) => s.refused), isBars: true },
+      { name: "strip.evictions", colour: "s1", of: strip((s) => s.evicted), isBars: true },
     ],
   },
   {
-    name: "fragmentation",
+    name: "strip.unusable",
     unit: "%",
-    note: "free CPU on nodes that the typical pod does not fit on",
-    lines: [{ name: "fragmentation", colour: "--s2", values: (s) => s.fragmented }],
+    note: "strip.unusableNote",
+    lines: [
+      { name: "cpu", colour: "s1", of: measured("cpu") },
+      { name: "memory", colour: "s2", of: measured("memory"), dash: DASH },
+    ],
   },
 ];
 
+/** The length of what is shown, in seconds: of two records the longer one. Each has a clock of its own. */
+const span = computed(() => {
+  growth.value;
+  return Math.max(1e-6, ...records.value.map(({ columns }) => columns.end - columns.begin));
+});
+const hoverTime = signal<number | null>(null); // since the beginning, under the pointer
+
+/** The value of a series at a time since the record's beginning: the last one before. */
+function valueAt(record: Shown, line: Line, time: number): number | null {
+  const found = line.of(record);
+  if (!found?.time.length) return null;
+  let [low, high] = [0, found.time.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (found.time[middle] - record.columns.begin >= time - 1e-9) high = middle;
+    else low = middle + 1;
+  }
+  return found.values[low] ?? null;
+}
+
 /** The strips as SVG: for a report. */
 export function stripsSvg(): string {
-  const style = getComputedStyle(document.documentElement),
-    colour = (name: string) => style.getPropertyValue(name).trim();
-  const strips = shown.value!.strips.value,
-    width = 900,
-    each = 130,
-    left = 44,
-    picture = new SvgCanvas(width, each * STRIPS.length);
-  picture.fillStyle = colour("--panel");
+  const colours = THEMES[seenTheme.value];
+  const [width, each, left] = [900, 130, 44];
+  const picture = new SvgCanvas(width, each * STRIPS.length);
+  picture.fillStyle = colours.panel;
   picture.fillRect(0, 0, width, each * STRIPS.length);
-  if (!strips) return picture.text();
-  const first = strips.time[0],
-    span = strips.time[strips.time.length - 1] - first || 1;
+  const { begin } = shown.value!.columns;
   STRIPS.forEach((strip, i) => {
-    const top = i * each + 22,
-      high = each - 34,
-      most = Math.max(1, ...strip.lines.flatMap((line) => [...line.values(strips)]));
+    const [top, high] = [i * each + 22, each - 34];
+    const series = strip.lines.map((line) => line.of(shown.value!));
+    const most = Math.max(1, ...series.flatMap((found) => (found ? Array.from(found.values) : [])));
     picture.font = "600 11px system-ui";
-    picture.fillStyle = colour("--soft");
+    picture.fillStyle = colours.soft;
     picture.fillText(`${say(strip.name)} ${strip.unit}`, left, top - 10);
     picture.font = "10px system-ui";
     picture.fillText(String(Math.round(most)), 8, top + 4);
     picture.fillText("0", 8, top + high);
-    picture.strokeStyle = colour("--line");
+    picture.strokeStyle = colours.line;
     picture.strokeRect(left, top, width - left - 8, high);
-    let at = left + 130;
-    for (const line of strip.lines) {
-      picture.strokeStyle = picture.fillStyle = colour(line.colour);
+    strip.lines.forEach((line, row) => {
+      const found = series[row];
+      picture.strokeStyle = picture.fillStyle = colours[line.colour];
+      picture.fillText(`— ${say(line.name)}`, left + 200 + 130 * row, top - 10);
+      if (!found) return;
       picture.beginPath();
-      line
-        .values(strips)
-        .forEach((value, bin) =>
-          picture.lineTo(
-            left + ((width - left - 8) * (strips.time[bin] - first)) / span,
-            top + high * (1 - value / most),
-          ),
-        );
+      Array.from(found.values).forEach((value, at) => {
+        const x = left + ((width - left - 8) * (found.time[at] - begin)) / span.value;
+        picture.lineTo(x, top + high * (1 - value / most));
+      });
       picture.stroke();
-      picture.fillText(`— ${say(line.name)}`, at, top - 10);
-      at += 110;
-    }
+    });
   });
   return picture.text();
 }
 
 export function TimePanel() {
   return (
-    <section class="panel timePanel" aria-label={say("Time")}>
+    <section class="panel timePanel" aria-label={say("view.time")}>
       <div class="strips">
-        {STRIPS.map((strip) => (
-          <StripChart strip={strip} key={strip.name + language.value} />
+        {STRIPS.map((each, i) => (
+          <StripRow strip={each} isLast={i === STRIPS.length - 1} key={each.name} />
         ))}
       </div>
       <Scrubber />
@@ -116,173 +161,277 @@ export function TimePanel() {
   );
 }
 
-function StripChart({ strip }: { strip: Strip }) {
-  const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const element = box.current!;
-    let plot: uPlot | null = null;
-    const style = () => getComputedStyle(element),
-      colour = (name: string) => style().getPropertyValue(name).trim();
-    const data = (): uPlot.AlignedData => {
-      const all = records.value.map((each) => each.strips.value).filter((each): each is Strips => each !== null);
-      const columns: (Float64Array | number[])[] = [all[0]?.time ?? new Float64Array(0)];
-      for (const line of strip.lines) columns.push(all[0] ? line.values(all[0]) : new Float64Array(0));
-      if (all[1]) for (const line of strip.lines) columns.push(line.values(all[1]));
-      return columns as unknown as uPlot.AlignedData;
-    };
-    const make = () => {
-      plot?.destroy();
-      element.replaceChildren();
-      const soft = colour("--soft"),
-        second = records.value.length > 1;
-      const series = (isSecond: boolean): uPlot.Series[] =>
-        strip.lines.map((line) => ({
-          label: say(line.name),
-          stroke: colour(line.colour),
-          width: isSecond ? 1 : 1.5,
-          dash: isSecond ? [2, 4] : line.dash,
-          points: { show: false },
-          alpha: isSecond ? 0.8 : 1,
-          fill: line.isBars || strip.lines.length === 1 ? `${colour(line.colour)}44` : undefined,
-          paths: line.isBars ? uPlot.paths.stepped!({ align: -1 }) : undefined,
-        }));
-      plot = new uPlot(
-        {
-          width: Math.max(120, element.clientWidth),
-          height: Math.max(48, element.clientHeight),
-          padding: [6, 6, 6, 0],
-          legend: { show: false },
-          cursor: { x: false, y: false, points: { show: false }, drag: { setScale: false, x: false, y: false } },
-          scales: {
-            x: { time: false },
-            y: {
-              range: (_u, _low, high) => [0, strip.unit === "%" ? Math.max(high * 1.05, 5) : Math.max(high * 1.1, 1)],
-            },
-          },
-          axes: [
-            { show: false },
-            {
-              stroke: soft,
-              size: 34,
-              space: 24,
-              incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000],
-              font: "10px system-ui",
-              grid: { stroke: colour("--line"), width: 1 },
-              ticks: { show: false },
-            },
-          ],
-          series: [{}, ...series(false), ...(second ? series(true) : [])],
-          hooks: { setSize: [() => mark()], setScale: [() => mark()] },
-        },
-        data(),
-        element,
-      );
-      line.remove();
-      mark();
-      let dragging = false;
-      const seek = (event: PointerEvent) =>
-        goToTime(plot!.posToVal(event.clientX - plot!.over.getBoundingClientRect().left, "x"));
-      plot.over.addEventListener("pointerdown", (event) => {
-        dragging = true;
-        plot!.over.setPointerCapture(event.pointerId);
-        seek(event);
-      });
-      plot.over.addEventListener("pointermove", (event) => dragging && seek(event));
-      plot.over.addEventListener("pointerup", () => (dragging = false));
-    };
-    const line = document.createElement("i");
-    line.className = "cursor";
-    const mark = () => {
-      if (!plot) return;
-      if (!line.parentElement) plot.over.append(line);
-      line.style.transform = `translateX(${plot.valToPos(timeAt(), "x").toFixed(1)}px)`;
-    };
-    const observer = new ResizeObserver(() =>
-      plot?.setSize({ width: Math.max(120, element.clientWidth), height: Math.max(48, element.clientHeight) }),
-    );
-    observer.observe(element);
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", make);
-    const stops = [
-      effect(() => {
-        void theme.value;
-        void records.value.length;
-        requestAnimationFrame(make);
-      }),
-      effect(() => {
-        for (const each of records.value) void each.strips.value;
-        growth.value;
-        if (plot) {
-          plot.setData(data());
-          mark();
-        }
-      }),
-    ];
-    let frame = 0;
-    stops.push(
-      effect(() => {
-        void cursor.value;
-        if (!frame)
-          frame = requestAnimationFrame(() => {
-            frame = 0;
-            mark();
-          });
-      }),
-    );
-    return () => {
-      for (const stop of stops) stop();
-      observer.disconnect();
-      dark.removeEventListener("change", make);
-      plot?.destroy();
-    };
-  }, []);
+function StripRow({ strip, isLast }: { strip: Strip; isLast: boolean }) {
   return (
-    <figure class="strip" title={strip.note ? say(strip.note) : undefined}>
-      <figcaption>
-        {say(strip.name)}
-        {strip.unit && ` ${strip.unit}`}
-        {strip.lines.length > 1 &&
-          strip.lines.map((line) => (
-            <span key={line.name} class="key" style={{ color: `var(${line.colour})` }}>
-              {line.dash ? "┅" : "━"}
-              <i>{say(line.name)}</i>
-            </span>
-          ))}
-      </figcaption>
-      <div class="plot" ref={box} />
+    <figure class={isLast ? "strip last" : "strip"} title={strip.note ? say(strip.note) : undefined}>
+      <StripKey strip={strip} />
+      <StripChart strip={strip} isLast={isLast} key={`${language.value}${isCompared()}`} />
     </figure>
   );
 }
 
-export function Scrubber() {
-  const { columns } = shown.value!;
+/** The names of the lines, with their values under the pointer, or at the cursor. */
+function StripKey({ strip }: { strip: Strip }) {
   growth.value;
+  void cursor.value;
+  const [one, other] = records.value;
+  const time = hoverTime.value ?? timeAt() - one.columns.begin;
+  const there = hoverTime.value ?? (other ? timeOf(other.columns, secondCursor()) - other.columns.begin : 0);
+  const text = (value: number | null) =>
+    value === null ? "" : strip.unit === "%" ? `${value < 10 ? value.toFixed(1) : Math.round(value)} %` : count(value);
+  return (
+    <figcaption>
+      <strong>{say(strip.name)}</strong>
+      {strip.lines.map((line) => (
+        <span key={line.name} class="key">
+          <i style={{ color: `var(--${line.colour})` }}>{line.dash ? "┅" : "━"}</i>
+          <span class="word">{say(line.name)}</span> <b>{text(valueAt(one, line, time))}</b>
+          {other && <b class="soft">B {text(valueAt(other, line, there))}</b>}
+        </span>
+      ))}
+    </figcaption>
+  );
+}
+
+const AXIS = 40; // pixels for the numbers beside a strip
+const RIGHT = 10;
+const COUNTS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5];
+
+function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = box.current!;
+    let plot: uPlot | null = null;
+    const data = (): uPlot.AlignedData => {
+      const tables = records.value.flatMap((record) =>
+        strip.lines.map((line) => {
+          const found = line.of(record);
+          const time = found
+            ? Float64Array.from(found.time, (each) => each - record.columns.begin)
+            : new Float64Array(0);
+          return [time, found?.values ?? []] as unknown as uPlot.AlignedData;
+        }),
+      );
+      return uPlot.join(tables);
+    };
+    const size = () => ({ width: Math.max(120, element.clientWidth), height: Math.max(30, element.clientHeight) });
+    const seek = (event: PointerEvent) => {
+      const time = plot!.posToVal(event.clientX - plot!.over.getBoundingClientRect().left, "x");
+      goToTime(time + shown.value!.columns.begin);
+    };
+    const make = () => {
+      plot?.destroy();
+      element.replaceChildren();
+      const colours = THEMES[seenTheme.value];
+      const soft = { stroke: colours.soft, font: "11px system-ui", ticks: { show: false } };
+      const grid = { stroke: colours.line, width: 1 };
+      const series = (isSecond: boolean): uPlot.Series[] =>
+        strip.lines.map((line) => ({
+          stroke: colours[line.colour],
+          width: isSecond ? 1 : 1.5,
+          dash: isSecond ? [2, 4] : line.dash,
+          points: { show: false },
+          alpha: isSecond ? 0.8 : 1,
+          spanGaps: true,
+          fill: line.isBars && !isSecond ? `${colours[line.colour]}44` : undefined,
+          paths: line.isBars ? uPlot.paths.stepped!({ align: -1 }) : undefined,
+        }));
+      plot = new uPlot(
+        {
+          ...size(),
+          padding: [5, RIGHT, isLast ? 0 : 3, 0],
+          legend: { show: false },
+          cursor: {
+            y: false,
+            points: { size: 5 },
+            sync: { key: "time", setSeries: false },
+            drag: { x: true, y: false, setScale: false, dist: 6 },
+            bind: { dblclick: () => () => null },
+          },
+          scales: {
+            x: { time: false, range: () => range.value ?? [0, span.value] },
+            y: { range: (_u, _low, high) => [0, Math.max(high * 1.08, strip.unit === "%" ? 2 : 1)] },
+          },
+          axes: [
+            {
+              ...soft,
+              show: isLast,
+              size: 20,
+              gap: 3,
+              space: 90,
+              grid,
+              values: (_u, splits) => splits.map((each) => tick(each, splits[1] - splits[0])),
+            },
+            { ...soft, size: AXIS, space: 16, gap: 4, incrs: COUNTS, grid },
+          ],
+          series: [{}, ...series(false), ...(isCompared() ? series(true) : [])],
+          hooks: {
+            setSize: [mark],
+            setScale: [mark],
+            setCursor: [
+              (u) => {
+                const left = u.cursor.left ?? -1;
+                hoverTime.value = left < 0 ? null : u.posToVal(left, "x");
+              },
+            ],
+            setSelect: [
+              (u) => {
+                if (u.select.width < 6) return;
+                range.value = [u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")];
+                u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+              },
+            ],
+          },
+        },
+        data(),
+        element,
+      );
+      for (const each of lines) each.remove();
+      mark();
+      let from = 0;
+      plot.over.addEventListener("pointerdown", (event) => (from = event.clientX));
+      plot.over.addEventListener("pointerup", (event) => Math.abs(event.clientX - from) < 6 && seek(event));
+      plot.over.addEventListener("dblclick", () => (range.value = null));
+    };
+    const lines = ["cursor", "cursor second"].map((name) => {
+      const made = document.createElement("i");
+      made.className = name;
+      return made;
+    });
+    const mark = () => {
+      if (!plot) return;
+      records.value.slice(0, 2).forEach((record, i) => {
+        if (!lines[i].parentElement) plot!.over.append(lines[i]);
+        const at = i ? timeOf(record.columns, secondCursor()) : timeAt();
+        const left = plot!.valToPos(at - record.columns.begin, "x");
+        lines[i].hidden = left < -1 || left > plot!.over.clientWidth + 1;
+        lines[i].style.transform = `translateX(${left.toFixed(1)}px)`;
+      });
+    };
+    const observer = new ResizeObserver(() => plot?.setSize(size()));
+    observer.observe(element);
+    let frame = 0;
+    const stops = [
+      effect(() => {
+        void [seenTheme.value, records.value.length];
+        requestAnimationFrame(make);
+      }),
+      effect(() => {
+        for (const each of records.value) void [each.strips.value, each.measured.value];
+        void [growth.value, span.value];
+        plot?.setData(data());
+        mark();
+      }),
+      effect(() => {
+        const [low, high] = range.value ?? [0, span.value];
+        plot?.setScale("x", { min: low, max: high });
+      }),
+      effect(() => {
+        void cursor.value;
+        if (frame) return;
+        frame = requestAnimationFrame(() => {
+          frame = 0;
+          mark();
+        });
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+      observer.disconnect();
+      plot?.destroy();
+    };
+  }, []);
+  return <div class="plot" ref={box} />;
+}
+
+/** A time on the axis: of the day where the record has one, from the beginning otherwise. */
+function tick(time: number, step: number): string {
+  const { meta, columns } = shown.value!;
+  if (meta.epoch && !isCompared())
+    return new Date((meta.epoch + columns.begin + time) * 1000).toISOString().slice(11, 19);
+  if (span.value < 120) return `${time.toFixed(Math.min(6, Math.max(0, Math.ceil(-Math.log10(step || 1)))))} s`;
+  const [hours, minutes] = [Math.floor(time / 3600), Math.floor((time % 3600) / 60)];
+  return `${hours}:${String(minutes).padStart(2, "0")}:${String(Math.floor(time % 60)).padStart(2, "0")}`;
+}
+
+/** The slider is as long as the strips and goes by time, with marks where something happened. */
+export function Scrubber() {
+  const now = shown.value!;
+  const { columns, meta } = now;
+  growth.value;
+  const [from, to] = range.value ?? [0, columns.end - columns.begin];
+  const time = timeAt() - columns.begin;
+  const high = Math.max(to, from + 1e-6);
+  const marks = now.highlights.value
+    .map((each) => ({ each, at: timeOf(columns, each.cursor) - columns.begin }))
+    .filter(({ at }) => at >= from && at <= to);
   return (
     <div class="scrub">
+      <Marks from={from} to={high} />
       <input
         type="range"
-        min={0}
-        max={columns.length}
-        value={cursor.value}
+        min={from}
+        max={high}
+        step="any"
+        value={cursor.value >= columns.length ? high : Math.min(high, time)}
         aria-label={say("time")}
-        aria-valuetext={clock(timeAt())}
-        onInput={(event) => goTo(Number(event.currentTarget.value))}
+        aria-valuetext={clock(timeAt(), meta.epoch, columns.begin)}
+        onInput={(event) => {
+          const value = Number(event.currentTarget.value);
+          if (value >= columns.end - columns.begin) goToEnd();
+          else if (value <= 0) goTo(0);
+          else goToTime(value + columns.begin);
+        }}
       />
+      <div class="moments">
+        {marks.map(({ each, at }) => (
+          <button
+            type="button"
+            key={each.cursor}
+            class={each.kind}
+            aria-label={titleOf(each)}
+            title={titleOf(each)}
+            style={{ left: `${(100 * (at - from)) / (high - from)}%` }}
+            onClick={() => goTo(each.cursor)}
+          />
+        ))}
+      </div>
+      {range.value && (
+        <button type="button" class="wholeTime" onClick={() => (range.value = null)}>
+          {say("time.whole")}
+        </button>
+      )}
     </div>
   );
 }
 
-/** A moment as people read it: the time of day where the record has one, seconds from the start otherwise. */
-export function clock(time: number): string {
-  const now = shown.value;
-  if (!now) return "";
-  if (now.meta.epoch) {
-    const date = new Date((now.meta.epoch + time) * 1000);
-    return `${date.toISOString().slice(0, 10)} ${date.toISOString().slice(11, 21)}Z`;
-  }
-  const from = time - now.columns.begin,
-    days = Math.floor(from / 86400),
-    rest = from - days * 86400;
-  const two = (value: number) => String(Math.floor(value)).padStart(2, "0");
-  return `${days ? `${days} d ` : ""}${two(rest / 3600)}:${two((rest % 3600) / 60)}:${(rest % 60).toFixed(1).padStart(4, "0")}`;
+/** A line for each pixel of time in which a pod was refused or evicted, or a node was lost. */
+function Marks({ from, to }: { from: number; to: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const element = canvas.current!;
+    const { columns, strips } = shown.value!;
+    void strips.value;
+    const width = Math.max(1, element.clientWidth);
+    element.width = width;
+    element.height = 8;
+    const context = element.getContext("2d")!;
+    const colours = THEMES[seenTheme.value];
+    const { kind, aux, time } = columns.events;
+    const seen = new Uint8Array(width);
+    for (let event = 0; event < columns.length; event++) {
+      const what = kind.data[event];
+      const isRefusal = what === Kind.ATTEMPT && (aux.data[event] & 7) === 1;
+      const level = what === Kind.NODE_GONE ? 3 : what === Kind.EVICTED ? 2 : isRefusal ? 1 : 0;
+      if (!level) continue;
+      const x = Math.floor((width * (time.data[event] - columns.begin - from)) / (to - from));
+      if (x >= 0 && x < width) seen[x] = Math.max(seen[x], level);
+    }
+    seen.forEach((level, x) => {
+      if (!level) return;
+      context.fillStyle = [colours.s5, colours.s1, colours.text][level - 1];
+      context.fillRect(x, 0, 1, 8);
+    });
+  });
+  return <canvas class="marks" ref={canvas} />;
 }

@@ -1,23 +1,16 @@
-// The top bar: which record, the time, the transport, the search, theme and language.
-import { useRef, useState } from "preact/hooks";
-import { isEditing } from "./EditPanel";
+// The top bar: which record, the time, the transport, finding, theme and language.
 import { pointOn } from "./Guide";
-import { find } from "./MapView";
-import { clock } from "./TimePanel";
+import type { Key } from "./messages/en";
 import {
   cursor,
+  dialog,
   follows,
   goTo,
   goToEnd,
   growth,
-  hasStories,
   isGuided,
-  isOurs,
   isPlaying,
-  isSaving,
-  node,
   onceWhole,
-  pod,
   problem,
   shown,
   speed,
@@ -25,9 +18,9 @@ import {
   theme,
   timeAt,
 } from "./view";
-import { LANGUAGES, language, say } from "./words";
+import { clock, LANGUAGES, language, say } from "./words";
 
-export const SPEEDS = [1, 10, 100, 1000];
+const SPEEDS = [1, 10, 100, 1000];
 
 export function TopBar() {
   const now = shown.value!;
@@ -39,22 +32,26 @@ export function TopBar() {
         <Logo /> mooring
       </span>
       <span class="title" title={now.meta.title}>
-        {now.meta.title}
+        <bdi>{now.meta.title}</bdi>
       </span>
       <span class="soft version">
         Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}
       </span>
-      <output class="clock">{clock(timeAt())}</output>
+      <output class="clock">{clock(timeAt(), now.meta.epoch, now.columns.begin)}</output>
       <div class="transport" role="group" aria-label={say("time")}>
-        <Press label="begin" sign="begin" act={() => goTo(0)} />
-        <Press label="previous decision" sign="back" act={() => stepDecision(-1)} />
-        <Press label="previous extension point" sign="pointBack" act={() => pointOn(-1)} />
-        <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
-        <Press label="next extension point" sign="point" act={() => pointOn(1)} />
-        <Press label="next decision" sign="on" act={() => stepDecision(1)} />
-        <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={goToEnd} />
+        <Press label="go.begin" sign="begin" act={() => goTo(0)} />
+        <Press label="go.previous" sign="back" act={() => stepDecision(-1)} />
+        <Press label="go.previousPoint" sign="pointBack" act={() => pointOn(-1)} />
+        <Press
+          label={isPlaying.value ? "go.pause" : "go.play"}
+          sign={isPlaying.value ? "pause" : "play"}
+          act={togglePlay}
+        />
+        <Press label="go.nextPoint" sign="point" act={() => pointOn(1)} />
+        <Press label="go.next" sign="on" act={() => stepDecision(1)} />
+        <Press label={now.columns.isLive ? "go.follow" : "go.end"} sign="end" act={goToEnd} />
         <select
-          aria-label={say("speed")}
+          aria-label={say("go.speed")}
           value={speed.value}
           onChange={(event) => (speed.value = Number(event.currentTarget.value))}
         >
@@ -72,17 +69,20 @@ export function TopBar() {
         aria-pressed={isGuided.value}
         onClick={() => (isGuided.value = !isGuided.value)}
       >
-        {say("step by step")}
+        {say("guide")}
       </button>
-      {(isOurs.value || hasStories.value) && (
-        <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>
-          {say(isOurs.value ? "change" : "stories")}
-        </button>
-      )}
-      <button type="button" aria-pressed={isSaving.value} onClick={() => (isSaving.value = !isSaving.value)}>
-        {say("save")}
+      <button type="button" class="find" onClick={() => (dialog.value = "find")}>
+        <span>{say("find")}</span> <kbd>Ctrl K</kbd>
       </button>
-      <Search />
+      <button
+        type="button"
+        class="help"
+        aria-label={say("keys")}
+        title={say("keys")}
+        onClick={() => (dialog.value = "keys")}
+      >
+        ?
+      </button>
       <select
         class="theme"
         aria-label={say("theme")}
@@ -97,10 +97,7 @@ export function TopBar() {
         class="language"
         aria-label={say("language")}
         value={language.value}
-        onChange={(event) => {
-          language.value = event.currentTarget.value as "en";
-          document.documentElement.lang = language.value;
-        }}
+        onChange={(event) => (language.value = event.currentTarget.value as "en")}
       >
         {Object.entries(LANGUAGES).map(([code, name]) => (
           <option value={code} key={code}>
@@ -110,7 +107,7 @@ export function TopBar() {
       </select>
       {problem.value && (
         <p class="lost" role="alert">
-          {problem.value === "lost" ? say("the server does not answer; trying again") : problem.value}
+          {problem.value === "lost" ? say("server.lost") : problem.value}
         </p>
       )}
     </header>
@@ -155,46 +152,12 @@ const SIGNS = {
   end: "M11 3h2v10h-2zM3 3v10l7-5z",
 };
 
-export function Press({ label, sign, act }: { label: string; sign: keyof typeof SIGNS; act: () => void }) {
+export function Press({ label, sign, act }: { label: Key; sign: keyof typeof SIGNS; act: () => void }) {
   return (
     <button type="button" onClick={act} aria-label={say(label)} title={say(label)}>
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
         <path d={SIGNS[sign]} fill="currentColor" />
       </svg>
     </button>
-  );
-}
-
-function Search() {
-  const input = useRef<HTMLInputElement>(null);
-  const [missed, setMissed] = useState(false);
-  const go = () =>
-    onceWhole(() => {
-      const found = find(input.current!.value.trim());
-      setMissed(input.current!.value.trim() !== "" && found.pod === undefined && found.node === undefined);
-      if (found.pod !== undefined) pod.value = found.pod;
-      if (found.node !== undefined) node.value = found.node;
-      input.current!.blur();
-    });
-  return (
-    <form
-      class="search"
-      role="search"
-      onSubmit={(event) => {
-        event.preventDefault();
-        go();
-      }}
-    >
-      <input
-        ref={input}
-        id="search"
-        type="search"
-        placeholder={`${say("search pod or node")}  /`}
-        aria-label={say("search pod or node")}
-        aria-invalid={missed}
-        autocomplete="off"
-        spellcheck={false}
-      />
-    </form>
   );
 }

@@ -1,11 +1,25 @@
-// What if: a node or a whole group is lost, cordoned, or more of the same are added. Asked of a fork; the record stays as it is.
-import { computed, signal } from "@preact/signals";
+// What if: asked of a fork; the record stays as it is. An answer may take long: it can be stopped.
+import { computed, effect, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import { Empty, NodeName, PodName } from "./names";
 import { whatIf as ask } from "./net";
 import type { Differs } from "./paint";
-import { attempt, cursor, findPod, grouping, node, onceWhole, pod, shown, type Why } from "./view";
+import {
+  attempt,
+  cursor,
+  goTo,
+  grouping,
+  isFile,
+  node,
+  onceWhole,
+  question,
+  shown,
+  tab,
+  timeOf,
+  type Why,
+} from "./view";
 import { Told } from "./WhyPanel";
-import { count, say } from "./words";
+import { clock, count, say } from "./words";
 
 export interface Answer {
   lost: number[];
@@ -24,79 +38,125 @@ export interface Answer {
   moved?: { pod: string; from: number | null; to: number | null; because: string }[];
 }
 interface Asked {
-  title: string;
-  at: number;
-  like: number;
+  question: string;
+  at: number; // the cursor when it was asked
   answer: Answer | null;
   problem: string;
+  done: number;
+  of: number;
 }
-export const asked = signal<Asked | null>(null);
+const asked = signal<Asked | null>(null);
+let stopping = new AbortController();
 
-/** What the map shows of the answer: nodes that are lost, that get pods, that pods leave, and new ones. */
+const parts = (text: string) => new URLSearchParams(text);
+
+/** What is asked, in words. */
+export function titleOf(text: string): string {
+  const values = parts(text);
+  const what = values.get("lose") ?? values.get("drain") ?? values.get("cordon") ?? values.get("like") ?? "";
+  const short = what.slice(what.indexOf("=") + 1);
+  if (values.has("lose")) return say("if.lost", { node: short });
+  if (values.has("drain")) return say("if.drained", { node: short });
+  if (values.has("cordon")) return say("if.cordoned", { node: short });
+  if (values.has("add")) return say("if.added", { n: Number(values.get("add")), node: short });
+  if (values.has("try")) return values.get("try")!;
+  const [plugin, weight] = (values.get("weight") ?? ":").split(":");
+  return say("if.weighs", { plugin, w: weight });
+}
+
+/** What the map shows of the answer, while it shows the instant that was asked about. */
 export const changes = computed<Differs | undefined>(() => {
-  const now = asked.value,
-    found = now?.at === cursor.value ? now.answer : null;
+  const now = asked.value;
+  const found = now?.at === cursor.value ? now.answer : null;
   if (!now || !found) return undefined;
   const rows = (values: (number | null)[]) => new Set(values.filter((row): row is number => row !== null && row >= 0));
-  const placed = Object.values(found.placed ?? {}),
-    moved = found.moved ?? [];
+  const placed = Object.values(found.placed ?? {});
+  const moved = found.moved ?? [];
+  const tried = parts(now.question).has("try") && found.why?.node != null ? [found.why.node] : [];
   return {
     lost: new Set(found.lost),
-    gets: rows([...placed, ...moved.map((each) => each.to)]),
+    gets: rows([...placed, ...moved.map((each) => each.to), ...tried]),
     leaves: rows(moved.map((each) => each.from)),
     added: found.added?.length ?? 0,
-    like: now.like,
+    like: shown.value!.columns.nodes.indexOf(parts(now.question).get("like") ?? ""),
     onAdded: placed.filter((row) => row < 0).length,
     stays: found.stays ?? false,
   };
 });
 
-export const put = (title: string, question: string, like = -1) => onceWhole(() => void answer(title, question, like));
+/** Ask. */
+export function put(text: string): void {
+  onceWhole(() => {
+    question.value = text;
+    tab.value = "whatIf";
+  });
+}
 
-async function answer(title: string, question: string, like: number): Promise<void> {
-  const at = cursor.value,
-    event = attempt.value;
-  asked.value = { title, at, like, answer: null, problem: event < 0 ? say("no decision yet") : "" };
-  if (event < 0) return;
+/** Ask no more: what is under way is stopped, and the map shows the record again. */
+export function withdraw(): void {
+  question.value = "";
+  if (tab.value === "whatIf") tab.value = node.value >= 0 ? "node" : "why";
+}
+
+async function answer(text: string): Promise<void> {
+  stopping.abort();
+  stopping = new AbortController();
+  const { signal: stopped } = stopping;
+  const base = { question: text, at: cursor.value, answer: null, problem: "", done: 0, of: 0 };
+  const event = attempt.value;
+  if (event < 0) {
+    asked.value = { ...base, problem: say("why.none") };
+    return;
+  }
+  asked.value = base;
   try {
-    asked.value = { title, at, like, answer: await ask(shown.value!, event, question), problem: "" };
+    const found = await ask(shown.value!, event, text, stopped, (done, of) => {
+      if (!stopped.aborted) asked.value = { ...base, done, of };
+    });
+    if (!stopped.aborted) asked.value = { ...base, answer: found };
   } catch (error) {
-    asked.value = { title, at, like, answer: null, problem: (error as Error).message };
+    if (!stopped.aborted) asked.value = { ...base, problem: (error as Error).message };
   }
 }
 
+effect(() => {
+  const text = question.value;
+  if (!shown.value || shown.value.columns.isHead || text === (asked.peek()?.question ?? "")) return;
+  if (text) void answer(text);
+  else {
+    stopping.abort();
+    asked.value = null;
+  }
+});
+
+const encoded = encodeURIComponent;
+
 export function WhatIfButtons() {
-  const { columns, state } = shown.value!,
-    name = columns.nodes[node.value],
-    key = columns.texts.indexOf(grouping.value);
-  const value = key < 0 ? -1 : columns.label(state.version[node.value], key),
-    group = value < 0 ? "" : columns.texts[value];
-  const encoded = encodeURIComponent;
+  const { columns, state } = shown.value!;
+  const name = columns.nodes[node.value];
+  const key = columns.texts.indexOf(grouping.value);
+  const value = key < 0 ? -1 : columns.label(state.version[node.value], key);
+  const group = value < 0 ? "" : columns.texts[value];
+  if (isFile.value) return null;
   return (
     <p class="what-if">
-      <span class="soft">{say("what if")}</span>{" "}
-      <button type="button" onClick={() => put(say("{node} is lost", { node: name }), `lose=${encoded(name)}`)}>
-        {say("it is lost")}
+      <span class="soft">{say("tab.whatIf")}</span>{" "}
+      <button type="button" onClick={() => put(`lose=${encoded(name)}`)}>
+        {say("if.itIsLost")}
       </button>
       {group && (
-        <button
-          type="button"
-          onClick={() => put(say("{node} is lost", { node: group }), `lose=${encoded(`${grouping.value}=${group}`)}`)}
-        >
-          {say("{node} is lost", { node: group })}
+        <button type="button" onClick={() => put(`lose=${encoded(`${grouping.value}=${group}`)}`)}>
+          {say("if.lost", { node: group })}
         </button>
       )}
-      <button type="button" onClick={() => put(say("{node} is drained", { node: name }), `drain=${encoded(name)}`)}>
-        {say("it is drained")}
+      <button type="button" onClick={() => put(`drain=${encoded(name)}`)}>
+        {say("if.itIsDrained")}
       </button>
-      <button type="button" onClick={() => put(say("{node} is cordoned", { node: name }), `cordon=${encoded(name)}`)}>
-        {say("it is cordoned")}
+      <button type="button" onClick={() => put(`cordon=${encoded(name)}`)}>
+        {say("if.itIsCordoned")}
       </button>
-      <button
-        type="button"
-        onClick={() => put(say("3 more nodes like {node}", { node: name }), `add=3&like=${encoded(name)}`, node.value)}
-      >
-        {say("3 more like it")}
+      <button type="button" onClick={() => put(`add=3&like=${encoded(name)}`)}>
+        {say("if.threeMore")}
       </button>
     </p>
   );
@@ -104,104 +164,112 @@ export function WhatIfButtons() {
 
 export function WhatIfPanel() {
   const now = asked.value;
-  if (!now) return null;
-  const { columns } = shown.value!,
-    found = now.answer;
-  const placed = Object.entries(found?.placed ?? {}),
-    unplaced = Object.entries(found?.unplaced ?? {});
+  const { columns, meta, state } = shown.value!;
+  if (!now)
+    return (
+      <div class="whatIfPanel scroll">
+        <Empty>{say(isFile.value ? "file.noAnswer" : "if.none")}</Empty>
+        {node.value >= 0 && state.version[node.value] >= 0 && <WhatIfButtons />}
+      </div>
+    );
+  const time = clock(timeOf(columns, now.at), meta.epoch, columns.begin);
   return (
-    <section class="panel whatIfPanel" aria-label={say("what if")} aria-busy={!found && !now.problem}>
-      <header>
-        <h2>{say("what if")}</h2>
-        <strong>{now.title}</strong>
-        <button type="button" class="push quiet" onClick={() => (asked.value = null)} aria-label={say("close")}>
+    <div class="whatIfPanel scroll" tabIndex={0} aria-busy={!now.answer && !now.problem}>
+      <div class="subject">
+        <strong>
+          <bdi>{titleOf(now.question)}</bdi>
+        </strong>
+        <span class="soft">{say("if.at", { time })}</span>
+        {now.at !== cursor.value && (
+          <button type="button" onClick={() => goTo(now.at)}>
+            {say("why.jump")}
+          </button>
+        )}
+        <button type="button" class="push quiet" onClick={withdraw} aria-label={say("close")}>
           ✕
         </button>
-      </header>
-      <div class="scroll" tabIndex={0}>
-        {now.problem ? (
-          <p>{now.problem}</p>
-        ) : !found ? (
-          <p class="soft">{say("asking…")}</p>
-        ) : found.moved ? (
-          <Weighed found={found} />
-        ) : found.why ? (
-          <Told why={found.why} />
-        ) : (
-          <>
-            <p>
-              <strong>{count(placed.length)}</strong> {say("pods find a place")} ·{" "}
-              <strong>{count(unplaced.length)}</strong> {say("find none")}
-              {found.bare && found.bare.length > 0 && (
-                <>
-                  {" "}
-                  · <strong>{count(found.bare.length)}</strong>{" "}
-                  {say("have no controller: somebody has to make them anew")}
-                </>
-              )}
-              {found.use &&
-                Object.entries(found.use).map(([name, share]) => (
-                  <>
-                    {" "}
-                    · {name} {share} %
-                  </>
-                ))}
-            </p>
-            {unplaced.length > 0 && (
-              <ul>
-                {unplaced.slice(0, 20).map(([name, why]) => (
-                  <li key={name}>
-                    <button type="button" class="name" onClick={() => (pod.value = findPod(columns, name))}>
-                      {name}
-                    </button>{" "}
-                    <span class="soft">{why}</span>
-                  </li>
-                ))}
-              </ul>
-            )}
-            {found.budgets && found.budgets.length > 0 && (
-              <p>
-                {say("budgets that break")}: {found.budgets.join(", ")}
-              </p>
-            )}
-            {placed.length > 0 && (
-              <ul>
-                {placed.slice(0, 40).map(([name, row]) => (
-                  <li key={name}>
-                    {name} →{" "}
-                    {row < 0 ? (
-                      say("a new node")
-                    ) : (
-                      <button type="button" class="name" onClick={() => (node.value = row)}>
-                        {columns.nodes[row]}
-                      </button>
-                    )}
-                  </li>
-                ))}
-              </ul>
-            )}
-            {placed.length > 40 && <p class="soft">{say("{n} more", { n: count(placed.length - 40) })}</p>}
-          </>
-        )}
       </div>
-    </section>
+      {now.problem ? (
+        <p class="warning">{now.problem}</p>
+      ) : now.answer ? (
+        <Answered found={now.answer} />
+      ) : (
+        <Progress now={now} />
+      )}
+      {node.value >= 0 && state.version[node.value] >= 0 && <WhatIfButtons />}
+    </div>
   );
 }
 
-/** Another weight: who would be elsewhere, and this decision made with it. */
+function Progress({ now }: { now: Asked }) {
+  return (
+    <p class="progress" role="status">
+      {now.of ? (
+        <progress value={now.done} max={now.of} aria-label={say("if.progress")} />
+      ) : (
+        <progress aria-label={say("if.progress")} />
+      )}
+      <span>{now.of ? say("if.placedSoFar", { n: now.done, of: now.of }) : say("computing")}</span>
+      <button type="button" onClick={withdraw}>
+        {say("cancel")}
+      </button>
+    </p>
+  );
+}
+
+function Answered({ found }: { found: Answer }) {
+  if (found.moved) return <Weighed found={found} />;
+  if (found.why) return <Told why={found.why} />;
+  const placed = Object.entries(found.placed ?? {});
+  const unplaced = Object.entries(found.unplaced ?? {});
+  const bare = found.bare?.length ?? 0;
+  return (
+    <>
+      <p class="figures">
+        <span>{say("if.placed", { n: placed.length })}</span>
+        <span class={unplaced.length ? "bad" : ""}>{say("if.unplaced", { n: unplaced.length })}</span>
+        {bare > 0 && <span>{say("if.bare", { n: bare })}</span>}
+        {Object.entries(found.use ?? {}).map(([name, share]) => (
+          <span key={name}>
+            {name} {share} %
+          </span>
+        ))}
+      </p>
+      {unplaced.length > 0 && (
+        <ul class="unplaced">
+          {unplaced.slice(0, 20).map(([name, message]) => (
+            <li key={name}>
+              <PodName name={name} /> <span class="soft">{message}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {found.budgets && found.budgets.length > 0 && (
+        <p>
+          {say("if.budgets")}: {found.budgets.join(", ")}
+        </p>
+      )}
+      {placed.length > 0 && (
+        <ul>
+          {placed.slice(0, 40).map(([name, row]) => (
+            <li key={name}>
+              <bdi>{name}</bdi> → {row < 0 ? say("if.newNode") : <NodeName row={row} />}
+            </li>
+          ))}
+        </ul>
+      )}
+      {placed.length > 40 && <p class="soft">{say("more", { n: placed.length - 40 })}</p>}
+    </>
+  );
+}
+
+/** Another weight: which pods would be elsewhere, and this decision made with it. */
 function Weighed({ found }: { found: Answer }) {
-  const { columns } = shown.value!,
-    name = (row: number | null) => (row === null ? "—" : columns.nodes[row]);
   return (
     <>
       <p>
         <strong>{count(found.moves!)}</strong>{" "}
-        {say(
-          found.asked === "all"
-            ? "of {n} pods would be elsewhere, if all were placed anew"
-            : "of {n} waiting pods would go elsewhere",
-          { n: count(found.pods!) },
-        )}
+        {say(found.asked === "all" ? "if.elsewhereAll" : "if.elsewhereWaiting", { n: found.pods! })}
       </p>
       {found.moved!.length > 0 && (
         <table class="plain">
@@ -209,12 +277,10 @@ function Weighed({ found }: { found: Answer }) {
             {found.moved!.slice(0, 60).map((each) => (
               <tr key={each.pod}>
                 <td>
-                  <button type="button" class="name" onClick={() => (pod.value = findPod(columns, each.pod))}>
-                    {each.pod}
-                  </button>
+                  <PodName name={each.pod} />
                 </td>
                 <td>
-                  {name(each.from)} → {name(each.to)}
+                  <NodeName row={each.from} /> → <NodeName row={each.to} />
                   <br />
                   <span class="soft">{each.because}</span>
                 </td>
@@ -225,7 +291,7 @@ function Weighed({ found }: { found: Answer }) {
       )}
       {found.why && (
         <>
-          <h3>{say("this decision")}</h3>
+          <h3>{say("if.thisDecision")}</h3>
           <Told why={found.why} />
         </>
       )}
@@ -235,10 +301,10 @@ function Weighed({ found }: { found: Answer }) {
 
 /** Ask for another weight of a score plugin. */
 export function WeightForm({ plugins, weights }: { plugins: string[]; weights: Map<string, number> }) {
-  const [plugin, setPlugin] = useState(plugins[0]),
-    [weight, setWeight] = useState("");
-  const now = plugins.includes(plugin) ? plugin : plugins[0],
-    shownWeight = weight || String((weights.get(now) ?? 1) * 2);
+  const [plugin, setPlugin] = useState(plugins[0]);
+  const [weight, setWeight] = useState("");
+  const now = plugins.includes(plugin) ? plugin : plugins[0];
+  const shownWeight = weight || String((weights.get(now) ?? 1) * 2);
   return (
     <form
       class="what-if"
@@ -247,7 +313,7 @@ export function WeightForm({ plugins, weights }: { plugins: string[]; weights: M
         askWeight(now, shownWeight);
       }}
     >
-      <span class="soft">{say("what if")}</span>
+      <span class="soft">{say("tab.whatIf")}</span>
       <select
         aria-label={say("plugin")}
         value={now}
@@ -263,7 +329,7 @@ export function WeightForm({ plugins, weights }: { plugins: string[]; weights: M
         ))}
       </select>
       <label>
-        {say("has weight")}{" "}
+        {say("if.hasWeight")}{" "}
         <input
           type="number"
           min={1}
@@ -272,11 +338,10 @@ export function WeightForm({ plugins, weights }: { plugins: string[]; weights: M
           onInput={(event) => setWeight(event.currentTarget.value)}
         />
       </label>
-      <button type="submit">{say("ask")}</button>
+      <button type="submit">{say("if.ask")}</button>
     </form>
   );
 }
 
-export function askWeight(plugin: string, weight: number | string): void {
-  put(say("{plugin} has weight {n}", { plugin, n: weight }), `weight=${encodeURIComponent(plugin)}:${weight}`);
-}
+export const askWeight = (plugin: string, weight: number | string) => put(`weight=${encoded(plugin)}:${weight}`);
+export const trySuggestion = (text: string) => put(`try=${encoded(text)}`);

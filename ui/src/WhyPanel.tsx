@@ -1,62 +1,84 @@
-// Why: the funnel of filters, the best nodes with every plugin's share, what would help.
-import { REFUSALS } from "./paint";
-import { attempt, type Best, isAsking, isFile, node, pod, shown, step, type Why, why } from "./view";
-import { askWeight, WeightForm } from "./WhatIf";
-import { count, say } from "./words";
-
-/** One colour per score plugin; the same plugin has the same colour everywhere, and its name is beside it. */
-const SHARES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a6761d", "#7570b3"];
+// Why: the funnel of filters, the best nodes by how they differ from the winner, what would help.
+import { Dot } from "./MapLegend";
+import { Empty, NodeName, PodName } from "./names";
+import { REFUSALS } from "./palette";
+import { differences } from "./scores";
+import {
+  attempt,
+  type Best,
+  goToAttempt,
+  isAsking,
+  isFile,
+  isNow,
+  pod,
+  shown,
+  step,
+  timeAt,
+  timeOf,
+  type Why,
+  why,
+} from "./view";
+import { askWeight, trySuggestion, WeightForm } from "./WhatIf";
+import { clock, count, say, seconds } from "./words";
 
 export function WhyPanel() {
-  const told = why.value,
-    event = attempt.value,
-    columns = shown.value!.columns;
+  const told = why.value;
+  const event = attempt.value;
+  const { columns } = shown.value!;
   return (
-    <section class="panel whyPanel" aria-label={say("Why")} aria-busy={isAsking.value}>
-      <header>
-        <h2>{say("Why")}</h2>
-        {event >= 0 && (
-          <>
-            <button type="button" class="name" onClick={() => (pod.value = columns.events.pod.data[event])}>
-              {columns.podName(columns.events.pod.data[event])}
-            </button>
-            <span class="soft">{say("attempt {n}", { n: columns.events.aux.data[event] >> 3 })}</span>
-            <Outcome code={columns.events.aux.data[event] & 7} />
-          </>
-        )}
-        {pod.value >= 0 && (
-          <button
-            type="button"
-            class="push quiet"
-            onClick={() => (pod.value = -1)}
-            aria-label={say("show all")}
-            title={say("show all")}
-          >
-            ✕
-          </button>
-        )}
-      </header>
-      <div class="scroll" tabIndex={0}>
-        {event < 0 ? (
-          <p class="soft">{say("no decision yet")}</p>
-        ) : !told ? (
-          <p class="soft">{say("asking…")}</p>
-        ) : told.problem ? (
-          <p class="soft">{told.problem}</p>
-        ) : (
-          <Told why={told} />
-        )}
-      </div>
-    </section>
+    <div class="whyPanel scroll" tabIndex={0} aria-busy={isAsking.value}>
+      {event >= 0 && <Subject event={event} />}
+      {event < 0 ? (
+        <Empty>{say(pod.value >= 0 ? "why.noneOfPod" : columns.length ? "why.noneYet" : "why.none")}</Empty>
+      ) : !told ? (
+        <Empty>{say("computing")}</Empty>
+      ) : told.problem ? (
+        <p class="soft">{told.problem}</p>
+      ) : (
+        <Told why={told} />
+      )}
+    </div>
   );
 }
 
+/** Whose decision, when it was made, and how it ended. */
+function Subject({ event }: { event: number }) {
+  const { columns, meta } = shown.value!;
+  const which = columns.events.pod.data[event];
+  const time = timeOf(columns, event + 1);
+  return (
+    <div class="subject">
+      <PodName name={columns.podName(which)} which={which} />
+      <span class="soft">{say("attempt", { n: columns.events.aux.data[event] >> 3 })}</span>
+      <Outcome code={columns.events.aux.data[event] & 7} />
+      <time class={isNow.value ? "soft" : "soft earlier"}>
+        {say("why.at", { time: clock(time, meta.epoch, columns.begin) })}
+      </time>
+      {!isNow.value && (
+        <button type="button" class="jump" onClick={goToAttempt}>
+          {say("why.earlier", { s: seconds(timeAt() - time) })} {say("why.jump")}
+        </button>
+      )}
+      {pod.value >= 0 && (
+        <button
+          type="button"
+          class="push quiet"
+          onClick={() => (pod.value = -1)}
+          aria-label={say("why.allPods")}
+          title={say("why.allPods")}
+        >
+          ✕
+        </button>
+      )}
+    </div>
+  );
+}
+
+const OUTCOMES = ["outcome.scheduled", "outcome.unschedulable", "outcome.gated", "outcome.error"] as const;
 export function Outcome({ code }: { code: number }) {
-  const mark = ["✓", "✗", "‖", "!"][code],
-    name = ["scheduled", "unschedulable", "gated", "error"][code];
   return (
     <span class={`outcome o${code}`}>
-      {mark} {say(name)}
+      {["✓", "✗", "‖", "!"][code]} {say(OUTCOMES[code])}
     </span>
   );
 }
@@ -66,42 +88,20 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
     <>
       {told.again && (
         <p class="warning">
-          {say("decided again today, the answer is")}: {told.again}
+          {say("why.again")}: {told.again}
         </p>
+      )}
+      {told.nominatedBefore && (
+        <p class="nominated">{say("why.nominatedBefore", { node: told.nominatedBefore, pod: told.pod })}</p>
       )}
       <FunnelSteps why={told} />
       {told.message && <p class="message">{told.message}</p>}
-      {told.nominated && <p>{say("room can be made on {node}", { node: told.nominated })}</p>}
-      {told.victims.length > 0 && (
-        <>
-          <h3>{say("would be evicted")}</h3>
-          <ul>
-            {told.victims.map((each) => (
-              <li key={each.pod}>
-                {each.pod}{" "}
-                <span class="soft">
-                  {say("priority {n}", { n: each.priority })}
-                  {each.breaks.length ? ` · ${each.breaks.join(", ")}` : ""}
-                </span>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
+      <Preemption why={told} />
       {told.best.length > 0 && <BestNodes why={told} names={names} />}
-      {told.suggestions.length > 0 && (
-        <>
-          <h3>{say("what would help")}</h3>
-          <ol class="helps">
-            {told.suggestions.map((each) => (
-              <li key={each.text}>{each.text}</li>
-            ))}
-          </ol>
-        </>
-      )}
+      <Suggestions why={told} />
       {told.notes.length > 0 && (
         <>
-          <h3>{say("notes")}</h3>
+          <h3>{say("why.notes")}</h3>
           <ul>
             {told.notes.map((each) => (
               <li key={each}>{each}</li>
@@ -111,13 +111,64 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
       )}
       {told.node !== null && told.best.length === 0 && (
         <p>
-          ★{" "}
-          <button type="button" class="name" onClick={() => (node.value = told.node!)}>
-            {names[told.node]}
-          </button>{" "}
-          {say("the chosen node")}
+          <NodeName row={told.node} names={names} star /> {say("chosenNode")}
         </p>
       )}
+    </>
+  );
+}
+
+/** Room that is made by evicting others: what happened, or what would. */
+function Preemption({ why: told }: { why: Why }) {
+  if (!told.nominated) return null;
+  const n = told.victims.length;
+  return (
+    <section class="preemption">
+      <h3>{say("why.preemption")}</h3>
+      <p>{say(told.happened ? "why.evicts" : "why.wouldEvict", { n, node: told.nominated, pod: told.pod })}</p>
+      <ul>
+        {told.victims.map((each) => (
+          <li key={each.pod}>
+            <PodName name={each.pod} />{" "}
+            <span class="soft">
+              {say("priority", { p: each.priority })}
+              {each.breaks.length ? ` · ${say("why.breaks", { budgets: each.breaks.join(", ") })}` : ""}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {told.happened && <p class="soft">{say("why.then", { node: told.nominated, pod: told.pod })}</p>}
+    </section>
+  );
+}
+
+function Suggestions({ why: told }: { why: Why }) {
+  if (!told.suggestions.length) return null;
+  const list = (
+    <ol class="helps">
+      {told.suggestions.map((each) => (
+        <li key={each.text}>
+          <bdi>{each.text}</bdi>{" "}
+          {each.canTry && told.happened && !isFile.value && (
+            <button type="button" onClick={() => trySuggestion(each.text)}>
+              {say("why.try")}
+            </button>
+          )}
+        </li>
+      ))}
+    </ol>
+  );
+  if (told.nominated)
+    return (
+      <details>
+        <summary>{say("why.instead")}</summary>
+        {list}
+      </details>
+    );
+  return (
+    <>
+      <h3>{say("why.helps")}</h3>
+      {list}
     </>
   );
 }
@@ -129,11 +180,12 @@ function FunnelSteps({ why: told }: { why: Why }) {
     left -= each.rows.length;
     return { each, i, left };
   });
+  const feasible = told.nodes.feasible;
   return (
-    <ol class="funnel" aria-label={say("filters")}>
+    <ol class="funnel" aria-label={say("why.filters")}>
       <li>
         <span class="bar" style={{ width: "100%" }} />
-        <span class="what">{say("{n} nodes", { n: count(most) })}</span>
+        <span class="what">{say("nodes", { n: most })}</span>
       </li>
       {rows.map(({ each, i, left: rest }) => (
         <li key={i}>
@@ -152,9 +204,7 @@ function FunnelSteps({ why: told }: { why: Why }) {
             aria-pressed={step.value === i}
             onClick={() => (step.value = step.value === i ? -1 : i)}
           >
-            <b class="dot" style={{ background: REFUSALS[i % REFUSALS.length] }}>
-              {i + 1}
-            </b>
+            <Dot i={i}>{String(i + 1)}</Dot>
             <span>
               <strong>{each.plugin || "—"}</strong> −{count(each.rows.length)}{" "}
               <span class="soft">{each.reasons.join(", ")}</span>
@@ -163,116 +213,99 @@ function FunnelSteps({ why: told }: { why: Why }) {
         </li>
       ))}
       <li>
-        <span class="bar good" style={{ width: `${(100 * told.nodes.feasible) / most}%` }} />
-        <span class="what">
-          {told.nodes.feasible
-            ? `✓ ${count(told.nodes.feasible)} ${say("can take it")}`
-            : `✗ ${say("every node refused it")}`}
-        </span>
+        <span class="bar good" style={{ width: `${(100 * feasible) / most}%` }} />
+        <span class="what">{feasible ? `✓ ${say("why.canTake", { n: feasible })}` : `✗ ${say("why.noneFits")}`}</span>
       </li>
     </ol>
   );
 }
 
+const signed = (value: number) => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");
+
+/** The best nodes: the winner's points, and of the others how far they are from it, by plugin. */
 function BestNodes({ why: told, names }: { why: Why; names: string[] }) {
-  const highest = Math.max(...told.best.map((each) => each.total), 1);
-  const used = told.plugins.map((_, i) => told.best.some((each) => each.shares[i] !== 0));
+  const { rows, plugins, constants } = differences(told);
+  const widest = Math.max(1, ...rows.flatMap((row) => row.shares.map(Math.abs)));
   return (
     <>
-      <h3>{say("best nodes")}</h3>
-      <div class="keys">
-        {told.plugins.map(
-          (name, i) =>
-            used[i] && (
-              <span key={name}>
-                <b class="dot" style={{ background: SHARES[i % SHARES.length] }} />
-                {name}
-              </span>
-            ),
-        )}
-      </div>
-      <table class="best">
-        <tbody>
-          {told.best.map((each) => (
-            <tr key={each.node}>
-              <th scope="row">
-                <button type="button" class="name" onClick={() => (node.value = each.node)}>
-                  {each.node === told.node ? "★ " : ""}
-                  {names[each.node]}
-                </button>
-              </th>
-              <td class="stack">
-                <div title={told.plugins.map((name, i) => `${name} ${each.shares[i]}`).join(" · ")}>
-                  {each.shares.map(
-                    (share, i) =>
-                      share > 0 && (
-                        <i
-                          key={i}
-                          style={{ width: `${(100 * share) / highest}%`, background: SHARES[i % SHARES.length] }}
-                        >
-                          {(100 * share) / highest > 9 ? share : ""}
-                        </i>
-                      ),
-                  )}
-                </div>
-              </td>
-              <td class="number">{count(each.total)}</td>
+      <h3>{say("why.best")}</h3>
+      <div class="wide">
+        <table class="best">
+          <thead>
+            <tr>
+              <th>{say("node")}</th>
+              <th class="number">{say("why.total")}</th>
+              {plugins.map((name) => (
+                <th class="number" key={name}>
+                  {name}
+                </th>
+              ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
-      <Rivals why={told} names={names} />
-      {told.ties > 1 && (
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={row.node} class={row.isWinner ? "winner" : ""}>
+                <th scope="row">
+                  <NodeName row={row.node} names={names} star={row.isWinner} />
+                </th>
+                <td class="number">
+                  <strong>{row.isWinner ? count(row.total) : signed(row.total)}</strong>
+                </td>
+                {row.shares.map((share, i) => (
+                  <td class="number" key={plugins[i]}>
+                    {row.isWinner ? (
+                      count(share)
+                    ) : (
+                      <span class={share > 0 ? "diff more" : share < 0 ? "diff less" : "diff"}>
+                        <i style={{ width: `${(44 * Math.abs(share)) / widest}px` }} />
+                        {signed(share)}
+                      </span>
+                    )}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {constants.length > 0 && (
         <p class="soft">
-          {say("{n} nodes share the highest score; one of them was picked at random", { n: count(told.ties) })}
+          {say("why.constants")}: {constants.map(([name, value]) => `${name} ${count(value)}`).join(", ")}
         </p>
       )}
+      {told.ties > 1 && <p class="soft">{say("why.ties", { n: told.ties })}</p>}
+      <Rivals why={told} names={names} />
     </>
   );
 }
 
 /** What would have to change for another node to win: points that it lacks, and the weight that would give them. */
 function Rivals({ why: told, names }: { why: Why; names: string[] }) {
-  const profile = shown.value!.meta.profiles.find((each) => each.schedulerName === told.schedulerName),
-    weights = new Map(profile?.score ?? []);
+  const profile = shown.value!.meta.profiles.find((each) => each.schedulerName === told.schedulerName);
+  const weights = new Map(profile?.score ?? []);
   const winner = told.best.find((each) => each.node === told.node);
-  if (!winner || isFile.value) return null;
+  if (!winner || isFile.value || !told.happened) return null;
   const rivals = told.best.filter((each) => each.node !== told.node && each.total < winner.total).slice(0, 2);
-  const lines = rivals.map((rival) => {
-    const lacks = winner.total - rival.total;
-    let best: { plugin: string; weight: number } | null = null;
-    told.plugins.forEach((plugin, i) => {
-      const weight = weights.get(plugin) ?? 1,
-        gains = (rival.shares[i] - winner.shares[i]) / weight;
-      const wanted = weight + Math.floor(lacks / gains) + 1,
-        total = (each: Best) => each.total + (each.shares[i] / weight) * (wanted - weight);
-      const wins = told.best.every((each) => each === rival || total(each) < total(rival)); // rather than a third one
-      if (
-        gains > 0 &&
-        wins &&
-        wanted <= 100 &&
-        (!best || wanted - weight < best.weight - (weights.get(best.plugin) ?? 1))
-      )
-        best = { plugin, weight: wanted };
-    });
-    return { node: rival.node, lacks, best: best as { plugin: string; weight: number } | null };
-  });
+  const lines = rivals.map((rival) => ({
+    node: rival.node,
+    lacks: winner.total - rival.total + 1,
+    best: winningWeight(told, weights, winner, rival),
+  }));
   const used = told.plugins.filter((_, i) => told.best.some((each) => each.shares[i] !== winner.shares[i]));
   return (
     <>
       {lines.length > 0 && (
         <>
-          <h3>{say("for another node to win")}</h3>
-          <ul class="helps">
+          <h3>{say("why.another")}</h3>
+          <ul class="helps rivals">
             {lines.map((each) => (
               <li key={each.node}>
-                {say("{node} lacks {n} points", { node: names[each.node], n: count(each.lacks + 1) })}
+                {say("why.lacks", { node: names[each.node], n: each.lacks })}
                 {each.best && (
                   <>
                     {" "}
-                    ·{" "}
-                    <button type="button" class="name" onClick={() => askWeight(each.best!.plugin, each.best!.weight)}>
-                      {say("{plugin} with weight {n}", { plugin: each.best.plugin, n: each.best.weight })}
+                    <button type="button" onClick={() => askWeight(each.best!.plugin, each.best!.weight)}>
+                      {say("why.withWeight", { plugin: each.best.plugin, w: each.best.weight })}
                     </button>
                   </>
                 )}
@@ -284,4 +317,25 @@ function Rivals({ why: told, names }: { why: Why; names: string[] }) {
       {used.length > 0 && <WeightForm plugins={used} weights={weights} />}
     </>
   );
+}
+
+/** The smallest change of one weight with which a node wins, rather than a third one. */
+function winningWeight(
+  told: Why,
+  weights: Map<string, number>,
+  winner: Best,
+  rival: Best,
+): { plugin: string; weight: number } | null {
+  let best: { plugin: string; weight: number; change: number } | null = null;
+  told.plugins.forEach((plugin, i) => {
+    const weight = weights.get(plugin) ?? 1;
+    const gains = (rival.shares[i] - winner.shares[i]) / weight;
+    if (gains <= 0) return;
+    const wanted = weight + Math.floor((winner.total - rival.total) / gains) + 1;
+    const total = (each: Best) => each.total + (each.shares[i] / weight) * (wanted - weight);
+    const wins = told.best.every((each) => each === rival || total(each) < total(rival));
+    if (wins && wanted <= 100 && (!best || wanted - weight < best.change))
+      best = { plugin, weight: wanted, change: wanted - weight };
+  });
+  return best;
 }

@@ -1,4 +1,4 @@
-// Columns that grow, and the record that is made of them. The server's side is src/mooring/show/timeline.py and timeline.py.
+// Columns that grow, and the record that is made of them. The server's side is src/mooring/show/timeline.py.
 
 type Numbers = Float64Array | Int32Array | Uint8Array;
 const TYPES = { f64: Float64Array, i32: Int32Array, u8: Uint8Array } as const;
@@ -20,6 +20,17 @@ export class Column<T extends Numbers> {
     this.length = wanted;
   }
 }
+
+/** Signs that change the direction of what follows are shown by their numbers: a name must not reorder the page. */
+const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const harmless = (text: string) =>
+  text.replace(DIRECTIONS, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** JSON whose texts are harmless. */
+export const parsed = (text: string): unknown =>
+  text.search(DIRECTIONS) < 0
+    ? JSON.parse(text)
+    : JSON.parse(text, (_, value) => (typeof value === "string" ? harmless(value) : value));
 
 const f64 = () => new Column(new Float64Array(0));
 const i32 = () => new Column(new Int32Array(0));
@@ -145,7 +156,7 @@ export class Columns {
     }[]) {
       isNew ||= part.rows > 0;
       const table = (this as never)[part.table] as string[] & Record<string, Column<Numbers>>;
-      if (part.texts) for (const text of part.texts) table.push(text);
+      if (part.texts) for (const text of part.texts) table.push(harmless(text));
       for (const [name, type] of part.columns ?? []) {
         at += -at & 7;
         const Type = TYPES[type];

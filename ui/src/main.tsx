@@ -1,53 +1,60 @@
 // The page: five views of one record at one instant.
-
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./app.css";
-import { askSecond, ComparePanel, SecondMap } from "./ComparePanel";
-import { CoursePanel } from "./CoursePanel";
-import { EditPanel } from "./EditPanel";
+import { keepAddress, readAddress } from "./address";
+import { askSecond, SecondMap } from "./ComparePanel";
+import { Finder, KeysCard } from "./Finder";
 import { Guide, guideOn, pointOn } from "./Guide";
+import { HeadlineBar } from "./Headline";
+import { Inspector } from "./Inspector";
 import { MapPanel } from "./MapView";
-import { NodePanel } from "./NodePanel";
-import { askWhy, begin } from "./net";
+import { askWhy, begin, returned } from "./net";
+import { apply } from "./palette";
 import { keepPlaying } from "./playing";
 import { QueuePanel, waiting } from "./QueuePanel";
-import { SavePanel } from "./SavePanel";
 import { TimePanel } from "./TimePanel";
 import { TopBar, togglePlay } from "./TopBar";
 import {
   attempt,
+  cursor,
+  dialog,
   goTo,
   goToEnd,
+  isCompared,
   isGuided,
-  keepAddress,
   narrowView,
   node,
   onceWhole,
   pod,
   problem,
-  readAddress,
+  question,
+  range,
   records,
+  seenTheme,
+  selectNode,
+  selectPod,
   shown,
   stepDecision,
+  tab,
 } from "./view";
-import { WhatIfPanel } from "./WhatIf";
-import { WhyPanel } from "./WhyPanel";
+import { withdraw } from "./WhatIf";
 import { language, say } from "./words";
 
 function Page() {
   if (!shown.value)
     return (
       <main class="begin">
-        <p role="status">{problem.value || say("loading…")}</p>
+        <p role="status">{problem.value === "lost" ? say("server.lost") : problem.value || say("loading")}</p>
       </main>
     );
   const views = ["map", "why", "queue", "time"] as const;
   return (
     <>
       <TopBar />
-      <nav class="tabs" aria-label="views">
+      <HeadlineBar />
+      <nav class="tabs" aria-label={say("views")}>
         {views.map((view) => (
           <button
             type="button"
@@ -55,49 +62,71 @@ function Page() {
             aria-pressed={narrowView.value === view}
             onClick={() => (narrowView.value = view)}
           >
-            {say(view[0].toUpperCase() + view.slice(1))}
+            {say(`view.${view}`)}
           </button>
         ))}
       </nav>
-      <main class="views" data-view={narrowView.value} data-node={node.value >= 0 ? "" : undefined}>
+      <main class="views" data-view={narrowView.value}>
         <div class="maps">
           <MapPanel />
-          {records.value.length > 1 && <SecondMap />}
+          {isCompared() && <SecondMap />}
           <Guide />
         </div>
         <div class="side">
-          <CoursePanel />
-          <EditPanel />
-          <SavePanel />
-          <WhatIfPanel />
-          <WhyPanel />
-          <ComparePanel />
-          <NodePanel />
-          {records.value.length < 2 && <QueuePanel />}
+          <Inspector />
+          {!isCompared() && <QueuePanel />}
         </div>
         <TimePanel />
       </main>
+      <Finder />
+      <KeysCard />
     </>
   );
 }
 
 // ---- keyboard ------------------------------------------------------------------------------------------------------
 
+/** Close what is on top of the rest: a dialog, an answer, a tab, a selection. */
+function closeTop(): void {
+  if (dialog.value) dialog.value = "";
+  else if (isGuided.value) isGuided.value = false;
+  else if (question.value) withdraw();
+  else if (["change", "save", "course"].includes(tab.value)) tab.value = node.value >= 0 ? "node" : "why";
+  else if (node.value >= 0) selectNode(-1);
+  else if (pod.value >= 0) pod.value = -1;
+  else range.value = null;
+}
+
+/** To the next or the previous highlight. */
+function highlight(direction: 1 | -1): void {
+  const all = shown.value!.highlights.value;
+  const to =
+    direction > 0 ? all.find((each) => each.cursor > cursor.value) : all.findLast((each) => each.cursor < cursor.value);
+  if (to) goTo(to.cursor);
+}
+
 function onKey(event: KeyboardEvent): void {
   const target = event.target as HTMLElement;
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") {
-    if (target instanceof HTMLInputElement) target.blur();
-    else if (node.value >= 0) node.value = -1;
-    else pod.value = -1;
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    if (shown.value) dialog.value = "find";
     return;
   }
-  if (target.closest("input, textarea, select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !shown.value) return;
+  if (event.key === "Escape") {
+    if (target.matches("input, textarea") && !dialog.value) target.blur();
+    else closeTop();
+    return;
+  }
+  if (dialog.value || target.closest("input, textarea, select")) return;
   const isButton = target.closest("button") !== null;
   const acts: Record<string, () => void> = {
-    "/": () => document.getElementById("search")?.focus(),
+    "/": () => (dialog.value = "find"),
+    "?": () => (dialog.value = "keys"),
     j: () => walk(1),
     k: () => walk(-1),
+    l: () => highlight(1),
+    h: () => highlight(-1),
     " ": togglePlay,
     ArrowRight: () => (isGuided.value ? guideOn(1) : stepDecision(1)),
     ArrowLeft: () => (isGuided.value ? guideOn(-1) : stepDecision(-1)),
@@ -118,23 +147,29 @@ const walk = (direction: 1 | -1) =>
     const pods = waiting(shown.value!);
     if (!pods.length) return stepDecision(direction, -1);
     const at = pods.indexOf(pod.value);
-    pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
+    selectPod(pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length]);
   });
 
 keepPlaying();
 addEventListener("keydown", onKey);
 addEventListener("hashchange", readAddress);
 readAddress();
-document.documentElement.lang = language.value;
+effect(() => apply(seenTheme.value, document.documentElement));
+effect(() => {
+  document.documentElement.lang = language.value;
+});
 render(<Page />, document.getElementById("app")!);
 begin().then(
   () => {
+    if (isCompared() && tab.value === "why") tab.value = "compare";
     keepAddress();
     effect(() => {
-      void [attempt.value, records.value];
+      void [attempt.value, records.value, returned.value];
       void askWhy();
       void askSecond();
     });
   },
-  (error: Error) => (problem.value = error.message),
+  (error: Error) => {
+    problem.value ||= error.message;
+  },
 );

@@ -1,6 +1,8 @@
-// Talking to the server: columns as they grow, explanations, and changes.
-import { batch } from "@preact/signals";
-import { Columns, Forgotten, type Meta } from "./columns";
+// Talking to the server: columns as they grow, explanations, what-ifs, and changes.
+import { batch, signal } from "@preact/signals";
+import { hasMoment, readNames } from "./address";
+import { Columns, Forgotten, harmless, type Meta, parsed } from "./columns";
+import { highlights, openingCursor } from "./story";
 import {
   attempt,
   cursor,
@@ -15,13 +17,14 @@ import {
   isFile,
   isGuided,
   isOurs,
+  type Measured,
   node,
   pod,
   problem,
-  readAddress,
   records,
   Shown,
   shown,
+  stepDecision,
   timeAt,
   type Why,
   why,
@@ -30,6 +33,7 @@ import type { Answer } from "./WhatIf";
 import { language, say } from "./words";
 
 const RETRY_MS = 1500;
+const LOOK_MS = 5000; // how often to look whether the server of a finished record is still there
 const STEP = 40_000; // events that are taken at once
 
 /** What a page without a server carries with it: the answers to the questions that it will ask. */
@@ -41,22 +45,60 @@ export function setTransport(to: typeof transport): void {
   transport = to;
 }
 
-async function get(path: string): Promise<Response> {
+/** The server says no. */
+class Refused extends Error {}
+/** The server says nothing. */
+class Lost extends Error {}
+
+async function get(path: string, options?: RequestInit): Promise<Response> {
   if (carried) {
     const found = carried[path];
-    if (found === undefined)
-      throw new Refused(say("this page carries no answer to that; ask the record itself: mooring ui"));
+    if (found === undefined) throw new Refused(say("file.noAnswer"));
     return new Response(Uint8Array.from(atob(found), (each) => each.charCodeAt(0)));
   }
-  const answer = await (transport ?? fetch)(path);
-  if (!answer.ok)
-    throw new Refused(
-      ((await answer.json().catch(() => null)) as { message?: string } | null)?.message ?? answer.statusText,
-    );
-  return answer;
+  const answer = await (transport ? transport(path) : fetch(path, options)).catch((error: Error) => {
+    if (error.name === "AbortError") throw error;
+    void returning();
+    throw new Lost(say("server.lost"));
+  });
+  if (answer.ok) return answer;
+  const told = (await answer.json().catch(() => null)) as { message?: string } | null;
+  throw new Refused(harmless(told?.message ?? answer.statusText));
 }
 
-class Refused extends Error {}
+async function getJson<T>(path: string, options?: RequestInit): Promise<T> {
+  return parsed(await (await get(path, options)).text()) as T;
+}
+
+export const returned = signal(0); // another number when a server that was gone answers again
+let comesBack: Promise<void> | null = null;
+
+/** Say that the server is gone, and wait until it answers again. */
+function returning(): Promise<void> {
+  problem.value = "lost";
+  comesBack ??= (async () => {
+    let isBack = false;
+    while (!isBack) {
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      isBack = await fetch("api/progress").then(
+        (answer) => answer.ok,
+        () => false,
+      );
+    }
+    comesBack = null;
+    problem.value = "";
+    returned.value++;
+  })();
+  return comesBack;
+}
+
+/** Look at times whether the server is there, where nothing else is asked. */
+function keepLooking(): void {
+  if (carried || transport) return;
+  setInterval(() => {
+    if (!document.hidden && !comesBack) void get("api/progress").catch(() => {});
+  }, LOOK_MS);
+}
 
 export async function begin(): Promise<void> {
   const [meta, heads] = await Promise.all([getMeta(), readHead()]);
@@ -64,19 +106,17 @@ export async function begin(): Promise<void> {
   hasStories.value = meta.hasStories ?? false;
   isFile.value = carried !== null;
   const asked = transport ? -1 : Number(new URLSearchParams(location.hash.slice(1)).get("record") ?? -1);
-  const numbers = meta.records[asked]
-    ? [asked]
-    : meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
+  const all = meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
+  const numbers = meta.records[asked] ? [asked] : all;
   const make = () =>
     numbers.map((number) => new Shown(number, meta.records[number], new Columns(meta.records[number])));
   if (heads && numbers.length === 1 && numbers[0] === 0 && !meta.records[0].guide) {
-    // the first view, while the rest is on its way
-    const first = make();
+    const first = make(); // the first view, while the rest is on its way
     first[0].columns.take(heads);
     batch(() => {
       records.value = first;
       cursor.value = first[0].columns.length;
-      readAddress();
+      readNames();
     });
     await drawn();
   }
@@ -84,18 +124,26 @@ export async function begin(): Promise<void> {
   await Promise.all(found.map(readAll));
   batch(() => {
     show(found);
-    if (found[0].meta.guide) {
-      // a lesson begins at its beginning
-      isGuided.value = true;
+    if (!transport) readNames();
+    if (found[0].meta.guide && !hasMoment()) {
+      isGuided.value = true; // a lesson begins at its beginning
       goTo(0);
+    } else if (isGuided.value && !hasMoment()) {
+      goTo(0); // and a decision is told from the first one on
+      stepDecision(1);
+    } else if (!doWhatWaited() && !hasMoment() && !found[0].columns.isLive) {
+      const opening = openingCursor(highlights(found[0].columns));
+      if (opening >= 0) goTo(opening);
     }
-    if (!transport) readAddress();
   });
-  doWhatWaited();
   setTimeout(() => {
-    for (const each of found) each.measure();
-  }); // after the first view
-  for (const each of found) void keepReading(each);
+    for (const each of found) each.measure(); // after the first view
+  });
+  for (const each of found) {
+    void keepReading(each);
+    void keepMeasuring(each);
+  }
+  keepLooking();
 }
 
 interface AllMeta {
@@ -104,7 +152,7 @@ interface AllMeta {
   isOurs: boolean;
   hasStories?: boolean;
 }
-const getMeta = async () => (await (await get("api/meta")).json()) as AllMeta;
+const getMeta = () => getJson<AllMeta>("api/meta");
 
 /** What is known of the records has changed: the scheduler was configured anew. */
 export async function readMeta(): Promise<void> {
@@ -115,7 +163,7 @@ export async function readMeta(): Promise<void> {
 
 /** The last instant, which is small; null where the view is of another one. */
 async function readHead(): Promise<ArrayBuffer | null> {
-  if (carried || transport || /[#&](event|guide|record)/.test(location.hash)) return null;
+  if (carried || transport || hasMoment() || /[#&](record|guide)/.test(location.hash)) return null;
   return get("api/head?record=0").then(
     (answer) => answer.arrayBuffer(),
     () => null,
@@ -138,8 +186,8 @@ async function readAll(record: Shown): Promise<void> {
 
 /** Show these records; what was selected stays selected, by name. */
 function show(found: Shown[]): void {
-  const before = shown.value,
-    name = before && pod.value >= 0 ? before.columns.podName(pod.value) : "";
+  const before = shown.value;
+  const name = before && pod.value >= 0 ? before.columns.podName(pod.value) : "";
   const time = before && !follows.value && !before.columns.isHead ? timeAt() : null;
   const place = before && node.value >= 0 ? before.columns.nodes[node.value] : "";
   records.value = found;
@@ -151,11 +199,9 @@ function show(found: Shown[]): void {
 
 async function fetchMore(record: Shown): Promise<boolean> {
   const { columns, number } = record;
-  const answer = await get(
-    carried
-      ? `api/columns?record=${number}`
-      : `api/columns?record=${number}&have=${columns.have().join(",")}&generation=${columns.generation}`,
-  );
+  const path = `api/columns?record=${number}`;
+  const rest = `&have=${columns.have().join(",")}&generation=${columns.generation}`;
+  const answer = await get(carried ? path : path + rest);
   return columns.take(await answer.arrayBuffer());
 }
 
@@ -167,15 +213,14 @@ async function readAnew(record: Shown): Promise<void> {
   batch(() => show(records.value.map((each) => (each === record ? fresh : each))));
   fresh.measure();
   void keepReading(fresh);
+  void keepMeasuring(fresh);
 }
 
 async function keepReading(record: Shown): Promise<void> {
   if (!record.columns.isLive) return;
   while (record.columns.isLive || !record.columns.isWhole) {
     try {
-      const isNew = await fetchMore(record);
-      problem.value = "";
-      if (!isNew) continue;
+      if (!(await fetchMore(record))) continue;
       record.measureSoon();
       batch(() => {
         growth.value++;
@@ -183,15 +228,40 @@ async function keepReading(record: Shown): Promise<void> {
       });
     } catch (error) {
       if (error instanceof Forgotten) return readAnew(record);
-      problem.value = error instanceof Refused ? error.message : "lost";
-      if (error instanceof Refused) return;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      if (error instanceof Lost) {
+        await returning();
+        continue;
+      }
+      problem.value = (error as Error).message;
+      return;
     }
   }
   growth.value++;
 }
 
-// ---- explanations ----------------------------------------------------------------------------------------------------
+const MEASURE_MS = 5000;
+const LATER_MS = 200;
+
+/** Keep what the server measures up to date; it is given at least twenty times as long as it takes. */
+async function keepMeasuring(record: Shown): Promise<void> {
+  while (isAsking.value || why.value === null) {
+    if (attempt.value < 0) break;
+    await new Promise((resolve) => setTimeout(resolve, LATER_MS)); // explanations first
+  }
+  for (let length = -1; records.value.includes(record); ) {
+    const begun = performance.now();
+    if (record.columns.length !== length) {
+      length = record.columns.length;
+      const found = await getJson<Measured>(`api/measures?record=${record.number}`).catch(() => null);
+      if (found) record.measured.value = found;
+    }
+    if (!record.columns.isLive && record.measured.value && record.columns.length === length) return;
+    const took = performance.now() - begun;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(MEASURE_MS, 20 * took)));
+  }
+}
+
+// ---- explanations --------------------------------------------------------------------------------------------------
 
 const known = new Map<string, Why>();
 const MOST = 200;
@@ -204,16 +274,17 @@ export async function explain(record: Shown, event: number): Promise<Why> {
   const key = `${record.number}/${event}`;
   let found = known.get(key);
   if (!found) {
-    found = (await (await get(`api/why?record=${record.number}&event=${event}${of(record)}`)).json()) as Why;
+    found = await getJson<Why>(`api/why?record=${record.number}&event=${event}${of(record)}`);
     if (known.size >= MOST) known.delete(known.keys().next().value!);
     known.set(key, found);
   }
   return found;
 }
 
+/** Ask why, unless the cursor moves on meanwhile. */
 export async function askWhy(): Promise<void> {
-  const event = attempt.value,
-    record = shown.value;
+  const event = attempt.value;
+  const record = shown.value;
   const key = `${event}`;
   wanted = key;
   if (event < 0 || !record || record.columns.isHead) {
@@ -223,6 +294,7 @@ export async function askWhy(): Promise<void> {
   const at = known.get(`${record.number}/${event}`);
   if (at) {
     why.value = at;
+    isAsking.value = false;
     return;
   }
   isAsking.value = true;
@@ -238,24 +310,48 @@ export async function askWhy(): Promise<void> {
   }
 }
 
-// ---- changes, where the cluster is ours ------------------------------------------------------------------------------
+// ---- what if -------------------------------------------------------------------------------------------------------
 
-async function change(path: string, body = ""): Promise<Record<string, unknown>> {
-  const answer = await fetch(path, { method: "POST", body, headers: { "Content-Type": "text/plain; charset=utf-8" } });
-  const told = (await answer.json().catch(() => ({ message: answer.statusText }))) as Record<string, unknown>;
-  if (!answer.ok) throw new Error(String(told.message));
-  return told;
-}
+const PROGRESS_MS = 400;
 
-export async function whatIf(record: Shown, event: number, question: string): Promise<Answer> {
-  return (await (
-    await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)
-  ).json()) as Answer;
+/** Ask a what-if; ``tell`` hears how far it is. Aborting lets the server stop, too. */
+export async function whatIf(
+  record: Shown,
+  event: number,
+  question: string,
+  signal: AbortSignal,
+  tell: (done: number, of: number) => void,
+): Promise<Answer> {
+  const name = Array.from(crypto.getRandomValues(new Uint32Array(4)), (each) => each.toString(36)).join("");
+  const timer = setInterval(async () => {
+    const { done, of: all } = await getJson<{ done?: number; of?: number }>(`api/progress?ask=${name}`, {
+      signal,
+    }).catch(() => ({ done: undefined, of: undefined }));
+    if (all) tell(done ?? 0, all);
+  }, PROGRESS_MS);
+  signal.addEventListener("abort", () => void get(`api/progress?ask=${name}&stop`).catch(() => {}));
+  try {
+    const path = `api/what-if?record=${record.number}&event=${event}${of(record)}&${question}&ask=${name}`;
+    return await getJson<Answer>(path, { signal });
+  } finally {
+    clearInterval(timer);
+  }
 }
 
 /** The chapters of the course that steps lead to, as Markdown, by number. */
-export async function chapters(of: string): Promise<Record<string, string>> {
-  return (await (await get(`course-${of}.json`)).json()) as Record<string, string>;
+export const chapters = (of: string) => getJson<Record<string, string>>(`course-${of}.json`);
+
+// ---- changes, where the cluster is ours ----------------------------------------------------------------------------
+
+async function change(path: string, body = ""): Promise<Record<string, unknown>> {
+  const headers = { "Content-Type": "text/plain; charset=utf-8" };
+  const answer = await fetch(path, { method: "POST", body, headers }).catch(() => {
+    void returning();
+    throw new Lost(say("server.lost"));
+  });
+  const told = (await answer.json().catch(() => ({ message: answer.statusText }))) as Record<string, unknown>;
+  if (!answer.ok) throw new Error(String(told.message));
+  return told;
 }
 
 export const configure = (text: string, isCheck: boolean) =>
@@ -265,11 +361,9 @@ export const configure = (text: string, isCheck: boolean) =>
     applied: boolean;
   }>;
 export async function configurationNow(): Promise<string> {
-  return ((await (await get("api/configuration")).json()) as { configuration: string }).configuration;
+  return (await getJson<{ configuration: string }>("api/configuration")).configuration;
 }
-export async function stories(): Promise<Record<string, string>> {
-  return (await (await get(`api/stories?lang=${language.value}`)).json()) as Record<string, string>;
-}
+export const stories = () => getJson<Record<string, string>>(`api/stories?lang=${language.value}`);
 /** Play a story; it is a record of its own, and the page shows it from its beginning. */
 export async function playStory(name: string): Promise<void> {
   const { record } = await change(`api/play?story=${encodeURIComponent(name)}&lang=${language.value}`);
@@ -279,5 +373,5 @@ export async function playStory(name: string): Promise<void> {
 export const applyManifest = (manifest: string) => change("api/apply", manifest);
 export const deleteObject = (ref: string) => change(`api/delete?ref=${encodeURIComponent(ref)}`);
 export async function manifestOf(ref: string): Promise<string> {
-  return ((await (await get(`api/manifest?ref=${encodeURIComponent(ref)}`)).json()) as { manifest: string }).manifest;
+  return (await getJson<{ manifest: string }>(`api/manifest?ref=${encodeURIComponent(ref)}`)).manifest;
 }

@@ -247,7 +247,6 @@ export interface Strips {
   placed: Float64Array;
   refused: Float64Array;
   evicted: Float64Array;
-  fragmented: Float64Array;
 }
 
 const BINS = 400;
@@ -267,9 +266,7 @@ export function strips(columns: Columns, state: State): Strips {
     placed: make(),
     refused: make(),
     evicted: make(),
-    fragmented: make(),
   };
-  const typical = typicalPod(columns);
   let before = [0, 0, 0];
   for (let bin = 0; bin < bins; bin++) {
     const time = first + (span * (bin + 1)) / bins;
@@ -278,9 +275,7 @@ export function strips(columns: Columns, state: State): Strips {
     let usedCpu = 0,
       allCpu = 0,
       usedMemory = 0,
-      allMemory = 0,
-      freeCpu = 0,
-      lostCpu = 0;
+      allMemory = 0;
     for (let node = 0; node < state.version.length; node++) {
       if (state.version[node] < 0) continue;
       const cpu = state.capacity[CPU][node],
@@ -289,13 +284,9 @@ export function strips(columns: Columns, state: State): Strips {
       allCpu += cpu;
       usedMemory += state.used[MEMORY][node];
       allMemory += memory;
-      const free = Math.max(0, cpu - state.used[CPU][node]);
-      freeCpu += free;
-      if (free < typical.cpu || memory - state.used[MEMORY][node] < typical.memory) lostCpu += free;
     }
     found.cpu[bin] = allCpu ? (100 * usedCpu) / allCpu : 0;
     found.memory[bin] = allMemory ? (100 * usedMemory) / allMemory : 0;
-    found.fragmented[bin] = freeCpu ? (100 * lostCpu) / freeCpu : 0;
     for (let place = 0; place < 4; place++) found.waiting[place][bin] = state.pending[place];
     found.placed[bin] = state.decided - before[0];
     found.refused[bin] = state.refused - before[1];
@@ -303,18 +294,4 @@ export function strips(columns: Columns, state: State): Strips {
     before = [state.decided, state.refused, state.evicted];
   }
   return found;
-}
-
-/** The middle of what pods ask for: free room on a node that cannot take even this pod is of little use. */
-function typicalPod(columns: Columns): { cpu: number; memory: number } {
-  const total = columns.pods.name.length,
-    step = Math.max(1, Math.floor(total / 2000));
-  const cpu: number[] = [],
-    memory: number[] = [];
-  for (let pod = 0; pod < total; pod += step) {
-    cpu.push(columns.request(pod, CPU));
-    memory.push(columns.request(pod, MEMORY));
-  }
-  const middle = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1] ?? 0;
-  return { cpu: middle(cpu), memory: middle(memory) };
 }

@@ -1,8 +1,9 @@
-// What is being looked at: signals that all views share, and the address bar, which holds the whole view.
-import { batch, computed, effect, signal } from "@preact/signals";
+// What is being looked at: signals that all views share.
+import { computed, effect, signal } from "@preact/signals";
 import { type Columns, Kind, type Meta } from "./columns";
+import type { Theme } from "./palette";
 import { type Keyframe, State, type Strips, strips } from "./state";
-import { language } from "./words";
+import { afterAttempt, type Highlight, highlights } from "./story";
 
 export interface Funnel {
   plugin: string;
@@ -29,17 +30,28 @@ export interface Why {
   best: Best[];
   totals: [number[], number[]];
   nominated: string | null;
+  nominatedBefore?: string | null; // an earlier attempt made room for it there
+  happened?: boolean; // rather than what would happen
   victims: { pod: string; priority: number; breaks: string[] }[];
-  suggestions: { text: string; nodes: number[] }[];
+  suggestions: { text: string; nodes: number[]; canTry?: boolean }[];
   notes: string[];
   again: string;
   problem?: string;
+}
+
+/** What the server measures, as the report does: shares of what all nodes have. */
+export interface Measured {
+  time: number[];
+  cpu: number[];
+  memory: number[];
 }
 
 /** One record with its state at the cursor. */
 export class Shown {
   state: State;
   strips = signal<Strips | null>(null);
+  measured = signal<Measured | null>(null);
+  highlights = signal<Highlight[]>([]);
   private scout: State; // goes through the whole record for the strips
   constructor(
     readonly number: number,
@@ -54,23 +66,35 @@ export class Shown {
     clearTimeout(this.measuring);
     this.measuring = 0;
     this.strips.value = strips(this.columns, this.scout);
-    this.measured = performance.now();
+    this.highlights.value = highlights(this.columns);
+    this.measuredAt = performance.now();
   }
   /** Measure what has come, not too often: a large record takes a while. */
   measureSoon(): void {
-    const rest = this.measured + (this.columns.length > 50_000 ? 3000 : 300) - performance.now();
+    const rest = this.measuredAt + (this.columns.length > 50_000 ? 3000 : 300) - performance.now();
     this.measuring ||= window.setTimeout(() => this.measure(), Math.max(0, rest));
   }
-  private measured = 0;
+  private measuredAt = 0;
   private measuring = 0;
 }
+
+export const COLOURINGS = ["verdict", "use", "namespace", "owner", "priority", "age"] as const;
+export type Colouring = (typeof COLOURINGS)[number];
+export const TABS = ["why", "node", "whatIf", "compare", "change", "course", "save"] as const;
+export type Tab = (typeof TABS)[number];
+export interface Camera {
+  scale: number;
+  x: number;
+  y: number;
+}
+export const WHOLE: Camera = { scale: 1, x: 0.5, y: 0.5 }; // which share of the map is in the middle
+export const ZONE = "topology.kubernetes.io/zone";
 
 export const records = signal<Shown[]>([]);
 export const isOurs = signal(false);
 export const hasStories = signal(false); // stories can be played from here
-export const isSaving = signal(false); // the panel with what can be taken away
 export const isFile = signal(false); // one file without a server: nobody can be asked
-export const problem = signal(""); // what is wrong with the connection, if anything
+export const problem = signal(""); // what is wrong with the connection, if anything; "lost": the server is gone
 export const growth = signal(0); // another number when a record has grown
 export const cursor = signal(0); // so many events of the first record have happened
 export const follows = signal(true); // the cursor stays at the head of a live record
@@ -78,21 +102,33 @@ export const isPlaying = signal(false);
 export const speed = signal(1);
 export const pod = signal<number>(-1);
 export const node = signal<number>(-1);
-export const grouping = signal("topology.kubernetes.io/zone");
+export const grouping = signal(ZONE);
 export const resource = signal(0);
-export const colouring = signal<"verdict" | "use">("verdict");
+export const area = signal<"capacity" | "equal">("capacity");
+export const colouring = signal<Colouring>("verdict");
 export const step = signal(-1); // of the funnel: only what happened up to it is shown on the map; -1: all
 export const why = signal<Why | null>(null);
 export const isAsking = signal(false);
 export const hovered = signal(-1);
-export const theme = signal<"" | "dark" | "light">("");
-export const search = signal("");
+export const theme = signal<"" | Theme>("");
 export const isGuided = signal(false);
 export const chapter = signal(0); // of the course, that is open; 0: none
+export const tab = signal<Tab>("why"); // of the inspector
+export const camera = signal<Camera>(WHOLE); // of the map; two maps move together
+export const question = signal(""); // a what-if, as the server understands it
+export const range = signal<[number, number] | null>(null); // of time that the strips show; null: all
+export const dialog = signal<"" | "find" | "keys">("");
 export const narrowView = signal<"map" | "why" | "queue" | "time">("map");
 
-export const settled = signal(0); // another number when the cursor has come to rest
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const prefersDark = signal(dark.matches);
+dark.addEventListener("change", () => (prefersDark.value = dark.matches));
+/** The theme that is seen. */
+export const seenTheme = computed<Theme>(() => theme.value || (prefersDark.value ? "dark" : "light"));
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+export const isStill = () => still.matches;
 
+export const settled = signal(0); // another number when the cursor has come to rest
 let resting = 0;
 effect(() => {
   void cursor.value;
@@ -101,23 +137,39 @@ effect(() => {
 });
 
 export const shown = computed(() => records.value[0]);
+export const isCompared = () => records.value.length > 1;
 
-/** The time at the cursor. */
-export function timeAt(): number {
-  const columns = shown.value?.columns;
+/** The time at an event of a record: when the last of so many happened. */
+export function timeOf(columns: Columns | undefined, at: number): number {
   if (!columns?.length) return 0;
-  return columns.events.time.data[Math.max(0, Math.min(cursor.value, columns.length) - 1)];
+  return columns.events.time.data[Math.max(0, Math.min(at, columns.length) - 1)];
 }
+/** The time at the cursor. */
+export const timeAt = () => timeOf(shown.value?.columns, cursor.value);
 
 /** The attempt that is explained: the last one of the selected pod at the cursor, or of all pods. */
 export const attempt = computed(() => {
   const now = shown.value;
   growth.value;
-  const at = cursor.value;
-  if (!now) return -1;
-  if (pod.value >= 0) return lastAttempt(now.columns, at, pod.value);
-  return lastAttempt(now.columns, at, -1);
+  return now ? lastAttempt(now.columns, cursor.value, pod.value) : -1;
 });
+
+const CHANGES: number[] = [Kind.NODE, Kind.NODE_GONE, Kind.ON, Kind.OFF];
+
+/** Whether what Why explains was decided on the cluster that is shown: nothing on the map has changed since. */
+export const isNow = computed(() => {
+  const columns = shown.value?.columns;
+  if (!columns || attempt.value < 0 || columns.isHead) return true;
+  for (let at = afterAttempt(columns, attempt.value); at < cursor.value; at++)
+    if (CHANGES.includes(columns.events.kind.data[at])) return false;
+  return true;
+});
+
+/** Go to the decision that Why explains. */
+export const goToAttempt = () => {
+  const columns = shown.value?.columns;
+  if (columns && attempt.value >= 0) goTo(afterAttempt(columns, attempt.value));
+};
 
 export function lastAttempt(columns: Columns, before: number, of: number): number {
   const { kind, pod: pods } = columns.events;
@@ -133,20 +185,6 @@ export function nextAttempt(columns: Columns, from: number, of: number): number 
   return -1;
 }
 
-/** The event after an attempt, and after what followed from it at once. */
-export function afterAttempt(columns: Columns, event: number): number {
-  const { kind, pod: pods, time } = columns.events;
-  let at = event + 1;
-  while (
-    at < columns.length &&
-    time.data[at] === time.data[event] &&
-    kind.data[at] !== Kind.ATTEMPT &&
-    (pods.data[at] === pods.data[event] || kind.data[at] === Kind.EVICTED)
-  )
-    at++;
-  return at;
-}
-
 const later: (() => void)[] = [];
 
 /** Do it now; or when the whole record is here, while there is its last instant alone. */
@@ -155,34 +193,41 @@ export function onceWhole(act: () => void): void {
   else act();
 }
 
-/** The whole record is here. */
-export function doWhatWaited(): void {
-  for (const act of later.splice(0)) act();
+/** The whole record is here; true if somebody wanted something meanwhile. */
+export function doWhatWaited(): boolean {
+  const acts = later.splice(0);
+  for (const act of acts) act();
+  return acts.length > 0;
 }
 
 export function goTo(event: number): void {
   onceWhole(() => {
-    const length = shown.value?.columns.length ?? 0;
-    batch(() => {
-      cursor.value = Math.max(0, Math.min(length, event));
-      follows.value = cursor.value >= length;
-      step.value = -1;
-    });
+    const now = shown.value;
+    if (!now) return;
+    const to = Math.max(0, Math.min(event, now.columns.length));
+    follows.value = to === now.columns.length;
+    cursor.value = to;
   });
 }
 
-/** Go to the end, wherever it is by then. */
-export const goToEnd = () => onceWhole(() => goTo(shown.value?.columns.length ?? 0));
-
-export function goToTime(time: number): void {
-  const columns = shown.value?.columns;
-  if (columns) goTo(columns.eventAfter(time));
+export function goToEnd(): void {
+  onceWhole(() => goTo(shown.value?.columns.length ?? 0));
 }
 
-/** Step to the next or the previous decision, of the selected pod if there is one. */
+export function goToTime(time: number): void {
+  onceWhole(() => goTo(shown.value?.columns.eventAfter(time) ?? 0));
+}
+
+/** Go to the next or previous decision: of the selected pod, if there is one. */
 export function stepDecision(direction: 1 | -1, ofPod?: number): void {
   onceWhole(() => toDecision(direction, ofPod ?? pod.value));
 }
+
+/** Whether another decision follows. */
+export const hasNext = (ofPod = pod.value) => {
+  const columns = shown.value?.columns;
+  return !!columns && nextAttempt(columns, lastAttempt(columns, cursor.value, ofPod) + 1, ofPod) >= 0;
+};
 
 function toDecision(direction: 1 | -1, ofPod: number): void {
   const columns = shown.value?.columns;
@@ -197,79 +242,18 @@ function toDecision(direction: 1 | -1, ofPod: number): void {
   }
 }
 
-// ---- the address bar -----------------------------------------------------------------------------------------------
-
-let address = ""; // as it was when it was last read or written
-
-export function readAddress(): void {
-  address = location.hash;
-  const values = new URLSearchParams(location.hash.slice(1)),
-    now = shown.value;
-  batch(() => {
-    grouping.value = values.get("by") ?? grouping.value;
-    theme.value = (values.get("theme") as "dark" | "light") ?? theme.value;
-    if (values.get("lang")) language.value = values.get("lang") as typeof language.value;
-    if (values.get("size")) resource.value = Math.max(0, now?.columns.resources.indexOf(values.get("size")!) ?? 0);
-    if (values.get("colour") === "use") colouring.value = "use";
-    isGuided.value ||= values.has("guide");
-    chapter.value = Number(values.get("course") ?? chapter.value);
-    if (!now) return;
-    if (values.get("pod")) pod.value = findPod(now.columns, values.get("pod")!);
-    if (values.get("node")) node.value = now.columns.nodes.indexOf(values.get("node")!);
-    if (values.get("event")) goTo(Number(values.get("event")));
-  });
+/** Select a pod or a node, and show what there is to say about it. */
+export function selectPod(which: number): void {
+  pod.value = which;
+  if (which >= 0 && tab.value !== "compare") tab.value = "why";
+}
+export function selectNode(which: number): void {
+  node.value = which;
+  if (which >= 0 && tab.value !== "compare") tab.value = "node";
+  else if (which < 0 && tab.value === "node") tab.value = "why";
 }
 
 export function findPod(columns: Columns, name: string): number {
   const number = columns.podNames.indexOf(name);
   return number < 0 ? -1 : columns.pods.name.data.subarray(0, columns.pods.name.length).lastIndexOf(number);
-}
-
-export function writeAddress(): void {
-  const now = shown.value;
-  const values = new URLSearchParams();
-  if (now?.number && records.value.length === 1) values.set("record", String(now.number));
-  if (now && !follows.value) values.set("event", String(cursor.value));
-  if (now && pod.value >= 0) values.set("pod", now.columns.podName(pod.value));
-  if (now && node.value >= 0) values.set("node", now.columns.nodes[node.value]);
-  if (grouping.value !== "topology.kubernetes.io/zone") values.set("by", grouping.value);
-  if (now && resource.value) values.set("size", now.columns.resources[resource.value]);
-  if (colouring.value === "use") values.set("colour", "use");
-  if (theme.value) values.set("theme", theme.value);
-  if (isGuided.value) values.set("guide", "");
-  if (chapter.value) values.set("course", String(chapter.value));
-  values.set("lang", language.value);
-  const text = values.toString().replaceAll("%2F", "/").replaceAll("guide=", "guide");
-  if (location.hash.slice(1) === text || location.hash !== address) return; // somebody has changed it: it is read next
-  try {
-    history.replaceState(null, "", `#${text}`);
-    address = location.hash;
-  } catch {
-    // a frame in a notebook has no address of its own
-  }
-}
-
-let writing = 0;
-export function keepAddress(): void {
-  effect(() => {
-    void [
-      cursor.value,
-      follows.value,
-      pod.value,
-      node.value,
-      grouping.value,
-      resource.value,
-      colouring.value,
-      theme.value,
-      language.value,
-      isGuided.value,
-      chapter.value,
-    ];
-    clearTimeout(writing);
-    writing = window.setTimeout(writeAddress, 250);
-  });
-  effect(() => {
-    if (theme.value) document.documentElement.dataset.theme = theme.value;
-    else delete document.documentElement.dataset.theme;
-  });
 }

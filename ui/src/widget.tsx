@@ -2,15 +2,14 @@
 
 import { effect } from "@preact/signals";
 import { render as draw } from "preact";
+import { Inspector } from "./Inspector";
 import { MapPanel } from "./MapView";
-import { NodePanel } from "./NodePanel";
 import { askWhy, begin, setTransport } from "./net";
+import { apply } from "./palette";
 import { keepPlaying } from "./playing";
 import { Scrubber } from "./TimePanel";
 import { Press, togglePlay } from "./TopBar";
-import { attempt, isPlaying, problem, records, shown, stepDecision } from "./view";
-import { WhatIfPanel } from "./WhatIf";
-import { WhyPanel } from "./WhyPanel";
+import { attempt, isPlaying, problem, records, seenTheme, shown, stepDecision } from "./view";
 import { say } from "./words";
 
 interface Model {
@@ -20,21 +19,23 @@ interface Model {
 }
 
 function Widget() {
-  if (!shown.value) return <p role="status">{problem.value || say("loading…")}</p>;
+  if (!shown.value) return <p role="status">{problem.value || say("loading")}</p>;
   return (
     <main class="views widget">
       <div class="maps">
         <MapPanel />
       </div>
       <div class="side">
-        <WhatIfPanel />
-        <WhyPanel />
-        <NodePanel />
+        <Inspector />
       </div>
       <section class="panel timePanel steps" aria-label={say("time")}>
-        <Press label="previous decision" sign="back" act={() => stepDecision(-1)} />
-        <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
-        <Press label="next decision" sign="on" act={() => stepDecision(1)} />
+        <Press label="go.previous" sign="back" act={() => stepDecision(-1)} />
+        <Press
+          label={isPlaying.value ? "go.pause" : "go.play"}
+          sign={isPlaying.value ? "pause" : "play"}
+          act={togglePlay}
+        />
+        <Press label="go.next" sign="on" act={() => stepDecision(1)} />
         <Scrubber />
       </section>
     </main>
@@ -64,6 +65,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
         model.send({ id: last, path });
       }),
   );
+  effect(() => apply(seenTheme.value, app));
   draw(<Widget />, app);
   keepPlaying();
   begin().then(

@@ -1,0 +1,146 @@
+// One palette for everything that is drawn: the style sheet's variables and what the canvases paint with.
+
+/** Names as the style sheet has them, without the dashes. */
+const LIGHT = {
+  back: "#eef1f5",
+  panel: "#ffffff",
+  cell: "#e9edf3",
+  line: "#d5dbe4",
+  text: "#16202e",
+  soft: "#55637a",
+  accent: "#3f51b5",
+  "on-accent": "#ffffff",
+  ink: "#16202e",
+  pod: "#8fa0b8",
+  good: "#04724d",
+  bad: "#a33b00",
+  wait: "#7a4d9e",
+  input: "#f5f7fa",
+  s1: "#0062a3",
+  s2: "#a85d00",
+  s3: "#04724d",
+  s4: "#8a5a00",
+  s5: "#b03f00",
+  s6: "#8a4679",
+};
+export type ColourName = keyof typeof LIGHT;
+const DARK: Record<ColourName, string> = {
+  back: "#0d131c",
+  panel: "#151d29",
+  cell: "#222d3d",
+  line: "#2c394c",
+  text: "#e8edf4",
+  soft: "#9fb0c6",
+  accent: "#9fb0ff",
+  "on-accent": "#0d131c",
+  ink: "#0b0f16",
+  pod: "#5b6f8c",
+  good: "#4fd1a5",
+  bad: "#ff9b66",
+  wait: "#d5a6e6",
+  input: "#1c2635",
+  s1: "#6cb8f0",
+  s2: "#f0b04a",
+  s3: "#4fd1a5",
+  s4: "#e9c46a",
+  s5: "#ff9b66",
+  s6: "#e6a3d0",
+};
+export const THEMES = { light: LIGHT, dark: DARK };
+export type Theme = keyof typeof THEMES;
+
+/** The chosen node: a colour that no refusal has, always with a dark line around it. */
+export const CHOSEN = "#ffd400";
+
+/** What each filter refused. White text on each is readable (WCAG AA); each has a hatching of its own, too. */
+export const REFUSALS = [
+  "#b84a00",
+  "#7a55c7",
+  "#c03a78",
+  "#2f6db5",
+  "#8a5a2b",
+  "#5f6b7d",
+  "#b03048",
+  "#6f6410",
+] as const;
+
+/** The angle in degrees and the distance in pixels of each refusal's hatching. */
+export const HATCHES = [
+  [45, 6],
+  [-45, 6],
+  [0, 5],
+  [90, 5],
+  [45, 10],
+  [-45, 10],
+  [0, 9],
+  [90, 9],
+] as const;
+
+/** For things that have names rather than amounts, such as namespaces. After Okabe and Ito, and Paul Tol. */
+export const NAMED = [
+  "#4477aa",
+  "#cc6677",
+  "#117733",
+  "#b58900",
+  "#882255",
+  "#44aa99",
+  "#8b6f47",
+  "#6a51a3",
+  "#2a9d8f",
+  "#d95f02",
+  "#6b7a8f",
+  "#a6443b",
+];
+
+/** One hue from empty to full: lightness alone tells it. On white, full is dark; on black, full is bright. */
+const STOPS: Record<Theme, string[]> = {
+  light: ["#dcefe9", "#a9d8cc", "#6bb8a8", "#2f8f83", "#0d5f5b", "#063b3b"],
+  dark: ["#17383d", "#1c5a5a", "#238a7c", "#54b68e", "#9edba4", "#d6f5c9"],
+};
+
+export type Rgb = [number, number, number];
+export const rgb = (colour: string): Rgb => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16)) as Rgb;
+const hex = (parts: number[]) => `#${parts.map((each) => Math.round(each).toString(16).padStart(2, "0")).join("")}`;
+
+/** Between two colours: 0 is the first, 1 the second. */
+export const mixed = (first: string, second: string, share: number) => {
+  const [a, b] = [rgb(first), rgb(second)];
+  return hex(a.map((value, channel) => value + (b[channel] - value) * share));
+};
+
+export function heat(share: number, theme: Theme): string {
+  const stops = STOPS[theme];
+  const at = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1);
+  return mixed(stops[Math.floor(at)], stops[Math.floor(at) + 1], at - Math.floor(at));
+}
+
+export const LEVELS = 24; // of use and of scores
+export const HEATS: Record<Theme, string[]> = {
+  light: Array.from({ length: LEVELS }, (_, i) => heat(i / (LEVELS - 1), "light")),
+  dark: Array.from({ length: LEVELS }, (_, i) => heat(i / (LEVELS - 1), "dark")),
+};
+
+/** How bright a colour is for people, from 0 to 1 (WCAG). */
+export function luminance(colour: string): number {
+  const [red, green, blue] = rgb(colour).map((value) => {
+    const share = value / 255;
+    return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+export function contrast(first: string, second: string): number {
+  const [low, high] = [luminance(first), luminance(second)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** Black or white, whichever is easier to read on this colour. */
+export const inkOn = (colour: string) =>
+  contrast(colour, "#ffffff") >= contrast(colour, "#0b0f16") ? "#fff" : "#0b0f16";
+
+/** Let the style sheet use the palette of a theme. */
+export function apply(theme: Theme, element: HTMLElement): void {
+  element.style.colorScheme = theme;
+  for (const [name, colour] of Object.entries(THEMES[theme])) element.style.setProperty(`--${name}`, colour);
+  element.style.setProperty("--chosen", CHOSEN);
+}
