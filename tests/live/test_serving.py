@@ -7,8 +7,11 @@ import datetime
 import json
 import logging
 import re
+import socket
 import ssl
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -277,6 +280,48 @@ async def test_a_scheduler_that_is_busy_delays_no_endpoint_that_can_do_without_i
     assert (await bench.ask("/healthz"))[0] == 200
     status, _, body = await bench.ask("/mooring/queue")
     assert (status, body) == (503, "the scheduler is busy; try again\n")
+
+
+async def test_a_flood_of_scrapes_costs_two_and_delays_nobody(bench):
+    """The lease is renewed in the loop that answers. A scrape that takes long must not hold it up."""
+    begun, goes_on, calls = threading.Event(), threading.Event(), []
+
+    def slow() -> bytes:
+        calls.append(threading.current_thread())
+        begun.set()
+        assert goes_on.wait(60.0)
+        return b"metrics\n"
+
+    bench.sources.metrics = SimpleNamespace(refresh=lambda: None, exposition=slow)
+    bench.auth = DelegatedAuth(None, None, always_allow_paths=("/*",), clock=bench.clock)
+    await bench.start()
+    asked, answer = [], bench.server._routes["/metrics"]
+
+    async def counted(request: Any) -> Any:
+        asked.append(request)
+        return await answer(request)
+
+    bench.server._routes["/metrics"] = counted
+    scrapes = [asyncio.create_task(bench.ask("/metrics"))]
+    await asyncio.to_thread(begun.wait, 60.0)
+    scrapes += [asyncio.create_task(bench.ask("/metrics")) for _ in range(30)]
+    while len(asked) < 31:  # noqa: ASYNC110 - the network makes it true
+        await asyncio.sleep(0.001)
+    assert (await bench.ask("/healthz"))[0] == 200, "while a scrape is under way"
+    goes_on.set()
+    assert {(status, body) for status, _, body in await asyncio.gather(*scrapes)} == {(200, "metrics\n")}
+    assert len(calls) == 2 and threading.current_thread() not in calls
+
+
+async def test_connections_that_say_nothing_keep_nobody_out(bench):
+    await bench.start()
+    idle = [socket.create_connection(("127.0.0.1", bench.server.port)) for _ in range(300)]
+    try:
+        for _ in range(3):
+            assert (await bench.ask("/healthz"))[0] == 200
+    finally:
+        for each in idle:
+            each.close()
 
 
 async def test_delete_resets_the_metrics(bench):

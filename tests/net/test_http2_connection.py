@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.net import http2, http2_connection
+from mooring.net import pool as pool_module
 from mooring.net.connect import Broken, Connector, HeaderFields, HttpAnswer, HttpRequest
 from mooring.net.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.net.http2 import decode_fields, encode_field, frame
@@ -449,6 +450,21 @@ async def test_a_server_that_falls_silent_is_left(served):
     served.is_silent = False
     assert (await post(served.pool, b"three")).body == b"three"
     assert len(served.peers) == 2
+
+
+async def test_a_connection_on_which_nothing_comes_any_more_gets_no_more(served, eventually, monkeypatch):
+    """What was sent waits for its deadline; what comes later does not wait behind it."""
+    served.context.set_alpn_protocols(["h2"])
+    await post(served.pool, b"one")
+    served.is_silent = True
+    stuck = asyncio.create_task(post(served.pool, b"stuck"))
+    await eventually(lambda: served.peers[0].server.bodies())
+    served.is_silent = False
+    monkeypatch.setattr(pool_module, "QUIET_S", 0.0)
+    assert (await post(served.pool, b"two")).body == b"two"
+    assert len(served.peers) == 2 and not stuck.done()
+    served.peers[0].transport.write(answer(3, b"stuck"))
+    assert (await stuck).body == b"stuck", "should the answer come after all, it counts"
 
 
 async def test_a_post_that_was_cut_off_is_not_sent_again(served, eventually):

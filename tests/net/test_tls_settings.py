@@ -93,6 +93,28 @@ def test_a_file_that_is_replaced_makes_a_new_context(tmp_path, authority, other_
     assert settings.context() is after
 
 
+def test_files_that_do_not_fit_yet_leave_the_last_ones_in_use(tmp_path, authority, caplog):
+    """A certificate and its key are replaced one after the other."""
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    one, other = authority.issue("one"), authority.issue("other")
+    certificate.write_bytes(one.certificate)
+    key.write_bytes(one.key)
+    clock = VirtualClock()
+    settings = TlsSettings(certificate_file=str(certificate), key_file=str(key), clock=clock)
+    before = settings.context()
+    certificate.write_bytes(other.certificate)
+    for _ in range(3):
+        clock.advance(FILES_PERIOD_S)
+        assert settings.context() is before
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{certificate}: cannot use the client certificate: certificate and key do not fit together or are not PEM; "
+        "what was read before stays in use"
+    ]
+    key.write_bytes(other.key)
+    clock.advance(FILES_PERIOD_S)
+    assert settings.context() is not before
+
+
 def test_a_plugins_new_certificate_counts_at_once(authority):
     settings = TlsSettings(ca_data=authority.pem)
     one, other = authority.issue("one"), authority.issue("other")

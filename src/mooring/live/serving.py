@@ -55,7 +55,7 @@ class MetricsSource(Protocol):
         """Bring gauges up to date; called by way of ``Sources.ask``."""
 
     def exposition(self) -> bytes:
-        """Write what is known; called in the server's thread."""
+        """Write what is known; called in any thread, one call at a time."""
 
     def reset(self) -> None:
         """Forget all counts; called by way of ``Sources.ask``."""
@@ -136,6 +136,8 @@ class EndpointServer:
         self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._port = 0
+        self._scraping = asyncio.Lock()
+        self._next_scrape: asyncio.Task[bytes] | None = None
         self._reloader: asyncio.Task[None] | None = None
         hosts = tuple(dict.fromkeys(("localhost", "127.0.0.1", settings.bind_address)))
         hosts = tuple(host for host in hosts if host not in ("0.0.0.0", "::", ""))
@@ -276,9 +278,20 @@ class EndpointServer:
         if request.method == "DELETE":
             await self._sources.ask(self._sources.metrics.reset)
             return _text("metrics reset\n")
-        with contextlib.suppress(TimeoutError):  # the gauges of a moment ago will do
-            await self._sources.ask(self._sources.metrics.refresh)
-        return self._exposition(self._sources.metrics.exposition())
+        if self._next_scrape is None:
+            self._next_scrape = asyncio.create_task(self._scrape(), name="scrape")
+        return self._exposition(await asyncio.shield(self._next_scrape))
+
+    async def _scrape(self) -> bytes:
+        """Write all metrics. Requests that come meanwhile share the next scrape, so a flood of them costs two.
+
+        It is done in a thread of its own, because the lease is renewed in this one.
+        """
+        async with self._scraping:
+            self._next_scrape = None
+            with contextlib.suppress(TimeoutError):  # the gauges of a moment ago will do
+                await self._sources.ask(self._sources.metrics.refresh)
+            return await asyncio.to_thread(self._sources.metrics.exposition)
 
     async def _resources(self, request: Request) -> Response:
         # Writing tens of thousands of pods takes a while; yield in between.

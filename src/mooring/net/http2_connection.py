@@ -69,6 +69,7 @@ class Http2Connection(asyncio.Protocol):
         self.keep_alive = True  # whether it may be given more
         self.idle_since = 0.0
         self.heard = 0  # how often something has come
+        self.quiet_since = 0.0  # when something came last, or was sent to a server that owed nothing
         self._on_free = on_free
         self._streams: dict[int, HttpRequest] = {}  # requests under way
         self._next_stream = 1
@@ -77,7 +78,9 @@ class Http2Connection(asyncio.Protocol):
         self._fields_of: tuple[int, int, bytes] | None = None
         self._failure = ""
         self._most_streams = _STREAMS
-        self._has_begun = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._time = loop.time
+        self._has_begun = loop.create_future()
         self._frame_bytes = http2.FRAME_BYTES
         self._window = http2.WINDOW  # bytes that the server takes now, on all streams together
         self._stream_window = http2.WINDOW  # and on a stream that is new
@@ -93,6 +96,7 @@ class Http2Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard += 1
+        self.quiet_since = self._time()
         under_way = len(self._streams)
         try:
             self._read(self._rest + data if self._rest else data)
@@ -145,6 +149,8 @@ class Http2Connection(asyncio.Protocol):
     def send(self, requests: list[HttpRequest]) -> None:
         """Write requests, all at once."""
         assert self.transport is not None
+        if not self._streams:
+            self.quiet_since = self._time()
         out: list[bytes] = []
         for request in requests:
             number = self._next_stream

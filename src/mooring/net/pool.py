@@ -37,6 +37,9 @@ Connection = Http1Connection | Http2Connection
 
 BATCH = 4
 """How many requests a connection is given at once: those behind the first wait for its answer."""
+QUIET_S = 10.0
+"""A server that owes answers and has said nothing for so long gets no more over this connection: something in between
+may have stopped passing bytes on. What was sent waits for its deadline, the next request opens another connection."""
 
 
 class ConnectionPool:
@@ -262,7 +265,8 @@ class ConnectionPool:
             self._idle.clear()
 
     def _is_good(self, shared: Http2Connection, now: float) -> bool:
-        if shared.is_usable and (shared.load or now - shared.idle_since < IDLE_S):
+        quiet_s = now - (shared.quiet_since if shared.load else shared.idle_since)
+        if shared.is_usable and quiet_s < (QUIET_S if shared.load else IDLE_S):
             return True
         self._retire(shared)
         return False

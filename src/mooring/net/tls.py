@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import ssl
 import subprocess
@@ -18,6 +19,8 @@ from mooring.api.errors import InputError
 
 if TYPE_CHECKING:
     from cryptography import x509
+
+log = logging.getLogger("mooring.net.tls")
 
 _ALREADY_VALID_FOR = timedelta(hours=1)  # for clients whose clocks are slow
 _VALID_FOR = timedelta(days=365)
@@ -129,6 +132,7 @@ class TlsSettings:
     _made_from: object = field(default=None, repr=False)
     _override: Identity | None = field(default=None, repr=False)
     _looked_at: float = field(default=float("-inf"), repr=False)
+    _trouble: str = field(default="", repr=False)  # with files that were replaced
 
     def for_protocols(self, *protocols: str) -> TlsSettings:
         """The same for connections of which the server may choose another protocol, the best first."""
@@ -137,14 +141,24 @@ class TlsSettings:
     def context(self, override: Identity | None = None) -> ssl.SSLContext:
         """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
 
-        A file that changes is noticed within a second.
+        A file that changes is noticed within a second. While new files cannot be used the last context stays: a
+        certificate and its key are two files, and one of them is written first.
         """
         now = self.clock.monotonic()
         if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
             return self._context
         made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
         if self._context is None or made_from != self._made_from:
-            self._context, self._made_from = self._make(override), made_from
+            try:
+                self._context, self._made_from = self._make(override), made_from
+            except InputError as error:
+                if self._context is None:
+                    raise
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    log.warning("%s; what was read before stays in use", error)
+            else:
+                self._trouble = ""
         self._override, self._looked_at = override, now
         return self._context
 
