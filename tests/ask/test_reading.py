@@ -108,5 +108,5 @@ def test_without_a_cluster_python_is_told_what_python_can_do(tmp_path: Path, mon
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(MooringError, match=r'give a file as in mooring.connect\("FILE"\), set KUBECONFIG'):
+    with pytest.raises(MooringError, match=r'give a file as in mooring.connect\(kubeconfig="FILE"\), set KUBECONFIG'):
         connect()

@@ -100,7 +100,7 @@ def test_every_attempt_of_a_record_under_another_configuration(tmp_path: Path) -
 
 
 def test_schedulers_and_records_do_not_mix(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected two schedulers, or two records"):
+    with pytest.raises(InputError, match="expected two schedulers, two records"):
         diff(Scheduler(half_full()), tmp_path / "run.mrec")
 
 

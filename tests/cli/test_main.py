@@ -174,7 +174,7 @@ def _subprocess(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_completing_a_command_name() -> None:
     done = _subprocess(_MOORING_COMPLETE="bash_complete", COMP_WORDS="mooring con", COMP_CWORD="1")
-    assert done.stdout == "plain,config\n"
+    assert done.stdout == "plain,consolidate\nplain,config\n"
 
 
 def test_the_help_imports_nothing_heavy() -> None:

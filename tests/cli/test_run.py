@@ -8,6 +8,7 @@ import pytest
 
 from mooring import __version__
 from mooring.cli.main import run
+from mooring.core.config.versions import VERSIONS
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,8 @@ def test_the_help_has_every_group_of_flags_and_an_example(capsys: pytest.Capture
 
 def test_the_version_says_whose_decisions_it_makes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "--version"]) == 0
-    assert capsys.readouterr().out == f"mooring {__version__} (decides as Kubernetes v1.36.4 or v1.37.0-rc.1)\n"
+    tags = " or ".join(version.tag for version in VERSIONS.values())
+    assert capsys.readouterr().out == f"mooring {__version__} (decides as Kubernetes {tags})\n"
 
 
 @pytest.mark.parametrize(

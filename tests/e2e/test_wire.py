@@ -83,9 +83,9 @@ class Wire:
         self.requests: list[dict] = []
         once, stream = RestClient._once, RestClient.stream
 
-        async def listen_once(client, method, path, body, content_type, timeout_s):
+        async def listen_once(client, method, path, body, content_type, *more):
             self._note(client, method, path, body, content_type)
-            return await once(client, method, path, body, content_type, timeout_s)
+            return await once(client, method, path, body, content_type, *more)
 
         def listen_stream(client, path, query=None, **more):
             self._note(client, "GET", with_query(path, query), b"", "")

@@ -303,7 +303,9 @@ def a_list_that_breaks_off_is_whole(patch):
         except Gone:
             if "continue" not in (query or {}):
                 raise
-            return HttpAnswer(200, {}, b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % 10**6)
+            more["into"].begin()
+            await more["into"].feed(b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % 10**6)
+            return HttpAnswer(200, {}, b"")
 
     patch.setattr(RestClient, "get", a_last_page)
 

@@ -15,6 +15,7 @@ from mooring.ask.lint.findings import Finding
 from mooring.ask.lint.lint import all_rules, lint
 from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
+from mooring.core.config.versions import VERSIONS
 from mooring.testing import make_node, make_object, make_pod
 
 DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}]}
@@ -390,5 +391,5 @@ def test_what_fits_is_judged_as_the_version_that_is_asked_for(tmp_path: Path) ->
         "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}\n"
     )
     cluster = Cluster().take_over([make_node("a")])
-    with pytest.raises(UsageError, match=r"kubernetes_version: found '1.2', expected one of 1.35, 1.36, 1.37"):
+    with pytest.raises(UsageError, match=f"kubernetes_version: found '1.2', expected one of {', '.join(VERSIONS)}"):
         lint(tmp_path, cluster=cluster, kubernetes_version="1.2")
