@@ -307,7 +307,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param("steps: [{expect: {count: gadgets, is: 1}}]", "no kind 'gadgets'", id="a kind that is not there"),
         pytest.param("steps: [{expect: {pod: p, node: a, nodes: [b]}}]", "exclude each other", id="node and nodes"),
         pytest.param("steps: [{expect: {pod: p, for: later}}]", "expected a duration", id="for later"),
-        pytest.param("steps: [{expect: {pod: p, message: x}}]", "name the event, too", id="a message of no event"),
+        pytest.param("steps: [{expect: {pod: p, message: x}}]", "name the event as well", id="a message of no event"),
         pytest.param(
             "steps: [{expect: {object: pod/p, exists: false, fields: {a: b}}}]", "has no fields", id="fields of none"
         ),
