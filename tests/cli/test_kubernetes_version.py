@@ -86,7 +86,8 @@ def test_explain(invoke: Any, tmp_path: Path, kubelet: str, option: tuple[str, .
         "explain", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "dump.json"), "-o", "json", *option
     )
     assert result.exit_code == 1
-    assert said in result.stdout and not result.stderr
+    assert said in result.stdout
+    assert result.stderr == ("" if said == OLD else "Deciding as Kubernetes 1.37, as the cluster says.\n")
 
 
 def test_a_version_that_there_is_not(invoke: Any) -> None:
@@ -100,3 +101,37 @@ def test_the_default_configuration_of_a_version(invoke: Any) -> None:
     assert first.index("name: NodeName") < first.index("name: NodeUnschedulable")
     before = invoke("config", "defaults").stdout
     assert before.index("name: NodeName") > before.index("name: NodeUnschedulable")
+
+
+# ---- what differs between versions -------------------------------------------------------------------------------
+
+
+def test_what_changed_between_two_versions(invoke: Any) -> None:
+    result = invoke("diff", "--version", "1.35", "1.36", "--explain")
+    assert result.exit_code == 0
+    assert "BalanceCountsImprovement" in result.stdout and "kubernetes#135573" in result.stdout
+    assert "NodeNameComesFirst" not in result.stdout, "this came with 1.37"
+    value = json.loads(invoke("diff", "--version", "1.36", "1.35", "--explain", "-o", "json").stdout)
+    assert (value["before"], value["after"]) == ("1.35", "1.36")
+    assert {"name", "since", "about", "says", "upstream"} == value["changes"][0].keys()
+
+
+@pytest.mark.parametrize("more", [(), ("--version", "1.35", "1.36", "--cluster", "dump.json")])
+def test_explain_needs_versions_and_no_cluster(invoke: Any, more: tuple[str, ...]) -> None:
+    result = invoke("diff", "--explain", *more)
+    assert result.exit_code == 2 and "give --version OLD NEW and no cluster" in result.stderr
+
+
+def test_an_upgrade_moves_a_pod(invoke: Any) -> None:
+    cluster = str(Path(__file__).parents[2] / "examples" / "upgrade" / "cluster.yaml")
+    result = invoke("diff", "--cluster", cluster, "--version", "1.34", "1.37")
+    assert result.exit_code == 1
+    assert "NodeResourcesBalancedAllocation gives node-a 79 and node-b 70; before, 90 and 90" in result.stdout
+
+
+def test_a_version_that_the_cluster_says_is_named(invoke: Any) -> None:
+    cluster = str(Path(__file__).parents[2] / "examples" / "upgrade" / "cluster.yaml")
+    assert (
+        invoke("explain", "cache", "--cluster", cluster).stderr == "Deciding as Kubernetes 1.34, as the cluster says.\n"
+    )
+    assert not invoke("explain", "cache", "--cluster", cluster, "--kubernetes-version", "1.34").stderr

@@ -29,8 +29,8 @@ def test_the_help_has_every_group_of_flags_and_an_example(capsys: pytest.Capture
 
 def test_the_version_says_whose_decisions_it_makes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "--version"]) == 0
-    tags = " or ".join(version.tag for version in VERSIONS.values())
-    assert capsys.readouterr().out == f"mooring {__version__} (decides as Kubernetes {tags})\n"
+    tags = ", ".join(version.tag for version in VERSIONS.values())
+    assert capsys.readouterr().out == f"mooring {__version__} (decides as one of Kubernetes {tags})\n"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from mooring.api.errors import UsageError
 from mooring.cli.options import (
@@ -22,6 +23,8 @@ from mooring.cli.options import (
 from mooring.cli.output import emit, output_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mooring.ask.diff import Difference
     from mooring.ask.scheduler import Scheduler
     from mooring.core.cluster import Cluster
@@ -59,6 +62,7 @@ DEFAULT = "the default"
 )
 @plugin_option
 @version_option
+@click.option("--explain", is_flag=True, help="Say what changed from OLD to NEW; no cluster is needed.")
 @click.option("--all", "all_pods", is_flag=True, help="Place all pods again, not only pending ones.")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many moves.")
 @output_option()
@@ -74,6 +78,7 @@ def diff(
     versions: tuple[str, str] | None,
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
+    explain: bool,
     all_pods: bool,
     top: int,
     output: str,
@@ -87,7 +92,8 @@ def diff(
     \b
     Example:
       mooring diff --cluster dump.json --config today.yaml --config tomorrow.yaml
-      mooring diff --cluster dump.json --version 1.36 1.37 --all
+      mooring diff --cluster dump.json --version 1.34 1.37 --all
+      mooring diff --version 1.34 1.37 --explain
       mooring diff --story day.yaml --set pods=monday.csv --plugin my_plugin.py -o json
       mooring diff --record run.mrec --config tomorrow.yaml
     """
@@ -95,6 +101,11 @@ def diff(
 
     asked = _Asked(configs, versions, plugins, kubernetes_version)
     source = ClusterSource(dumps, kubeconfig, context)
+    if explain:
+        if versions is None or source != ClusterSource() or story is not None or records:
+            raise UsageError("--explain says what changed between two versions: give --version OLD NEW and no cluster")
+        _explain_versions(versions, output)
+        return 0
     if sum((source != ClusterSource(), story is not None, bool(records))) > 1:
         raise UsageError("expected one thing to compare: a cluster, --story or --record")
     if records:
@@ -107,6 +118,23 @@ def diff(
     value = {"before": names[0], "after": names[1], **found.to_dict()}
     emit(value, output, lambda to: draw(to, found, names, top))
     return 1 if found else 0
+
+
+def _explain_versions(versions: tuple[str, str], output: str) -> None:
+    """Print everything that is new for scheduling in the newer of two versions."""
+    from mooring.api.tables import print_table
+    from mooring.core.config.versions import differences, parse_version
+
+    old, new = sorted((parse_version(each, "--version") for each in versions), key=lambda version: version.minor)
+    changes = list(differences(old, new))
+    value = {"before": str(old), "after": str(new), "changes": [msgspec.to_builtins(each) for each in changes]}
+    rows = [(f"1.{each.since}", each.about, f"{each.name}: {each.says}", each.upstream) for each in changes]
+
+    def draw(to: Console) -> None:
+        to.print(f"New for scheduling since {old}, up to {new}:\n")
+        print_table(to, ("SINCE", "ABOUT", "WHAT", "UPSTREAM"), rows)
+
+    emit(value, output, draw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def version_option(command: F) -> F:
     return click.option(
         "--kubernetes-version",
         metavar="VERSION",
-        help="Decide as this version, 1.34 to 1.37. Default: the cluster's.",
+        help="Decide as this version, 1.34 to 1.38. Default: the cluster's.",
     )(command)
 
 
@@ -338,8 +338,12 @@ def scheduler_for(
 ) -> Scheduler:
     """A scheduler for a cluster. What the user should know goes to standard error."""
     from mooring.ask.scheduler import Scheduler
+    from mooring.core.config.versions import DEFAULT_VERSION
 
     try:
-        return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
+        scheduler = Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
     except PluginError as error:
         raise UsageError(str(error)) from None
+    if kubernetes_version is None and scheduler.kubernetes_version != str(DEFAULT_VERSION):
+        say(f"Deciding as Kubernetes {scheduler.kubernetes_version}, as the cluster says.")
+    return scheduler

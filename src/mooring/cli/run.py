@@ -47,8 +47,8 @@ def run(arguments: tuple[str, ...]) -> int:
     if flags.text("version") not in ("false", ""):
         from mooring.core.config.versions import VERSIONS
 
-        versions = " or ".join(version.tag for version in VERSIONS.values())
-        click.echo(f"mooring {__version__} (decides as Kubernetes {versions})")
+        tags = ", ".join(version.tag for version in VERSIONS.values())
+        click.echo(f"mooring {__version__} (decides as one of Kubernetes {tags})")
         return 0
     from mooring.live import logs
     from mooring.live.settings import load_settings

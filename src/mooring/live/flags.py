@@ -132,7 +132,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     "mooring's own": (
         Flag(
             "kubernetes-version",
-            help="Decide as kube-scheduler of this version, 1.34 to 1.37. Without it, as the cluster's or the nearest.",
+            help="Decide as kube-scheduler of this version, 1.34 to 1.38. Without it, as the cluster's or the nearest.",
         ),
         Flag("plugin", LIST, help="A plugin of your own: module:Class, FILE.py or FILE.py:Class; may be repeated."),
         Flag("plugin-timeout", DURATION, "10s", "How long one call of a plugin of your own may take; 0s for no limit."),

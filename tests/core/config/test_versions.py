@@ -62,6 +62,12 @@ def test_a_version_that_there_is_not(text: str) -> None:
         pytest.param((0, 0), V1_36, "", id="a cluster that does not say"),
         pytest.param((1, 36), V1_36, "", id="one that there is"),
         pytest.param(
+            (1, 38),
+            NEWEST,
+            "1.38 is a preview here: it has what was merged upstream by August 2026",
+            id="one that is not released",
+        ),
+        pytest.param(
             (1, 30),
             OLDEST,
             f"the cluster is Kubernetes 1.30; deciding as {OLDEST}, the nearest version: "

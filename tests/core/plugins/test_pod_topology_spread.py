@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
+from mooring.core.config.features import Features
 from mooring.core.config.types import PodTopologySpreadArgs
+from mooring.core.config.versions import V1_37, V1_38, KubernetesVersion
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.status import Code
@@ -372,3 +375,23 @@ def test_a_key_that_no_node_has_refuses_all_nodes(keys: tuple[str, ...]) -> None
     pod = make_pod("new", labels={"app": "web"}, spec={"topologySpreadConstraints": [hard(key) for key in keys]})
     found = filter_statuses(PodTopologySpread(PodTopologySpreadArgs(), make_handle(cluster)), cluster, pod)
     assert {name: status.message for name, status in found.items()} == {"a": MISSING, "b": MISSING}
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [
+        pytest.param(V1_37, set(), id="until 1.37 it counts no pod"),
+        pytest.param(V1_38, {"n0"}, id="since 1.38 it counts every pod of the namespace"),
+    ],
+)
+def test_an_empty_selector(version: KubernetesVersion, refused: set[str]) -> None:
+    cluster = make_cluster(
+        *(make_node(f"n{i}", labels={ZONE: f"z{i}"}) for i in range(2)),
+        make_pod("old", node="n0", labels={"app": "db"}),
+        make_pod("far", node="n1", labels={"app": "db"}, namespace="other"),
+    )
+    handle = replace(make_handle(cluster), features=Features(version))
+    statuses = filter_statuses(
+        PodTopologySpread(PodTopologySpreadArgs(), handle), cluster, web("new", hard(selector={}))
+    )
+    assert {name for name, status in statuses.items() if not status.is_success} == refused

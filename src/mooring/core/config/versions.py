@@ -226,6 +226,12 @@ _CHANGES = {
             "kubernetes#139373",
         ),
     },
+    (38, "filters"): {
+        "EmptySelectorsCountEveryPod": (
+            "A topology spread constraint whose labelSelector is {} counts every pod of the namespace; before, none.",
+            "kubernetes#141340",
+        ),
+    },
 }
 CHANGES: Mapping[str, Change] = {
     name: Change(name, since, about, says, upstream)
@@ -476,7 +482,8 @@ V1_34 = _version(34, "v1.34.11")
 V1_35 = _version(35, "v1.35.8")
 V1_36 = _version(36, "v1.36.4")
 V1_37 = _version(37, "v1.37.0-rc.1")
-VERSIONS: Mapping[str, KubernetesVersion] = {str(version): version for version in (V1_34, V1_35, V1_36, V1_37)}
+V1_38 = _version(38, "v1.38.0-alpha.0", is_preview=True)
+VERSIONS: Mapping[str, KubernetesVersion] = {str(version): version for version in (V1_34, V1_35, V1_36, V1_37, V1_38)}
 DEFAULT_VERSION = V1_36
 
 
@@ -499,7 +506,9 @@ def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
     elif release > (1, newest.minor):
         chosen, differs = newest, f"what changed after {newest} is not known here"
     else:
-        return VERSIONS[f"{release[0]}.{release[1]}"], ""
+        version = VERSIONS[f"{release[0]}.{release[1]}"]
+        preview = f"{version} is a preview here: it has what was merged upstream by August 2026"
+        return version, preview if version.is_preview else ""
     return chosen, (
         f"the cluster is Kubernetes {release[0]}.{release[1]}; deciding as {chosen}, the nearest version: {differs}"
     )

@@ -155,6 +155,7 @@ class PodTopologySpread:
         self._cluster: ClusterState = handle.cluster
         self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
         self._nominated_wake = handle.is_enabled("NominatedPodsWake", True)
+        self._empty_selects_all = handle.is_enabled("EmptySelectorsCountEveryPod")
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
         self._default_actions = {constraint.when_unsatisfiable for constraint in self._defaults}
@@ -218,8 +219,8 @@ class PodTopologySpread:
     # ---- counting ----------------------------------------------------------------------------------------------
 
     def _column(self, namespace: str, selector: Selector) -> CountColumn | None:
-        """Alike pods per node; the empty selector counts no pod, though it matches every pod."""
-        if selector.is_empty or selector.matches_nothing:
+        """Alike pods per node; until 1.37 the empty selector counts no pod, though it matches every pod."""
+        if selector.matches_nothing or (selector.is_empty and not self._empty_selects_all):
             return None
 
         def alike(cls: PodClass) -> bool:
