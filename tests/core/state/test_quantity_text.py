@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.core.state.requests import handy, spoken, written
+from mooring.core.state.requests import display_name, rounded_up, written
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -34,9 +34,9 @@ def test_written(resource: str, amount: int, want: str) -> None:
         pytest.param("cpu", 201, 201, id="thousandths are handy enough"),
     ],
 )
-def test_handy(resource: str, amount: int, want: int) -> None:
-    assert handy(resource, amount) == want
+def test_rounded_up(resource: str, amount: int, want: int) -> None:
+    assert rounded_up(resource, amount) == want
 
 
-def test_spoken() -> None:
-    assert (spoken("cpu"), spoken("memory")) == ("CPU", "memory")
+def test_display_name() -> None:
+    assert (display_name("cpu"), display_name("memory")) == ("CPU", "memory")
