@@ -356,7 +356,7 @@ def shown(*objects: Object, lose: str = "node", n: int = 1) -> list[str]:
 def test_it_prints_as_the_command_does() -> None:
     lines = shown(A, B, owned("web", node="a", cpu="3"), owned("other", node="b", cpu="2"), make_pod("x", node="b"))
     assert lines[0] == "Not safe: losing 2 of 2 nodes does harm"
-    assert "Without b" in lines and "  without a controller, so somebody has to make them anew: default/x" in lines
+    assert "Without b" in lines and "  without a controller, so their owner must recreate them: default/x" in lines
     assert shown(A, B)[0] == "Safe: any node can be lost (2 were tried)"
     assert "Safe: any node can be lost (2 were tried)" in drill(Cluster(A, B))._repr_html_()
     rows = drill(Cluster(A, B, owned("web", node="b", cpu="1"))).table().rows

@@ -368,7 +368,7 @@ def test_nodes_that_can_go(objects: list[Object], nodes: list[str], moves: list[
 @pytest.mark.parametrize(
     ("pod", "why"),
     [
-        pytest.param(make_pod("x", node="a"), "default/x has no controller that would make it anew", id="a bare pod"),
+        pytest.param(make_pod("x", node="a"), "default/x has no controller to recreate it", id="a bare pod"),
         pytest.param(
             owned("x", node="a", spec=volume(hostPath={"path": "/"})), "default/x uses a hostPath", id="hostPath"
         ),

@@ -169,13 +169,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(
             ["--cluster", "least.mrec", "--config", "most.yaml", "--all"],
             1,
-            "1 pod moved: 2 pods placed anew, under the default and under most.yaml.",
+            "1 pod moved: 2 pods placed again, under the default and under most.yaml.",
             id="a record's moment",
         ),
         pytest.param(
             ["--cluster", "day.mooring@0s", "--config", "most.yaml", "--all"],
             1,
-            "1 pod moved: 2 pods placed anew, under the default and under most.yaml.",
+            "1 pod moved: 2 pods placed again, under the default and under most.yaml.",
             id="a moment of a record of any name",
         ),
     ],

@@ -81,3 +81,12 @@ NOT_GUIDES = re.compile(r"index|glossary|style|run/security|why")
 def test_a_guide_begins_with_the_question_of_its_reader(name: str) -> None:
     title = WRITTEN[name].splitlines()[0]
     assert re.fullmatch(r"# .+\?", title), title
+
+
+# The course's schedulers have texts of their own, which their explained differences quote.
+SOURCES = [path for path in sorted((REPOSITORY / "src/mooring").rglob("*.py")) if "learn" not in path.parts]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_module_has_none_of_the_phrases(path: Path) -> None:
+    assert BANNED.findall(path.read_text(encoding="utf-8")) == []

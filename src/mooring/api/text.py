@@ -20,7 +20,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-# ---- what somebody may have meant by a name that nobody knows ------------------------------------------------------
+# ---- suggestions for unknown names --------------------------------------------------------------------------
 
 MOST_NAMED = 20
 

@@ -113,7 +113,7 @@ def deschedule(
 ) -> Descheduling:
     """Say what a DeschedulerPolicy would evict and where the pods would go. The cluster stays as it is.
 
-    ``policy`` is a file or a dict. At most so many ``cycles`` are run; they end when one evicts nothing. ``now`` is the
+    ``policy`` is a file or a dict. At most ``cycles`` rounds are run; they end when one evicts nothing. ``now`` is the
     time from which ages are counted.
     """
     scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)

@@ -335,7 +335,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
     """Print which pods moved and why, the first difference with both score tables, and the sums."""
     asked_about = {
         "pending": count_of(found.pods, "pending pod"),
-        "all": f"{count_of(found.pods, 'pod')} placed anew",
+        "all": f"{count_of(found.pods, 'pod')} placed again",
         "run": f"{count_of(found.pods, 'pod')} of two runs",
         "record": f"{count_of(found.pods, 'recorded attempt')}, each in its moment",
     }

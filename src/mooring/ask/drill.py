@@ -44,7 +44,7 @@ from mooring.core.state.pod_info import PodInfo
 # |---|---|
 # | of a controller (ReplicaSet, StatefulSet, Job …) | a new pod is placed; claims stay, node-local data are gone |
 # | of a DaemonSet, or static | it belongs to the node, and does not come back elsewhere |
-# | without a controller | it is placed again, too: whoever made it has to make it anew |
+# | without a controller | it is placed again: its owner has to recreate it |
 # | about to end already | it ends |
 
 
@@ -488,7 +488,7 @@ def _draw_loss(to: Console, loss: Loss) -> None:
         ("volumes lost, because no other node can reach them", loss.lost_volumes),
         ("budgets broken until pods run again", loss.broken_budgets),
         ("preempted", [f"{pod} (for {whom})" for pod, whom in loss.preempted.items()]),
-        ("without a controller, so somebody has to make them anew", loss.bare_pods),
+        ("without a controller, so their owner must recreate them", loss.bare_pods),
         ("gone with their nodes, as DaemonSets' and static pods are", loss.node_pods),
     ):
         if names:

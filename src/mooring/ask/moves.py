@@ -4,7 +4,7 @@
 |---|---|
 | of a DaemonSet, or static | no: it belongs to its node |
 | about to end | no |
-| without a controller | no: nobody would make it anew |
+| without a controller | no: nothing would recreate it |
 | with an annotation that forbids eviction | no |
 | with a budget that allows no disruption | no |
 | with a volume that only this node can reach, or a hostPath | no |
@@ -46,7 +46,7 @@ def why_it_stays(pod: PodInfo, cluster: ClusterState, *, delete_emptydir_data: b
     """Why a pod that runs cannot be moved to another node; empty if it can."""
     key, meta = pod.pod.key, pod.pod.metadata
     if meta.controller() is None:
-        return f"{key} has no controller that would make it anew"
+        return f"{key} has no controller to recreate it"
     for name, value in _FORBID.items():
         if meta.annotations.get(name) == value:
             return f"{key} has the annotation {name}: {value}"

@@ -144,7 +144,9 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         ),
         Flag("decision-log", help="Write decisions to this file, one JSON object per line."),
         Flag("decision-log-sample", FLOAT, "1", "The share of decisions to write, 0 to 1."),
-        Flag("decision-log-max-size", INT, "100", "Begin a new file after so many megabytes; three old ones are kept."),
+        Flag(
+            "decision-log-max-size", INT, "100", "Start a new file after this many megabytes; three old ones are kept."
+        ),
         Flag(
             "tracing-config-file",
             help="Export traces of attempts to OpenTelemetry: a TracingConfiguration with endpoint and "

@@ -12,7 +12,7 @@ lease: what it sent last needs time to arrive, and clocks run apart.
 |---|---|---|
 | while another holds it | after 1 to 2.2 retry periods | after a quarter of one, up to a fifth longer by chance |
 | when it expires | at the next look | then |
-| that somebody has deleted or emptied | takes it at once, and its leader has not heard | when it would have expired |
+| that was deleted or emptied | takes it at once, unknown to its leader | when it would have expired |
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class HttpRequest(msgspec.Struct, eq=False):
     The pool makes it and awaits ``answer``. At any time one place holds the request: the pool's queue, or the table of
     the connection that it was given to. That place has to settle the future, and nothing else will: a request that
     leaves it must be answered or failed by then. Should that go wrong, the pool's alarm fails it at its deadline: the
-    pool knows all requests that somebody waits for. ``fail`` does nothing to a future that is done, because the caller
+    pool knows all requests with a waiting caller. ``fail`` does nothing to a future that is done, because the caller
     may have been cancelled and the alarm of a deadline may have come first.
     """
 

@@ -197,7 +197,7 @@ class ReadConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reader = self._reader
         if self._is_whole:
-            self._fail("an answer came that nobody asked for")
+            self._fail("an unexpected answer arrived")
             self.close()
             return
         try:

@@ -55,7 +55,7 @@ class ConnectionPool:
         self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
         self._opening: dict[asyncio.Task[Connection], None] = {}
         self._queue: deque[HttpRequest] = deque()
-        self._asked: dict[HttpRequest, None] = {}  # all that somebody waits for, wherever they are
+        self._asked: dict[HttpRequest, None] = {}  # all requests with a waiting caller, wherever they are
         self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = float("inf")

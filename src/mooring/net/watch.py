@@ -1,7 +1,7 @@
 """The reflector: everything of one kind, kept up to date through one long request after another.
 
 ```
-            ┌───── 410, or another refusal that asking again cannot change: all anew ◀────────┐
+            ┌───── 410, or another error that asking again cannot change: relist ◀───────────┐
             ▼                                                                                 │
  streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
             │ refused (400, 422, …), or failed (5xx)                             ▲
@@ -199,7 +199,7 @@ class Reflector(Generic[T]):
             self._fails()
             return self._after_gone()
         except _Restored as error:
-            self._complain(f"listing anew: {error}")
+            self._complain(f"listing again: {error}")
             return 0.0
         except (ApiError, Garbled) as error:
             # Every server has the core kinds. A 404 for one of them comes from a proxy.

@@ -33,7 +33,7 @@ MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
 LEVEL = 1  # smaller and quicker than 3 on what schedulers do
 MAX_BYTES = 1 << 30  # of one block, unpacked: more is a damaged head
-SMALL_BYTES = 4 << 20  # that any block may unpack to; one that is larger, to so many times its stored bytes
+SMALL_BYTES = 4 << 20  # that any block may unpack to; larger blocks: to this multiple of their stored bytes
 MAX_RATIO = 500
 SMALL_ENTRIES = 1 << 16  # that any block may have; one that has more, at most one for each of its stored bytes
 

@@ -80,7 +80,7 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param(
             'class Mine:\n  name = "Mine"\n  def __init__(self, args, handle): ...\n  def fliter(self, s, p, n): ...',
             "",
-            "Mine: has fliter, which nobody reads; did you mean filter?",
+            "Mine: has fliter, which is never read; did you mean filter?",
             id="the only method of the only class is misspelt",
         ),
         pytest.param(GOOD, ":Quite", "no class Quite; did you mean Quiet?", id="a class that is not there"),
@@ -100,7 +100,7 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param(
             GOOD.replace("def filter", "def fliter"),
             "",
-            "Quiet: has fliter, which nobody reads; did you mean filter?",
+            "Quiet: has fliter, which is never read; did you mean filter?",
             id="a method that is missing",
         ),
         pytest.param(
@@ -197,7 +197,7 @@ def test_what_is_installed_meanwhile_is_found(
             "Quiet: declares filter_reads, which is no longer read; write traits = Traits(filter_reads=Reads.…)",
             id="a former declaration",
         ),
-        pytest.param("trait = None", "Quiet: has trait, which nobody reads; did you mean traits?", id="a misspelling"),
+        pytest.param("trait = None", "Quiet: has trait, which is never read; did you mean traits?", id="a misspelling"),
     ],
 )
 def test_a_wrong_declaration_is_one_line(tmp_path: Path, registry: Registry, line: str, message: str) -> None:

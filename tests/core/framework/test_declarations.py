@@ -118,7 +118,7 @@ def test_a_plugin_without_a_name(name: Any) -> None:
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_right_one(wrong: str, meant: str) -> None:
-    want = f"has {wrong}, which nobody reads; did you mean {meant}? If it is its own, call it _{wrong}"
+    want = f"has {wrong}, which is never read; did you mean {meant}? If it is its own, call it _{wrong}"
     assert problem(mine(**{wrong: three})) == want
 
 
@@ -131,17 +131,17 @@ def test_a_former_declaration_is_answered_with_the_line_to_write(former: str) ->
 
 def test_a_misspelling_is_found_in_a_base_class_too() -> None:
     base = type("Common", (Base,), {"pre_filer": three})
-    assert problem(mine(base)).startswith("has pre_filer, which nobody reads; did you mean pre_filter?")
+    assert problem(mine(base)).startswith("has pre_filer, which is never read; did you mean pre_filter?")
 
 
 def test_what_a_base_of_the_sdk_declares_by_default_can_be_misspelt() -> None:
     plugin = type("Mine", (sdk.NodeFilter,), {"name": "Mine", "filter": three, "trait": Traits(in_range=True)})
-    assert problem(plugin).startswith("has trait, which nobody reads; did you mean traits?")
+    assert problem(plugin).startswith("has trait, which is never read; did you mean traits?")
 
 
 def test_a_misspelling_is_named_before_what_is_missing_because_of_it() -> None:
     assert problem(type("Mine", (Base,), {"name": "Mine", "fliter": three})).startswith(
-        "has fliter, which nobody reads; did you mean filter?"
+        "has fliter, which is never read; did you mean filter?"
     )
 
 

@@ -66,7 +66,7 @@ def test_a_refusal_begins_with_the_place(where: str, start: str) -> None:
     registry = Registry()
     with pytest.raises(PluginError) as caught:
         registry.register(Misspelt, where)
-    assert str(caught.value).startswith(start + "has trait, which nobody reads; did you mean traits?")
+    assert str(caught.value).startswith(start + "has trait, which is never read; did you mean traits?")
     assert "Quiet" not in registry
 
 

@@ -369,7 +369,7 @@ def _as_error(status: Status) -> str:
     return GROUP_UNSCHEDULABLE if status.reasons[:1] == (GROUP_UNSCHEDULABLE,) else status.message
 
 
-# ---- room for a whole group: which less important pods, or groups of pods, have to go so that enough of it fits ----
+# ---- preemption for a whole group: which lower-priority pods or groups are evicted so that enough of it fits ----
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 

@@ -249,7 +249,7 @@ def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
     more = len(victims) - MAX_VICTIMS_NAMED
     shown = ", ".join(victims[:MAX_VICTIMS_NAMED]) + (f" and {more} more" if more > 0 else "")
     node = decision.nominated_node or ""
-    text = f"{change}: evicts {shown or 'nobody who is not going already'} from {node}"
+    text = f"{change}: evicts {shown or 'only terminating pods'} from {node}"
     return Suggestion((text,), (change.kind,), (node,), change.cost + len(victims), about_node=True, remedy=(change,))
 
 

@@ -280,7 +280,7 @@ def _odd_names(plugin: type) -> Iterator[str]:
         near = nearest(name, sorted(open_ | FORMER_DECLARATIONS.keys()), cutoff=CLOSE)
         if near:
             meant = FORMER_DECLARATIONS.get(near, near)
-            yield f"has {name}, which nobody reads; did you mean {meant}? If it is its own, call it _{name}"
+            yield f"has {name}, which is never read; did you mean {meant}? If it is its own, call it _{name}"
 
 
 def _public_names(plugin: type) -> list[str]:

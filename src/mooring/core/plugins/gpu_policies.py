@@ -139,7 +139,7 @@ class GpuDotProduct(GpuScore):
         return np.clip(100 * (1 - product / 2), 0, 100).astype(np.int64)
 
 
-# ---- GpuRandom: any node, and any GPU of it, by lot ----------------------------------------------------------------
+# ---- GpuRandom: a random node, and a random GPU of it ----------------------------------------------------------------
 
 
 class GpuRandomArgs(GpuScoreArgs, frozen=True):

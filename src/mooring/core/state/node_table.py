@@ -66,7 +66,7 @@ class NodeTable(Forkable):
         self.counts_pods = True  # False for nodes that came from an extender: nothing is known of pods there
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
-        self._labels: dict[str, LabelColumn] = {}  # of keys that some node has or had, once somebody asks
+        self._labels: dict[str, LabelColumn] = {}  # of keys that some node has or had, once a rule asks
         # Pods may name any number of keys that no node has: these share a column, which nothing has to keep up to date.
         self._label_keys: set[str] = set()  # that some node has or had; a fork's may be among them
         self._absent = LabelColumn()

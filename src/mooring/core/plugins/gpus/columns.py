@@ -121,7 +121,7 @@ class GpuColumns:
     def _count_one(self, row: int, pod: PodInfo) -> bool:
         """Count one more pod; report whether that was possible without looking at the others."""
         counted, (request, indices) = self._counted[row], held_by(pod)
-        assert counted is not None, "nobody else has a new one"
+        assert counted is not None, "only a new pod has none"
         if request.count:
             left: list[int] = self.left[row, : self.capacity[row]].tolist()
             for i in indices or ():
