@@ -35,7 +35,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int
     mooring: str  # the version that wrote the record
     kubernetes: str  # the version whose decisions these are, such as "1.36"
-    source: str = "scheduler"  # the writer: "scheduler", "simulation", "scenario", "lesson" or "watch"
+    source: str = "scheduler"  # the writer: "scheduler", "simulation", "scenario", "lesson", "watch" or "question"
     started: float = 0.0  # seconds since the epoch
     gates: dict[str, bool] = {}  # feature gates that are not at the version's default
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it

@@ -409,7 +409,7 @@ class Moment:
             features=self.features,
             prepare=prepare,
             extenders=self._extenders,
-            takes_all=self.header.source in FOREIGN,  # ours answers in the place of the one that decided
+            takes_all=self.header.source in (*FOREIGN, "question"),  # ours answers in the place of another one
         )
 
     def _set_up(

@@ -83,6 +83,7 @@ def record_of(cluster: Cluster, plugins: Iterable[PluginReference] = ()) -> byte
         format=FORMAT,
         mooring=__version__,
         kubernetes=version,
+        source="question",
         started=now,
         configuration=to_wire(config_from_dict(None)),
     )
@@ -95,7 +96,7 @@ def record_of(cluster: Cluster, plugins: Iterable[PluginReference] = ()) -> byte
             number,
             pod.key,
             pod.uid,
-            pod.spec.scheduler_name,
+            decided.scheduler_name,  # that of the profile which decided
             decided.outcome.value,
             decided.node or "",
             "" if decided.node else decided.message,
