@@ -6,6 +6,7 @@ import pytest
 
 from mooring.net.prometheus import (
     Counter,
+    CounterChild,
     Gauge,
     Histogram,
     MetricRow,
@@ -56,3 +57,17 @@ def test_a_name_that_is_taken_is_refused(filled):
     _, registry = filled
     with pytest.raises(ValueError, match="registered twice"):
         fill(Table(), registry)
+
+
+def test_two_threads_that_come_first_get_the_same_child():
+    """While one makes a child, the other has made it: neither counts into one that is never shown."""
+
+    class Raced(Counter):
+        def _make(self) -> CounterChild:
+            if len(self) == 0:
+                self[("a",)] = CounterChild()  # the other thread
+            return CounterChild()
+
+    family = Raced("raced_total", "", ("name",))
+    family.labels("a").inc()
+    assert family.labels("a").value == 1

@@ -275,3 +275,17 @@ def test_a_file_that_was_open_to_all_is_private_afterwards(tmp_path: Path) -> No
     path.touch(0o644)
     create(path).close()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_disk_that_recovers_while_it_is_asked_about_is_no_error(tmp_path, monkeypatch):
+    """The thread clears the time of the next try at any moment; so it does here, between two reads of it."""
+    sink = InBackground(RotatedFiles(str(tmp_path / "r.mrec"), max_bytes=64 << 20, max_age_s=60.0))
+    sink._retry_at = 1e12
+
+    def monotonic() -> float:
+        sink._retry_at = None
+        return 0.0
+
+    monkeypatch.setattr(background.clocks, "monotonic", monotonic)
+    assert sink.is_full
+    assert not sink.is_full

@@ -6,6 +6,7 @@ Everything here has its own connections and never waits for the scheduler's thre
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,23 @@ LONG_S = 60.0
 """How long the scheduler's loop may be busy where an attempt has no limit."""
 
 
+class ForwardedRequests:
+    """Has the lease's requests counted in the scheduler's thread, which makes all updates of these metrics."""
+
+    def __init__(self, metrics: SchedulerMetrics, main: asyncio.AbstractEventLoop) -> None:
+        self._metrics, self._main = metrics, main
+
+    def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
+        self._forward(self._metrics.requested, host, method, code, duration_s, sent, received)
+
+    def held_back(self, host: str, method: str, seconds: float) -> None:
+        self._forward(self._metrics.held_back, host, method, seconds)
+
+    def _forward(self, count: Callable[..., None], *what: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the scheduler's loop has ended
+            self._main.call_soon_threadsafe(count, *what)
+
+
 class Control:
     """Made and used in the control thread's loop, except for what says otherwise."""
 
@@ -207,7 +225,7 @@ class Control:
             # The elector sends at most two requests every two seconds, and retries by itself.
             qps=-1,
             heeds_retry_after=False,
-            observer=self._metrics,
+            observer=ForwardedRequests(self._metrics, self._main),
             transport=host.make_transport(client_config),
             clock=host.clock,
         )

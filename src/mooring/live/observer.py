@@ -233,7 +233,8 @@ class DecisionLog:
         self._buffered = 0
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Future[None] | None = None
-        self.dropped = 0
+        self._not_taken = 0  # counted by the scheduler's thread
+        self._not_written = 0  # counted by the thread that writes
         self.written = 0
         try:
             self._file: BinaryIO | None = _open(path)
@@ -247,11 +248,16 @@ class DecisionLog:
     def record(self, entry: object) -> None:
         """Take an entry that was sampled: anything msgspec can encode."""
         if self._buffered >= self._buffer_bytes:
-            self.dropped += 1
+            self._not_taken += 1
             return
         line = self._encode(entry)
         self._buffer.append(line)
         self._buffered += len(line) + 1
+
+    @property
+    def dropped(self) -> int:
+        """How many decisions were left out."""
+        return self._not_taken + self._not_written
 
     def start(self) -> None:
         """Begin writing in the background."""
@@ -304,8 +310,8 @@ class DecisionLog:
                 self._file.write(line + b"\n")
                 self.written += 1
             except OSError as error:
-                self.dropped += 1
-                if self.dropped == 1:
+                self._not_written += 1
+                if self._not_written == 1:
                     log.error(error.strerror or error, "Decisions were dropped from the decision log", path=self._path)
         if self._file is not None:
             with contextlib.suppress(OSError):

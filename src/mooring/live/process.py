@@ -1,4 +1,7 @@
-"""The scheduler as a process: endpoints, leader election, signals, reload, and a clean end."""
+"""The scheduler as a process: endpoints, leader election, signals, reload, and a clean end.
+
+Its threads, and everything that two of them share, are listed in ``docs/architecture/threads.md``.
+"""
 
 from __future__ import annotations
 

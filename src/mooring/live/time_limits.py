@@ -98,6 +98,9 @@ class TimeLimits:
         self.clock = clock or SystemClock()
         self.on_timeout: Callable[[str], None] | None = None  # told the name of a limit that was not kept
         self._poll_s = poll_s
+        self._telling = (
+            threading.Lock()
+        )  # the thread that works and the one that watches may both have something to tell
         self._running: list[Limit] = []
         self._is_sending = False
         self._is_over: threading.Event | None = None
@@ -180,7 +183,8 @@ class TimeLimits:
 
     def _tell(self, limit: Limit) -> None:
         if self.on_timeout is not None:
-            self.on_timeout(limit.name)
+            with self._telling:
+                self.on_timeout(limit.name)
 
     def _interrupt(self, limit: Limit, now: float) -> None:
         # ``_leave`` sets is_done and then reads interrupted_at; here it is the other way round. So either the work has

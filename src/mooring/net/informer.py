@@ -306,7 +306,8 @@ class InformerSet:
 
     @property
     def has_synced(self) -> bool:
-        return all(informer.has_synced for informer in self._informers.values())
+        """Say whether all first lists have come. Any thread may ask."""
+        return all(informer.has_synced for informer in tuple(self._informers.values()))
 
     @property
     def is_listing(self) -> bool:

@@ -2,8 +2,8 @@
 
 A family is a dict of its children by label values: ``family["a", "b"]`` makes a child on first use. Updating a child is
 one attribute access, observing a histogram one bisection, or less if it is only noted. Either one thread makes all
-updates, or the threads share a lock. Rendering writes what Go's client library would write: label names sorted, ``le``
-last, numbers in Go's shortest form, families without children left out.
+updates of a child, or the threads share a lock. Any thread may render. Rendering writes what Go's client library would
+write: label names sorted, ``le`` last, numbers in Go's shortest form, families without children left out.
 """
 
 from __future__ import annotations
@@ -118,8 +118,7 @@ class Family(dict[tuple[str, ...], Child], Generic[Child]):
     def __missing__(self, values: tuple[str, ...]) -> Child:
         if len(values) != len(self.label_names):
             raise ValueError(f"{self.name} has labels {self.label_names}, found {values}")
-        child = self[values] = self._make()
-        return child
+        return self.setdefault(values, self._make())  # one step: two threads that come first get the same child
 
     def labels(self, *values: str) -> Child:
         """The child of these values."""

@@ -230,7 +230,7 @@ class Connections:
             port = port or int(listener.getsockname()[1])
             self._listeners.append(listener)
         for listener in self._listeners:
-            threading.Thread(target=self._accept, args=(listener,), name="extender-accept", daemon=True).start()
+            threading.Thread(target=self._accept, args=(listener,), name="connections-accept", daemon=True).start()
         return port
 
     def close(self, drain_s: float = 0.0) -> None:
@@ -275,7 +275,7 @@ class Connections:
                 self._forget(connection)
                 continue
             try:
-                threading.Thread(target=self._serve, args=(connection,), name="extender", daemon=True).start()
+                threading.Thread(target=self._serve, args=(connection,), name="connections", daemon=True).start()
             except RuntimeError as error:
                 log.warning("cannot serve a connection: %s", error)
                 self._forget(connection)

@@ -104,9 +104,9 @@ class InBackground:
     @property
     def is_full(self) -> bool:
         """Whether entries are to be left out: too many wait, or they cannot be written."""
-        return self._pending + self._num_behind >= self._max_pending or (
-            self._retry_at is not None and clocks.monotonic() < self._retry_at
-        )
+        retry_at = self._retry_at  # read once: the thread may clear it at any time
+        is_refused = retry_at is not None and clocks.monotonic() < retry_at
+        return is_refused or self._pending + self._num_behind >= self._max_pending
 
     @property
     def wants_state(self) -> bool:
