@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 import mooring
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
-from mooring.ask.moves import BIND, EVICT, Move, Replay
-from mooring.ask.optimise import COST, NODES, OBJECTIVES, PENDING, SPREAD, Optimisation, Search, measures, optimise
+from mooring.ask.moves import BIND, EVICT, Move, MoveReplay
+from mooring.ask.optimise import (
+    COST,
+    NODES,
+    OBJECTIVES,
+    PENDING,
+    SPREAD,
+    Optimisation,
+    PlacementSearch,
+    measures,
+    optimise,
+)
 from mooring.ask.optimise import _holds as holds_at_the_end
 from mooring.core.cluster import Cluster
 from mooring.core.session import Session
@@ -51,7 +61,9 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 # ---- as good as trying everything ----------------------------------------------------------------------------------
 
 
-def brute_force(session: Session, movable: list[PodInfo], waiting: list[PodInfo], search: Search) -> tuple[Any, ...]:
+def brute_force(
+    session: Session, movable: list[PodInfo], waiting: list[PodInfo], search: PlacementSearch
+) -> tuple[Any, ...]:
     """The rank of the best placement that can be reached, by trying all of them, the best first."""
     nodes = [info.name for info in session.state.nodes().infos]
     choices = [nodes] * len(movable) + [["", *nodes]] * len(waiting)
@@ -74,7 +86,7 @@ def brute_force(session: Session, movable: list[PodInfo], waiting: list[PodInfo]
         rank = search._rank(measures(after, left, lambda name: 1.0), 2 * sum(bool(m.source) for m in moves))
         if best is not None and rank <= best:
             continue
-        replay = Replay(session.fork())
+        replay = MoveReplay(session.fork())
         if replay.run(moves) and holds_at_the_end(replay.session, moves):
             best = rank
     assert best is not None, "everything can stay"
@@ -137,7 +149,7 @@ def test_no_placement_is_better_than_the_one_that_is_found(cluster: Cluster, obj
     movable, _ = movable_pods(session)
     waiting = in_queue_order(session, waiting_pods(cluster, session))
     found = optimise(cluster, objective, time_limit_s=600)
-    search = Search(session, objective, lambda name: 1.0)
+    search = PlacementSearch(session, objective, lambda name: 1.0)
     steps = 2 * sum(bool(source) for _, source, _ in found.moves)
     assert found.is_optimal
     assert search._rank(found.after, steps) == brute_force(session, movable, waiting, search)
@@ -189,7 +201,7 @@ def test_full_nodes_exchange_pods() -> None:
     session = mooring.Scheduler(cluster).session.fork()
     x, y = (session.state.pod(f"uid-default-{name}") for name in ("wants-gpu", "wants-ssd"))
     assert x is not None and y is not None
-    replay = Replay(session)
+    replay = MoveReplay(session)
     assert replay.run([Move(x, "a", "b"), Move(y, "b", "a")])
     assert [step.action for step in replay.steps] == [EVICT, EVICT, BIND, BIND]
 

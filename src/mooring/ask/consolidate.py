@@ -47,7 +47,7 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptNode:
     """Why a node stays, and the smallest change that would help, if one is known."""
 
     why: str
@@ -61,7 +61,7 @@ class Consolidation:
     nodes: list[str] = field(default_factory=list)
     moves: list[Eviction] = field(default_factory=list)
     at_most: int = 0  # no plan removes more nodes
-    kept: dict[str, Kept] = field(default_factory=dict)  # nodes that stay
+    kept: dict[str, KeptNode] = field(default_factory=dict)  # nodes that stay
     prices: dict[str, float] = field(default_factory=dict)  # of all nodes; empty without a price table
 
     @property
@@ -139,7 +139,7 @@ class Consolidating:
         for node in _emptiest_first(self._base.state, self._price):
             why = self._blocked(node)
             if why:
-                found.kept[node.name] = Kept(why)
+                found.kept[node.name] = KeptNode(why)
             else:
                 movable.append(node.name)
         found.at_most = _at_most(self._base.state, movable)
@@ -147,7 +147,7 @@ class Consolidating:
         for i, name in enumerate(movable):
             self._progress(i, len(movable))
             if len(chosen) == found.at_most:
-                found.kept[name] = Kept("the nodes that are left have no room for its pods")
+                found.kept[name] = KeptNode("the nodes that are left have no room for its pods")
                 continue
             trial = at.fork()
             _cordon(trial.state, [name])
@@ -159,16 +159,16 @@ class Consolidating:
                 at = trial
         moves = self._proved(chosen)
         while moves is None:
-            found.kept[chosen.pop()] = Kept("its pods fit only where nodes before it were")
+            found.kept[chosen.pop()] = KeptNode("its pods fit only where nodes before it were")
             moves = self._proved(chosen)
         found.nodes, found.moves = chosen, moves
         return found
 
-    def _kept(self, stuck: ScheduleResult, there: Session, *, asks: bool) -> Kept:
+    def _kept(self, stuck: ScheduleResult, there: Session, *, asks: bool) -> KeptNode:
         """Why a pod finds no other place, and what would help it, asked where it was refused."""
         suggestions = explain_pod(there, stuck.pod.pod).suggestions if asks else []
         helps = suggestions[0].text if suggestions else ""
-        return Kept(f"no place for {stuck.pod.pod.key}: {stuck.message}", helps)
+        return KeptNode(f"no place for {stuck.pod.pod.key}: {stuck.message}", helps)
 
     def _proved(self, nodes: Sequence[str]) -> list[Eviction] | None:
         """The moves if all these nodes are closed first and then emptied in order; None if a pod finds no place."""

@@ -28,7 +28,15 @@ import msgspec
 from mooring.api.core import Node, Pod, Taint, TopologySpreadConstraint
 from mooring.api.meta import LabelSelector
 from mooring.api.selectors import first_untolerated, is_tolerated
-from mooring.ask.descheduler_policy import Evicted, Evictor, EvictorArgs, PluginArgs, PluginSet, Policy, selector_of
+from mooring.ask.descheduler_policy import (
+    DeschedulerEviction,
+    EnabledPlugins,
+    Evictor,
+    EvictorArgs,
+    Policy,
+    StrategyArgs,
+    selector_of,
+)
 from mooring.core.plugins.node_affinity import compile_preferred
 from mooring.core.session import Session
 from mooring.core.state.node_selector import node_requirements
@@ -43,7 +51,7 @@ class Plugin:
 
     name: str
     evictor: Evictor
-    args: PluginArgs
+    args: StrategyArgs
 
     def is_asked(self, info: PodInfo) -> bool:
         """Report whether the plugin's own namespaces and labels let it look at the pod."""
@@ -414,12 +422,14 @@ PLUGINS: dict[str, Callable[[Plugin], None]] = {
 LEFT_OUT = ("RemoveFailedPods", "RemovePodsHavingTooManyRestarts")
 
 
-def run_cycle(session: Session, policy: Policy, now: float) -> tuple[list[Evicted], dict[str, str], list[str]]:
+def run_cycle(
+    session: Session, policy: Policy, now: float
+) -> tuple[list[DeschedulerEviction], dict[str, str], list[str]]:
     """One cycle of the descheduler on this session: who is evicted, whom budgets keep, and plugins that are left out.
 
     All profiles deschedule first, then all balance.
     """
-    evicted: list[Evicted] = []
+    evicted: list[DeschedulerEviction] = []
     refused: dict[str, str] = {}
     left_out: list[str] = []
     budgets: Counter[str] = Counter()
@@ -428,10 +438,10 @@ def run_cycle(session: Session, policy: Policy, now: float) -> tuple[list[Evicte
             configs = {each.name: each.args for each in profile.plugin_config}
             args = msgspec.convert(configs.get("DefaultEvictor", {}), EvictorArgs, strict=False)
             evictor = Evictor(session, policy, args, now, evicted, budgets, refused)
-            for name in profile.plugins.get(point, PluginSet()).enabled:
+            for name in profile.plugins.get(point, EnabledPlugins()).enabled:
                 if name in LEFT_OUT:
                     left_out.append(name)
                     continue
-                own = msgspec.convert(configs.get(name, {}), PluginArgs, strict=False)
+                own = msgspec.convert(configs.get(name, {}), StrategyArgs, strict=False)
                 PLUGINS[name](Plugin(name, evictor, own))
     return evicted, refused, left_out

@@ -73,7 +73,7 @@ class EvictorArgs(_Strict):
     evict_failed_bare_pods: bool = False
 
 
-class PluginArgs(_Strict):
+class StrategyArgs(_Strict):
     """What several plugins take; each reads its own."""
 
     namespaces: Namespaces | None = None
@@ -95,20 +95,20 @@ class PluginArgs(_Strict):
     eviction_modes: list[str] = []
 
 
-class _PluginConfig(_Strict):
+class DeschedulerPluginConfig(_Strict):
     name: str
     args: dict[str, Any] = {}
 
 
-class PluginSet(_Strict):
+class EnabledPlugins(_Strict):
     enabled: list[str] = []
     disabled: list[str] = []
 
 
-class _Profile(_Strict):
+class DeschedulerProfile(_Strict):
     name: str = ""
-    plugin_config: list[_PluginConfig] = []
-    plugins: dict[str, PluginSet] = {}
+    plugin_config: list[DeschedulerPluginConfig] = []
+    plugins: dict[str, EnabledPlugins] = {}
 
 
 class Policy(_Strict):
@@ -116,7 +116,7 @@ class Policy(_Strict):
 
     api_version: str = ""
     kind: str = ""
-    profiles: list[_Profile] = []
+    profiles: list[DeschedulerProfile] = []
     node_selector: str = ""
     max_no_of_pods_to_evict_per_node: int | None = None
     max_no_of_pods_to_evict_per_namespace: int | None = None
@@ -142,7 +142,7 @@ def read_policy(source: str | Path | Mapping[str, Any], plugins: Collection[str]
                 if config.name != "DefaultEvictor" and config.name not in plugins:
                     raise InputError(f"{place}: no plugin named {config.name!r}; {hint(config.name, plugins)}")
                 msgspec.convert(
-                    config.args, EvictorArgs if config.name == "DefaultEvictor" else PluginArgs, strict=False
+                    config.args, EvictorArgs if config.name == "DefaultEvictor" else StrategyArgs, strict=False
                 )
             for point, names in profile.plugins.items():
                 for name in names.enabled:
@@ -159,7 +159,7 @@ def read_policy(source: str | Path | Mapping[str, Any], plugins: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class DeschedulerEviction:
     """A pod that a plugin evicts."""
 
     pod: PodInfo
@@ -175,7 +175,7 @@ class Evictor:
     policy: Policy
     args: EvictorArgs
     now: float
-    evicted: list[Evicted] = field(default_factory=list)
+    evicted: list[DeschedulerEviction] = field(default_factory=list)
     budgets: Counter[str] = field(default_factory=Counter)  # disruptions so far
     refused: dict[str, str] = field(default_factory=dict)  # pods that a budget keeps
 
@@ -249,7 +249,7 @@ class Evictor:
                 return False
         self.budgets.update(budget.key for budget in budgets)
         self.session.state.remove_pod(info.uid)
-        self.evicted.append(Evicted(info, node, plugin))
+        self.evicted.append(DeschedulerEviction(info, node, plugin))
         return True
 
     def fits_other(self, info: PodInfo, nodes: Iterable[Node], *, or_its_own: bool = False) -> bool:

@@ -102,7 +102,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Replay:
+class MoveReplay:
     """Carries moves out on a fork, each only where every filter lets the pod in at that time.
 
     Budgets limit how many pods may be down at once. A pod that came back to a node returns its disruption.

@@ -30,9 +30,9 @@ from mooring.api.tables import print_more, print_notes, print_table, printed, pr
 from mooring.api.text import count_of, first_of, hint
 from mooring.ask.copies import stays_with_node
 from mooring.ask.drill import coming_back
-from mooring.ask.moves import BIND, EVICT, Move, Prices, Replay, Step, bound, movable_pods, price_of
-from mooring.ask.placement_problem import Counts, Problem, cheapest_nodes, read_problem
-from mooring.ask.placement_program import Cut, Goal, Literal, Program, Solution
+from mooring.ask.moves import BIND, EVICT, Move, MoveReplay, Prices, Step, bound, movable_pods, price_of
+from mooring.ask.placement_problem import Counts, PlacementProblem, cheapest_nodes, read_problem
+from mooring.ask.placement_program import Cut, Goal, Literal, PlacementSolution, Program
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import in_queue_order, waiting_pods
 from mooring.core.cluster import Cluster
@@ -49,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class PlacementMeasures:
     """A cluster in figures, as the objective counts them."""
 
     placed: dict[int, int]  # pods on nodes by priority, without those that belong to their node
@@ -73,8 +73,8 @@ class Optimisation:
     """Steps to a better placement. Printed, it reads as ``mooring optimise`` shows it."""
 
     objective: str
-    before: Measures
-    after: Measures
+    before: PlacementMeasures
+    after: PlacementMeasures
     steps: list[Step] = field(default_factory=list)
     bound: float | None = None  # no placement has fewer nodes, a lower cost or a lower peak
     is_optimal: bool = False
@@ -168,7 +168,7 @@ def optimise_with(
     price = price_of(prices, session)
     waiting = in_queue_order(session, waiting_pods(scheduler.cluster, session))
     movable, stay = movable_pods(session, delete_emptydir_data=delete_emptydir_data)
-    search = Search(session, objective, price, preempt, max_moves, progress)
+    search = PlacementSearch(session, objective, price, preempt, max_moves, progress)
     deadline = time.monotonic() + time_limit_s
     found = search.run(movable, waiting, deadline)
     found.stay = stay
@@ -184,10 +184,10 @@ class _Reached:
 
     session: Session
     steps: list[Step]
-    measures: Measures
+    measures: PlacementMeasures
 
 
-class Search:
+class PlacementSearch:
     """Solves, replays, and forbids what was refused, until a solution is accepted or the time is over."""
 
     def __init__(
@@ -276,7 +276,7 @@ class Search:
                 break
             self._note_bound(solution, problem, is_whole and not cuts)
             moves = list(self._moves(problem, solution.counts))
-            replay = Replay(start.session.fork())
+            replay = MoveReplay(start.session.fork())
             is_done = replay.run(moves)
             holds = is_done and _holds(replay.session, moves)
             if holds or not is_done:
@@ -297,7 +297,7 @@ class Search:
         done = time.monotonic() - self._began
         self._progress(self._figure(best.measures), round(done), round(self._ends - self._began))
 
-    def _program(self, problem: Problem, cuts: Iterable[Cut]) -> tuple[Program, list[Goal]]:
+    def _program(self, problem: PlacementProblem, cuts: Iterable[Cut]) -> tuple[Program, list[Goal]]:
         program = Program(problem, keeps_running=not self._preempt)
         for cut in cuts:
             program.forbid(cut)
@@ -311,7 +311,7 @@ class Search:
         goals.append(program.moves(self._max_moves))
         return program, goals
 
-    def _note_bound(self, solution: Solution, problem: Problem, is_whole: bool) -> None:
+    def _note_bound(self, solution: PlacementSolution, problem: PlacementProblem, is_whole: bool) -> None:
         """A bound of the first program holds for the cluster; those after it have cuts, and are as good."""
         if not is_whole:
             return
@@ -329,7 +329,7 @@ class Search:
         found = cheapest_nodes(problem)
         return float(np.ceil(found - 1e-6)) if self._objective == NODES else round(found, 6)
 
-    def _moves(self, problem: Problem, counts: Counts) -> Iterable[Move]:
+    def _moves(self, problem: PlacementProblem, counts: Counts) -> Iterable[Move]:
         """Which pod goes where: as many of each group as possible stay."""
         for g, group in enumerate(problem.groups):
             places = Counter({problem.names[row]: int(counts[g, row]) for row in np.flatnonzero(counts[g]).tolist()})
@@ -345,7 +345,7 @@ class Search:
                 if target or pod.pod.spec.node_name:
                     yield Move(pod, pod.pod.spec.node_name, target)
 
-    def _reached(self, start: _Reached, replay: Replay, waiting: list[PodInfo]) -> _Reached:
+    def _reached(self, start: _Reached, replay: MoveReplay, waiting: list[PodInfo]) -> _Reached:
         """The result of the steps so far, without those that leave a pod without a node."""
         session, steps = replay.session, replay.steps
         if replay.safe < len(steps) or replay.left:
@@ -354,13 +354,13 @@ class Search:
         everyone = [pod for pod in waiting if session.state.pod(pod.uid) is None]
         return _Reached(session, [*start.steps, *steps], measures(session, everyone, self._price))
 
-    def _rank(self, found: Measures, steps: int) -> tuple[Any, ...]:
+    def _rank(self, found: PlacementMeasures, steps: int) -> tuple[Any, ...]:
         """Larger is better, in the order of the objective."""
         by_priority = tuple(count for _, count in sorted(found.placed.items(), reverse=True))
         then = {NODES: found.nodes, COST: found.cost, SPREAD: found.peak, PENDING: 0}[self._objective]
         return (*by_priority, -then, -steps)
 
-    def _figure(self, found: Measures) -> str:
+    def _figure(self, found: PlacementMeasures) -> str:
         return {
             NODES: f"{found.nodes} nodes",
             COST: f"cost {found.cost:g}",
@@ -370,7 +370,7 @@ class Search:
 
     # ---- what the engine refused -------------------------------------------------------------------------------
 
-    def _cuts(self, problem: Problem, counts: Counts, replay: Replay) -> Iterable[Cut]:
+    def _cuts(self, problem: PlacementProblem, counts: Counts, replay: MoveReplay) -> Iterable[Cut]:
         """Forbid what was refused: as little of it as explains the refusal."""
         group_of = {pod.uid: g for g, group in enumerate(problem.groups) for pod in (*group.running, *group.waiting)}
         row_of = {name: row for row, name in enumerate(problem.names)}
@@ -408,7 +408,9 @@ class Search:
 
     # ---- the answer --------------------------------------------------------------------------------------------
 
-    def _answer(self, best: _Reached, before: Measures, pods: list[PodInfo], waiting: list[PodInfo]) -> Optimisation:
+    def _answer(
+        self, best: _Reached, before: PlacementMeasures, pods: list[PodInfo], waiting: list[PodInfo]
+    ) -> Optimisation:
         is_better = self._rank(best.measures, 0) > self._rank(before, 0)
         if not is_better:
             best = _Reached(self._base, [], before)
@@ -430,7 +432,7 @@ def _repeat(base: Session, steps: Iterable[Step], waiting: Iterable[PodInfo]) ->
     session = base.fork()
     by_key = {pod.pod.key: pod for pod in waiting}
     running = {pod.pod.key: pod for pod in session.state.pods()}
-    replay = Replay(session)
+    replay = MoveReplay(session)
     source = {step.pod: step.node for step in steps if step.action == EVICT}
     target = {step.pod: step.node for step in steps if step.action == BIND}
     for step in steps:
@@ -440,7 +442,7 @@ def _repeat(base: Session, steps: Iterable[Step], waiting: Iterable[PodInfo]) ->
 
 
 def _is_refused(
-    base: Session, problem: Problem, beside: Iterable[tuple[int, int, int]], pod: PodInfo, row: int
+    base: Session, problem: PlacementProblem, beside: Iterable[tuple[int, int, int]], pod: PodInfo, row: int
 ) -> bool:
     """Report whether a node refuses a pod, with only these other movable pods around: group, row and number."""
     session = base.fork()
@@ -481,7 +483,7 @@ def _holds(session: Session, moves: Iterable[Move]) -> bool:
     return True
 
 
-def _exactly(problem: Problem, counts: Counts) -> Cut:
+def _exactly(problem: PlacementProblem, counts: Counts) -> Cut:
     """The cut that forbids this placement alone."""
     found: list[Literal] = []
     for g, row in np.argwhere(problem.most > 0).tolist():
@@ -493,7 +495,7 @@ def _exactly(problem: Problem, counts: Counts) -> Cut:
     return tuple(found)
 
 
-def measures(session: Session, waiting: Iterable[PodInfo], price: Callable[[str], float]) -> Measures:
+def measures(session: Session, waiting: Iterable[PodInfo], price: Callable[[str], float]) -> PlacementMeasures:
     """A cluster in figures."""
     rows = session.state.nodes()
     placed: Counter[int] = Counter()
@@ -511,7 +513,7 @@ def measures(session: Session, waiting: Iterable[PodInfo], price: Callable[[str]
         share = np.divide(rows.requested(name), whole, out=np.zeros(len(rows)), where=whole > 0)
         peak = max(peak, float(share.max(initial=0.0)))
     cost = round(sum(price(name) for name in used), 6)
-    return Measures(dict(placed), len(pending), len(used), cost, round(100 * peak, 1))
+    return PlacementMeasures(dict(placed), len(pending), len(used), cost, round(100 * peak, 1))
 
 
 def _in_use(session: Session) -> list[str]:

@@ -43,7 +43,7 @@ _SPREAD, _AFFINITY = "PodTopologySpread", "InterPodAffinity"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EqualPods:
     """Movable and pending pods that differ only in their names. ``running`` are on a node now."""
 
     running: tuple[PodInfo, ...]
@@ -86,7 +86,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class SpreadRows:
     """Nodes with one value of a topology key. ``fixed`` matching pods cannot be moved."""
 
     rows: Ints
@@ -100,16 +100,16 @@ class Even:
 
     group: int
     matching: tuple[int, ...]
-    domains: tuple[Domain, ...]
+    domains: tuple[SpreadRows, ...]
     max_skew: int
     counts_zero: bool  # fewer domains than minDomains: the emptiest one counts as empty
 
 
 @dataclass(slots=True)
-class Problem:
+class PlacementProblem:
     """The cluster without its movable pods, and these pods by groups."""
 
-    groups: list[Group]
+    groups: list[EqualPods]
     names: list[str]  # [node]
     allowed: Mask  # [group, node]: no filter refuses it whatever movable pods do
     current: Counts  # [group, node]: where they run now
@@ -144,7 +144,7 @@ class Problem:
 
 def read_problem(
     session: Session, movable: Sequence[PodInfo], waiting: Sequence[PodInfo], price: Callable[[str], float]
-) -> Problem:
+) -> PlacementProblem:
     """The problem of these pods. ``session`` is changed: movable pods are removed from it."""
     session.state.nodes()  # settles which row each node has
     nodes_of = {pod.uid: session.state.table.nodes[pod.pod.spec.node_name].row for pod in movable}
@@ -159,7 +159,7 @@ def read_problem(
     asked = sorted({name for group in groups for name, amount in group.like.shape.requests.items() if amount})
     resources = [*(name for name in asked if rows.allocatable(name).any()), PODS]
     columns = [rows.allocatable(name) - rows.requested(name) for name in resources[:-1]]
-    found = Problem(
+    found = PlacementProblem(
         groups=groups,
         names=[info.name for info in rows.infos],
         allowed=np.stack([_allowed(session, group.like) for group in groups])
@@ -179,12 +179,12 @@ def read_problem(
     return found
 
 
-def _grouped(movable: Sequence[PodInfo], waiting: Sequence[PodInfo]) -> Iterator[Group]:
+def _grouped(movable: Sequence[PodInfo], waiting: Sequence[PodInfo]) -> Iterator[EqualPods]:
     found: dict[tuple[int, int, int], tuple[list[PodInfo], list[PodInfo]]] = {}
     for i, pods in enumerate((movable, waiting)):
         for pod in pods:
             found.setdefault((pod.shape.id, pod.cls.id, pod.priority), ([], []))[i].append(pod)
-    return (Group(tuple(running), tuple(pending)) for running, pending in found.values())
+    return (EqualPods(tuple(running), tuple(pending)) for running, pending in found.values())
 
 
 def _allowed(session: Session, pod: PodInfo) -> Mask:
@@ -225,7 +225,7 @@ def _needs_others(pod: PodInfo) -> bool:
 class _Rules:
     """Reads the rules between pods."""
 
-    def __init__(self, session: Session, problem: Problem) -> None:
+    def __init__(self, session: Session, problem: PlacementProblem) -> None:
         self._session = session
         self._problem = problem
         self._likes = [group.like for group in problem.groups]
@@ -324,7 +324,7 @@ class _Rules:
         for rows in self._domains(constraint.topology_key):
             mine = rows[counted[rows]]
             fixed = sum(is_counted(other) for row in mine.tolist() for other in infos[row].pods.values())
-            domains.append(Domain(mine, fixed, bool(len(mine))))
+            domains.append(SpreadRows(mine, fixed, bool(len(mine))))
         matching = tuple(h for h, other in enumerate(self._likes) if is_counted(other))
         present = sum(domain.counts for domain in domains)
         return Even(g, matching, tuple(domains), constraint.max_skew, present < constraint.min_domains)
@@ -333,7 +333,7 @@ class _Rules:
 # ---- a bound for large clusters ------------------------------------------------------------------------------------
 
 
-def cheapest_nodes(problem: Problem) -> float:
+def cheapest_nodes(problem: PlacementProblem) -> float:
     """A lower bound for the price of the nodes in use if all pods of the problem are placed.
 
     Nodes that are equal to all groups are one kind, of which some number is in use; pods can be cut into pieces.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mooring.api.errors import UsageError
-from mooring.ask.placement_problem import Apart, Counts, Domain, Even, Ints, Near, Problem
+from mooring.ask.placement_problem import Apart, Counts, Even, Ints, Near, PlacementProblem, SpreadRows
 from mooring.ask.relaxation import INSTALL
 
 
@@ -42,7 +42,7 @@ class Goal:
 
 
 @dataclass(slots=True)
-class Solution:
+class PlacementSolution:
     """The best placement of the program that was found, and for each goal its value and a bound."""
 
     counts: Counts
@@ -54,7 +54,7 @@ class Solution:
 class Program:
     """The integer program of a problem. Columns: pods by group and node, then helpers; rows: the rules."""
 
-    def __init__(self, problem: Problem, *, keeps_running: bool = True) -> None:
+    def __init__(self, problem: PlacementProblem, *, keeps_running: bool = True) -> None:
         try:
             import highspy
         except ImportError:
@@ -112,7 +112,7 @@ class Program:
         columns = [self._literal(literal) for literal in cut]
         self._row(-np.inf, len(columns) - 1, columns, [1.0] * len(columns))
 
-    def solve(self, goals: Sequence[Goal], deadline: float) -> Solution | None:
+    def solve(self, goals: Sequence[Goal], deadline: float) -> PlacementSolution | None:
         """Reach one goal after another; each keeps what those before it reached. None: there is no solution."""
         solver = self._solver()
         values: dict[str, float] = {}
@@ -137,7 +137,7 @@ class Program:
         counts = np.zeros(self.column.shape, np.int64)
         cells = np.argwhere(self.column >= 0)
         counts[cells[:, 0], cells[:, 1]] = [round(found[self.column[g, row]]) for g, row in cells.tolist()]
-        return Solution(counts, values, bounds, is_solved)
+        return PlacementSolution(counts, values, bounds, is_solved)
 
     def _solver(self) -> Any:
         highspy = self._highspy
@@ -288,7 +288,7 @@ class Program:
             total = float(self.problem.sizes[list(even.matching)].sum()) + domain.fixed
             self._row(-np.inf, high + total, [*cells, emptiest, comes], [*ones, -1.0, total])
 
-    def _now(self, even: Even, domain: Domain) -> int:
+    def _now(self, even: Even, domain: SpreadRows) -> int:
         return domain.fixed + int(self.problem.current[list(even.matching)][:, domain.rows].sum())
 
     def _use(self) -> list[int]:
