@@ -65,8 +65,8 @@ DELIBERATE = """\
   The pod is tried again after its backoff. If that attempt takes too long, too, the pod waits for the sweep every five
   minutes. kube-scheduler lets an attempt take as long as it takes.
 
-On a live cluster (mooring was run against kube-apiserver v1.34.9, v1.36.4 and v1.37.0-rc.1, where it bound pods with
-and without claims):
+On a live cluster (mooring was run against kube-apiserver v1.34.11, v1.35.8, v1.36.4 and v1.37.0-rc.1, where it bound
+pods with and without claims):
 
 - **A DeviceTaintRule's event** has its own name in metrics (`resource.k8s.io/DeviceTaintRuleAdd` …); kube-scheduler
   calls it an update of the slices that the rule concerns.

@@ -107,6 +107,8 @@ class DynamicResources:
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
         self._groups_have_claims = handle.is_enabled("DRAWorkloadResourceClaims")
         self._has_rules = handle.is_enabled("DRADeviceTaintRules")
+        conditions = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
+        self._has_binding_conditions = all(handle.is_enabled(gate, True) for gate in conditions)
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
 
@@ -568,6 +570,7 @@ class DynamicResources:
                 attempt,
                 meters,
                 by_groups=self._groups_have_claims,
+                keeps_times=self._has_binding_conditions,
             )
             return await binding.run(pod.pod, node_name)
         except ApiError as error:

@@ -127,6 +127,11 @@ def test_allocation_and_reservation(claim: ResourceClaim, is_ours: bool, want: W
     assert patch == {"metadata": READ, "status": want}
 
 
+def test_no_time_is_kept_where_binding_conditions_are_off() -> None:
+    patch = reserve_patch(stored(), consumer_of(POD), allocation(*HELD["devices"]["results"]), "")
+    assert patch == {"metadata": READ, "status": {"reservedFor": [ME], "allocation": HELD}}
+
+
 def test_which_container_uses_which_request() -> None:
     patch = extended_status_patch(stored(), [ContainerExtendedResourceRequest("main", "example.com/gpu", "r")])
     mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "r"}

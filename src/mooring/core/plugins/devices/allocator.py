@@ -195,13 +195,14 @@ def finalizer_patch(claim: ResourceClaim) -> Patch | None:
 def reserve_patch(
     claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult | None, now: str
 ) -> Patch:
-    """Record the allocation, if it is ours, and the consumers of the claim."""
+    """Record the allocation, if it is ours, and the consumers of the claim; ``now`` is empty where no time is kept."""
     consumers = [*claim.status.reserved_for, consumer]
     status: Patch = {"reservedFor": msgspec.to_builtins(consumers)}
+    stamp = {"allocationTimestamp": now} if now else {}
     if allocation is not None:
-        status["allocation"] = {**msgspec.to_builtins(allocation), "allocationTimestamp": now}
-    elif claim.status.allocation is not None and claim.status.allocation.allocation_timestamp is None:
-        status["allocation"] = {"allocationTimestamp": now}
+        status["allocation"] = {**msgspec.to_builtins(allocation), **stamp}
+    elif stamp and claim.status.allocation is not None and claim.status.allocation.allocation_timestamp is None:
+        status["allocation"] = stamp
     return _of(claim, {"status": status})
 
 

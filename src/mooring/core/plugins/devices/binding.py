@@ -45,6 +45,7 @@ class ClaimBinder:
         meters: PluginMeters,
         *,
         by_groups: bool = False,
+        keeps_times: bool = True,
     ) -> None:
         self._writer = writer
         self._devices = devices
@@ -53,6 +54,7 @@ class ClaimBinder:
         self._attempt = attempt
         self._meters = meters
         self._by_groups = by_groups
+        self._keeps_times = keeps_times  # only where binding conditions may time out
 
     async def run(self, pod: Pod, node_name: str) -> Status:
         attempt = self._attempt
@@ -134,7 +136,7 @@ class ClaimBinder:
                 patch = finalizer_patch(claim) if ours else None
                 if patch is not None:
                     claim = await writer.patch_claim(claim.namespace, claim.name, patch)
-                now = format_time(self._clock.now())
+                now = format_time(self._clock.now()) if self._keeps_times else ""
                 patch = reserve_patch(claim, consumer, allocation, now)
                 return await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
             except ApiError as error:
