@@ -69,7 +69,7 @@ def without_collecting() -> Iterator[None]:
 
 @contextmanager
 def frozen_gc() -> Iterator[None]:
-    """Pause the garbage collector, and let it never look at what is there afterwards: it stays anyway."""
+    """Pause the garbage collector, then exclude the existing objects from it: they stay alive anyway."""
     with without_collecting():
         try:
             yield
@@ -79,7 +79,7 @@ def frozen_gc() -> Iterator[None]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Keep the garbage collector from what is there already while something is measured; its garbage goes before."""
+    """Exclude existing objects from garbage collection during a measurement, after collecting garbage once."""
     gc.collect()
     was_frozen = gc.get_freeze_count() > 0
     gc.freeze()

@@ -129,7 +129,7 @@ def _pod(workload: Mapping[str, Any]) -> Plain:
     template = _field(workload, "spec.template", "spec", "template")
     spec = _field(template, "spec.template.spec", "spec")
     given = template.get("metadata") or {}
-    from_plain(Pod, {"metadata": given, "spec": spec})  # what is added below can rely on the types of what is there
+    from_plain(Pod, {"metadata": given, "spec": spec})  # later additions can rely on the types of existing fields
     metadata: Plain = {
         "generateName": f"{name}-",
         "namespace": workload["metadata"].get("namespace") or "default",

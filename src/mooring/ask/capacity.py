@@ -97,7 +97,7 @@ def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
     """The nodes that can take one copy each; None if copies must be placed one by one.
 
     That is so if a plugin may look further than the row: a user's own, one that counts pods elsewhere, one that reads
-    volumes or devices; and if extenders or nominated pods have a say.
+    volumes or devices; and if extenders or nominated pods take part.
     """
     profile = session.profile_for(pod.pod)
     engine = session.engine

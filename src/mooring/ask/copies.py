@@ -180,8 +180,8 @@ def node_kinds(session: Session, pods: Iterable[PodInfo]) -> list[NodeKind]:
 def _labels_read(session: Session, pods: Sequence[PodInfo]) -> list[str]:
     """The labels of nodes that filters may read for these pods; too many make kinds smaller than they could be.
 
-    A filter that comes with mooring reads a label if something names its key: the pods, the configuration, the affinity
-    of pods that run, volumes or devices. A filter of the user's own may read any, but for those that name a node.
+    An in-tree filter reads a label if its key is named by the pods, the configuration, the affinity of running pods,
+    volumes or devices. A user's own filter may read any label except those that name a node.
     """
     state = session.state
     values: dict[str, list[str]] = {}

@@ -182,7 +182,7 @@ TOP = 20
 
 
 def draw(to: Console, found: Descheduling, top: int = TOP) -> None:
-    """Print who is evicted by which plugin, where the pods go, and whether it ends."""
+    """Print which plugin evicts which pods, where the pods go, and whether it ends."""
     colour = "yellow" if found.unplaced or found.fights else "green"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.moves:

@@ -1,4 +1,4 @@
-"""A DeschedulerPolicy, and the evictor that heeds it: who may be evicted, and how many.
+"""A DeschedulerPolicy, and the evictor that applies it: which pods may be evicted, and how many.
 
 Checks, defaults and limits are those of the descheduler's DefaultEvictor.
 """

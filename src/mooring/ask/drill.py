@@ -71,7 +71,7 @@ class Loss:
 
     @property
     def harm(self) -> tuple[int, ...]:
-        """Larger is worse: pods that are gone, volumes, budgets, pods that give way, and how full it gets."""
+        """Larger is worse: unplaced pods, lost volumes, broken budgets, preempted pods, and utilisation."""
         full = round(10 * max(self.use.values(), default=0))
         return len(self.unplaced), len(self.lost_volumes), len(self.broken_budgets), len(self.preempted), full
 
@@ -119,7 +119,8 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
         else:
             coming.append(_coming_back(session, pod.pod, loss))
     _place(session, coming, loss, progress)
-    loss.bare_pods = list(dict.fromkeys(loss.bare_pods))  # each once, though it may have come back and given way
+    # each once, though it may have come back and been preempted again
+    loss.bare_pods = list(dict.fromkeys(loss.bare_pods))
     loss.broken_budgets = sorted(session.broken_budgets)
     loss.use = _use(session.state)
     return loss

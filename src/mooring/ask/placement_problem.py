@@ -13,8 +13,8 @@ as a cut. That is why every bound of the program is a bound for the real problem
 | topology spread with DoNotSchedule | no domain has more than the emptiest and the skew |
 | volumes, devices, own plugins and everything else | by cuts |
 
-Pods that stay are not asked again: Kubernetes ignores most rules while a pod runs. So a limit never forbids what is
-there already.
+Pods that stay are not checked again: Kubernetes ignores most rules while a pod runs. So a limit never forbids the
+present state.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A group may come to these nodes only if one of the other groups is there."""
+    """A group may use these nodes only if one of the other groups is on them."""
 
     group: int
     others: tuple[int, ...]
@@ -188,7 +188,7 @@ def _grouped(movable: Sequence[PodInfo], waiting: Sequence[PodInfo]) -> Iterator
 
 
 def _allowed(session: Session, pod: PodInfo) -> Mask:
-    """[node]: whether the pod could come if no movable pod were there.
+    """[node]: whether the pod would fit if no movable pod were there.
 
     Left out is what other pods can make better: spread, affinity, and plugins of which we do not know.
     """

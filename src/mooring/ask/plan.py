@@ -163,7 +163,7 @@ class Adding:
         probe = self._with(Counter(dict.fromkeys(range(len(self._variants)), 3)))
         left = groups_of(self._pods)
         count = -1
-        while count != len(left):  # a pod may want to be where another one is that comes later
+        while count != len(left):  # a pod may want to be near another one that is placed later
             count = len(left)
             left = [group for group in left if probe.place(group[0]).node is None]
         alone = self._with(Counter(dict.fromkeys(range(len(self._variants)), 1)))

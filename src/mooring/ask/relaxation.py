@@ -57,7 +57,7 @@ class Spread:
 def spreads(
     session: Session, groups: Sequence[list[PodInfo]], allowed: NDArray[np.bool_], old: NDArray[np.int64]
 ) -> Iterator[Spread]:
-    """The constraints that the relaxed problem keeps. ``allowed`` is [group, node], ``old`` rows are there already."""
+    """The constraints that the relaxed problem keeps. ``allowed`` is [group, node], ``old`` rows are existing nodes."""
     for i, group in enumerate(groups):
         pod = group[0]
         if _PLUGIN not in {plugin.name for plugin in session.profile_for(pod.pod).filter}:

@@ -443,7 +443,7 @@ class _Search:
         self._tell(self._done, self._total)
 
     def try_on(self, task: TrialTask | None) -> None:
-        """Try the best points, and those that were there before, on what the search has not seen."""
+        """Try the best points, and the existing configurations, on what the search has not seen."""
         best = mark_best(self._points, self._objectives)
         if task is None:
             return

@@ -160,7 +160,7 @@ def address_options(command: F) -> F:
 
 @contextlib.contextmanager
 def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
-    """The path that the user wants, or one in a new directory. A file that was there before is not removed."""
+    """The path that the user wants, or one in a new directory. An existing file is not removed."""
     if wanted is not None:
         existed = wanted.exists()
         try:

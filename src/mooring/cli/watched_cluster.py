@@ -47,7 +47,7 @@ class WatchReach:
         self._is_told = False
 
     def look(self, trouble: str, now: float) -> str:
-        """Take in why nothing is heard, if so; return what should be said about it, once, and once when it is over."""
+        """Process why the cluster cannot be reached, if so; return what to report, once, and once when it is over."""
         if not trouble:
             was_told, self._is_told = self._is_told, False
             self._since, self._lost_before_s = None, self.lost_s

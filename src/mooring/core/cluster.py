@@ -202,7 +202,7 @@ class Cluster:
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        """A cluster is there, also an empty one."""
+        """A cluster exists, even if it is empty."""
         return True
 
     def _named(self, reference: str) -> Object:
@@ -224,7 +224,7 @@ class Cluster:
             raise AttributeError(f"a Cluster has no {name!r}" + (f"; ask {how}" if how else ""), name=name, obj=self)
 
     def find_pod(self, key: str) -> Pod | None:
-        """The pod of this ``namespace/name``, if it is there. It is the cluster's own: read it."""
+        """The pod of this ``namespace/name``, if it exists. It is the cluster's own object: do not change it."""
         return self._pods.get(key)
 
     def _get(self, kind: type[Object], key: str) -> Object:
@@ -297,7 +297,7 @@ class Cluster:
         return self
 
     def _set_unschedulable(self, names: Iterable[str], value: bool) -> None:
-        nodes = [deepcopy(self._get(Node, name)) for name in names]  # all are there, or none is changed
+        nodes = [deepcopy(self._get(Node, name)) for name in names]  # all exist, or none is changed
         for node in nodes:
             assert isinstance(node, Node)
             node.spec.unschedulable = value

@@ -126,7 +126,7 @@ class Scheduler:
         return len(self._context.tasks)
 
     def unconfirmed(self) -> list[PodInfo]:
-        """The pods whose binding was acknowledged, and which the watch shows without a node."""
+        """The pods with an acknowledged binding that the watch shows without a node."""
         return [pod for pod in self.cluster.assumed() if pod.uid not in self._attempts.under_way]
 
     def requeue(self, pod: PodInfo) -> None:

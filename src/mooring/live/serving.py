@@ -285,7 +285,7 @@ class EndpointServer:
     async def _scrape(self) -> bytes:
         """Write all metrics. Requests that come meanwhile share the next scrape, so a flood of them costs two.
 
-        It is done in a thread of its own, because the lease is renewed in this one.
+        It runs in its own thread, because the lease is renewed in this one.
         """
         async with self._scraping:
             self._next_scrape = None

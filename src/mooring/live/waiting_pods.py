@@ -69,7 +69,7 @@ class PermitWait:
 
 
 class PreBinding:
-    """A pod whose volumes or devices are just being bound; a more important pod may stop that."""
+    """A pod whose volumes or devices are being bound; a higher-priority pod may interrupt that."""
 
     __slots__ = ("_is_over", "_task", "stopped_by")
 

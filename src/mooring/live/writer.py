@@ -247,8 +247,8 @@ class ApiWriter:
     ) -> ResourceClaim:
         """Patch. While the outcome of a patch is unknown, its devices are neither free nor taken.
 
-        So it is sent again: the version in it lets only one of them through. A conflict says that there has been one,
-        and whose it was is for the caller to see.
+        So it is sent again: the version in it lets only one of them through. A conflict says that one arrived, and the
+        caller finds out which.
         """
         path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
         data = _encode(patch)
@@ -336,14 +336,14 @@ def _is_worth_repeating(error: ApiError) -> bool:
 # may answer it from the past: a pod that has no node has lost it. Lists and their versions prove nothing of that kind.
 
 LOOK_S = 30.0
-"""A pod whose binding is unconfirmed at two looks in a row is asked for: a watch takes milliseconds."""
+"""A pod whose binding is unconfirmed in two consecutive checks is looked up: a watch takes milliseconds."""
 
 
 class Assumptions(Protocol):
     """The owner of assumed pods: the scheduler."""
 
     def unconfirmed(self) -> Sequence[PodInfo]:
-        """The pods whose binding was acknowledged, and which the watch shows without a node."""
+        """The pods with an acknowledged binding that the watch shows without a node."""
         ...
 
     def requeue(self, pod: PodInfo) -> None:

@@ -1,9 +1,8 @@
 """An HTTP/1.1 server in an event loop: for the embedded API server and the page, whose answers stream or wait.
 
-One task serves one connection. It carries requests out one after the other, in the order in which they came, because
-clients may send several without waiting. A request is carried out as soon as its headers are there, so that it can be
-refused before its body has come. When the client goes, the task is cancelled wherever it is: a watch ends at once and
-not at its next event.
+One task serves one connection. It carries out requests one after the other, in order, because clients may send several
+without waiting. A request is handled as soon as its headers have arrived, so that it can be rejected before its body.
+When the client disconnects, the task is cancelled wherever it is: a watch ends at once and not at its next event.
 
 ``server`` does the same with threads, for handlers that block.
 """
@@ -24,7 +23,7 @@ from mooring.net.http_io import MAX_PIPELINED, Refused, head_of, refusal_of
 log = logging.getLogger("mooring.net.server")
 
 BACKLOG = 512
-IDLE_S = 90.0  # between requests, and until the headers of one are there
+IDLE_S = 90.0  # between requests, and until the headers of one have arrived
 BODY_S = 30.0
 LINGER_S = 10.0
 ACCEPTING_TURNS = 3
@@ -54,7 +53,7 @@ class ServedAnswer:
 
 
 class ServedRequest:
-    """A request whose headers are there; its body may still be on the way."""
+    """A request whose headers have arrived; its body may still be on the way."""
 
     __slots__ = ("_connection", "message")
 

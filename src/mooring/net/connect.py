@@ -38,8 +38,8 @@ class HttpAnswer(NamedTuple):
 class Broken(Exception):
     """The connection died; ``written`` says whether the server may have seen the request.
 
-    With ``took_others`` the server has taken as many requests as it takes on one connection, and this was not among
-    them: it is worth while to go on with the next one.
+    With ``took_others`` the server has accepted its maximum of requests on one connection, and this was not among them:
+    it is worth trying the next connection.
     """
 
     def __init__(self, why: str, *, written: bool, took_others: bool = False) -> None:
@@ -81,7 +81,7 @@ class HttpRequest(msgspec.Struct, eq=False):
     answer: asyncio.Future[HttpAnswer]
     is_sent: bool = False  # whether it was given to a connection
     on_reused: bool = False  # whether its connection had carried others before it was sent
-    mark: int = 0  # how often its connection had heard from the server by then
+    mark: int = 0  # how often its connection had received data by then
     unsent: bytes = b""  # what the server has no room for yet
     window: int = 0  # how much of that it takes now
     status: int = 0  # of the answer, from its fields on
@@ -253,9 +253,9 @@ class Connector:
     Through a proxy, TLS goes through a tunnel (CONNECT); without TLS the connection ends at the proxy, and the caller
     names the server in its requests. ``proxy_tls`` is the context for a proxy that is spoken to over TLS.
 
-    The kernel gives a connection up whose bytes the peer has not acknowledged within ``arrives_within_s``, and forgets
-    them with a connection that is closed. Without that, what was sent to a network that is cut may arrive minutes
-    later, even after this process has ended.
+    The kernel closes a connection whose bytes the peer has not acknowledged within ``arrives_within_s``, and drops them
+    with a closed connection. Without that, what was sent to a cut network may arrive minutes later, even after this
+    process has ended.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class BadEncoding(BadMessage):
 
 
 class Message:
-    """A request (method, target) or an answer (status), while it arrives and when it is there."""
+    """A request (method, target) or an answer (status), while it arrives and when it is complete."""
 
     __slots__ = (
         "_left",
@@ -76,7 +76,7 @@ class Message:
         self.keeps_alive = False
         self.has_head = False
         self._left: int | None = None  # bytes of the body that go past the parser; None: all go through it
-        self._quiet = 0  # bytes that came since the body last grew: headers, chunk sizes, trailers
+        self._quiet = 0  # bytes received since the body last grew: headers, chunk sizes, trailers
 
     @property
     def left(self) -> int | None:

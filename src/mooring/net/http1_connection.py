@@ -90,7 +90,7 @@ class Http1Connection(asyncio.Protocol):
         self._reader.close()
         why = self._failure or str(exc or "the server closed the connection")
         for request in self.under_way:
-            # A server that announced that it closes carries out nothing that comes after that answer.
+            # A server that announced that it closes carries out nothing after that answer.
             request.fail(Broken(why, written=self.keep_alive, took_others=not self.keep_alive))
         self.under_way.clear()
         self._on_free(self)

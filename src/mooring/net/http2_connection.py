@@ -208,7 +208,7 @@ class Http2Connection(asyncio.Protocol):
             out.append(http2.frame(DATA, 0 if request.unsent else END_STREAM, number, part))
 
     def give_up(self, late: list[HttpRequest]) -> None:
-        """Stop waiting for some answers. A server that has said nothing since they were sent is not asked again."""
+        """Stop waiting for some answers. A server that has sent nothing since then gets no more requests."""
         if any(request.mark == self.heard for request in late):
             self.close()
         else:

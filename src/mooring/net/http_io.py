@@ -41,7 +41,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much and how long a client may keep a connection busy before its request is there."""
+    """How much and how long a client may keep a connection busy before its request is complete."""
 
     max_body_bytes: int
     read_timeout_s: float

@@ -315,7 +315,7 @@ class InformerSet:
         return any(informer.is_listing for informer in self._informers.values())
 
     def missing(self) -> list[str]:
-        """Name the kinds whose first list has not come yet."""
+        """Name the kinds whose first list has not arrived yet."""
         return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
 
     def refused(self) -> str:
@@ -342,7 +342,7 @@ class InformerSet:
     def not_served(self) -> list[str]:
         """Name the kinds that this API server does not serve: too old for them, or told not to.
 
-        They count as synchronised, without objects, and are asked for again every few minutes.
+        They count as synchronised, without objects, and are requested again every few minutes.
         """
         return [informer.kind.name for informer in self._informers.values() if not informer.is_served]
 

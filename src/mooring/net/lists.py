@@ -92,7 +92,7 @@ class ListReader(Generic[T]):
         await self._split(chunk)
 
     async def end(self) -> PageMeta:
-        """The page is there."""
+        """The page is complete."""
         if self._whole is not None:
             body = bytes(self._whole)
             self._whole = bytearray()

@@ -83,7 +83,7 @@ class ConnectionPool:
     ) -> HttpAnswer:
         """Send one request and wait for its answer.
 
-        ``is_fenced`` is asked when a connection is there, right before the request is written.
+        ``is_fenced`` is called when a connection is available, right before the request is written.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s

@@ -54,7 +54,7 @@ class BodySink(Protocol):
     size: int
 
     def begin(self) -> None:
-        """The body begins; what came before is void, because a read that was cut off is asked again."""
+        """The body begins; earlier bytes are void, because an interrupted read is repeated."""
 
     async def feed(self, chunk: bytes) -> None: ...
 
@@ -287,7 +287,7 @@ class RestClient:
                 if self._observer is not None:
                     took_s = self.clock.monotonic() - started
                     self._observer.requested(self.transport.host, method, "<error>", took_s, len(body), 0)
-                # A read that was cut off is asked again. A server that does not listen is left to the caller's backoff.
+                # An interrupted read is repeated. A server that does not listen is left to the caller's backoff.
                 if attempt >= MAX_RETRIES or not _was_cut_off(method, error):
                     raise
                 await self._sleep(min(1.0, 0.05 * 2**attempt))
@@ -406,7 +406,7 @@ class RestClient:
 
 
 def _was_cut_off(method: str, error: BaseException) -> bool:
-    """Whether a read failed on its way back, so that it may be asked again."""
+    """Whether a read failed on its way back, so that it may be repeated."""
     if not isinstance(error, ConnectionFailed) or isinstance(error, RequestTimeout):
         return False
     return error.was_sent and method == "GET"

@@ -27,9 +27,8 @@ from mooring.net.http_io import Bounds, Refused, RequestReader, Response, send
 # --------------------------------------------------------------------------------------------------------------------
 # A limit on the memory that request bodies hold, counted over all connections.
 #
-# Bytes count when they have arrived, never when a header announces them. When the
-# limit is reached, the request that has been arriving for the longest time gives
-# way, so slow clients cannot keep others out.
+# Bytes count when they have arrived, never when a header announces them. When the limit is reached, the request that
+# has been arriving longest is dropped, so slow clients cannot keep others out.
 
 ROOM_TIMEOUT_S = 5.0  # for a connection that was cut to free what it holds
 

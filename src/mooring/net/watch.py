@@ -146,7 +146,7 @@ class Reflector(Generic[T]):
         self.last_version = ""
         self._ahead_version = ""  # of a list that was taken in beside the watch; the watch may be behind it
         self.is_served = True
-        self.trouble = ""  # why nothing is heard just now; empty while a watch is open
+        self.trouble = ""  # why the watch is not open; empty while it is
         self.is_refused = False  # whether that is because this user may not
         self._complains_at = complains_at
         self._client = client

@@ -24,7 +24,7 @@ Reading. :class:`mooring.record.reader.Record`::
     record.moment(time)                  # a Moment: .cluster (mooring.Cluster), .queue, .assumed, .nominations
     moment.decide(), moment.explain()    # the recorded configuration decides again
 
-A record that begins in the middle of a cluster's life begins with a ``Put`` for each object that was there.
+A record that begins in the middle of a cluster's life begins with a ``Put`` for each existing object.
 
 The format, its writers and its readers belong here. Measures, reports and pages are elsewhere.
 """

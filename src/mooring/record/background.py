@@ -10,8 +10,8 @@ Two threads share the work, and a queue of closures is all that passes between t
 
 Compressing and writing release the interpreter's lock, so the second column costs a decision next to nothing.
 
-When the thread or the disk is too slow, entries are left out and counted. The record then says how many are missing
-(``Gap``), and goes on with the whole state (a keyframe): a reader never sees a state that did not exist.
+When the thread or the disk is too slow, entries are dropped and counted. The record then says how many are missing
+(``Gap``), and continues with the whole state (a keyframe): a reader never sees a state that did not exist.
 """
 
 from __future__ import annotations

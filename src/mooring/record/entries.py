@@ -41,7 +41,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
     is_redacted: bool = True  # whether annotations were left out that scheduling does not read
     annotations: tuple[str, ...] = ()  # names of those that were kept because plugins read them
-    extenders: tuple[ExtenderVerbs, ...] = ()  # that were there at the beginning
+    extenders: tuple[ExtenderVerbs, ...] = ()  # that existed at the beginning
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
@@ -66,7 +66,7 @@ class Deleted(Entry, tag=2, frozen=True):
 
 
 class Configured(Entry, tag=3, frozen=True):
-    """The scheduler goes on with another configuration."""
+    """The scheduler continues with another configuration."""
 
     configuration: dict[str, Any]
     extenders: tuple[ExtenderVerbs, ...] = ()

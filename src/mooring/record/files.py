@@ -134,7 +134,7 @@ def create(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> io.FileI
     try:
         _keep_others(path, inputs)
         file = io.FileIO(os.fspath(path), "w", opener=lambda name, flags: os.open(name, flags, 0o600))
-        os.fchmod(file.fileno(), 0o600)  # also if it was there before
+        os.fchmod(file.fileno(), 0o600)  # also if it existed before
         return file
     except OSError as error:
         raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None

@@ -146,7 +146,7 @@ def _short(value: Number) -> Number:
 def assemble(
     meter: Meter, samples: Sequence[TimelineSample[State]], still: Sequence[Still], started_at: float
 ) -> Measures:
-    """The measures of a meter that has heard everything."""
+    """The measures of a meter that has received everything."""
     made = _Assembly(meter, samples)
     result = Measures(started_at, samples[-1].at_s, resources=made.resources, zones=made.zones)
     result.columns = made.columns()
@@ -309,7 +309,7 @@ class _Assembly:
         return total / self._seconds if self._seconds else values[-1]
 
     def _whole_share(self, resource: str, zone: str | None) -> float:
-        """What was used over the whole time, of what was there over the whole time."""
+        """What was used over the whole time, as a share of what existed over the whole time."""
         if not self._seconds:
             return self._share_at_end(resource, zone)
         index, used, has = self._names.index(resource), 0.0, 0.0

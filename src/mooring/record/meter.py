@@ -128,7 +128,7 @@ class State(NamedTuple):
 
 
 class Meter:
-    """Times are in seconds, of any clock; the first one heard is the start."""
+    """Times are in seconds, of any clock; the first one is the start."""
 
     def __init__(self) -> None:
         self.resources = Resources()
@@ -274,7 +274,7 @@ class Meter:
     # ---- outcomes ------------------------------------------------------------------------------------------------
 
     def scheduled(self) -> None:
-        """An attempt has found a node; that the pod is placed is heard with the pod."""
+        """An attempt has found a node; the placement itself is reported with the pod."""
         self.attempts += 1
 
     def refused(
@@ -371,7 +371,7 @@ class Meter:
         return float(peak)
 
     def finish(self, at: float | None = None) -> Measures:
-        """The measures up to ``at``, or up to the last thing that happened. May be asked for again later."""
+        """The measures up to ``at``, or up to the last event. May be computed again later."""
         end_s = self._now_s if at is None else self._pass_to(at)
         self._is_last = True
         samples = self._timeline.finish(end_s)

@@ -70,7 +70,7 @@ class Moment:
         to_reserve: Container[int] = ALL,
         record: str = "",
     ) -> None:
-        """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring.
+        """``registry`` has the plugins of the recorded configuration; by default the in-tree ones.
 
         Attempts of these numbers are repeated on the way if they reserve volumes or devices.
         """

@@ -390,7 +390,8 @@ class Nodes:
                 use.widen(size)
         free = np.array([use.free for use in uses], np.float64)
         wanted = self._wanted
-        if wanted.shape[1] < size:  # a resource that came after the typical pods were taken: they do not ask for it
+        # a resource that appeared after the typical pods were chosen: they do not request it
+        if wanted.shape[1] < size:
             wanted = self._wanted = np.pad(wanted, ((0, 0), (0, size - wanted.shape[1])))
         fits = (free[:, None, :] >= wanted).all(axis=2)  # [node, typical pod]
         self._stranded[[use.row for use in uses]] = np.maximum(free, 0.0) * (~fits @ self._shares)[:, None]

@@ -118,7 +118,7 @@ class Record:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its end is there; otherwise it was cut off, or is still being written."""
+        """Whether its end is present; otherwise it was cut off, or is still being written."""
         return self._blocks[-1].kind == END
 
     @property

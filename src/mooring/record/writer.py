@@ -150,7 +150,7 @@ class RecordWriter:
         self._put_block(END, b"", 0, end, end, self.attempts)
 
     def _add(self, found: Sequence[Entry]) -> None:
-        """Put entries into the block; their times are there."""
+        """Put entries into the block; their times are already in it."""
         if found:
             encoded = _encode(found)
             # A block is one MessagePack array, whose length is known when it is full. So the head of this array (1, 3

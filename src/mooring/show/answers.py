@@ -68,7 +68,7 @@ HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "gener
 
 
 class Configurable(Protocol):
-    """A scheduler that goes on with another configuration."""
+    """A scheduler that continues with another configuration."""
 
     config: KubeSchedulerConfiguration
 
@@ -124,7 +124,7 @@ class ClusterEditing:
         return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
 
     def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
-        """Check a configuration and let the scheduler go on with it, unless it has mistakes; returns what was found."""
+        """Check a configuration and apply it, unless it has mistakes; return the findings."""
         try:
             document = read_document(text.encode())
             found = check_configuration(document, self._registry, self._scheduler.features, makes_plugins=True)

@@ -33,7 +33,7 @@ from mooring.sim.worlds import PlaySettings
 # --------------------------------------------------------------------------------------------------------------------
 # The last instant of a record alone: what the page shows first, while it reads the rest.
 #
-# It has the form of a record. On each node one pod stands for all of its pods; pods that wait are there by name.
+# It has the form of a record. On each node one pod stands for all of its pods; pending pods have their names.
 
 MAX_WAITING = 1_000  # pods that wait, by name
 IN_FLIGHT = PLACES.index("in-flight")
@@ -275,7 +275,7 @@ class Shown:
 
     @cached_property
     def _begin(self) -> Moment:
-        """The moment before the first: nothing is there but the configuration."""
+        """The moment before the first: only the configuration exists."""
         with self.source.opener()() as record:
             return Moment(record.header, registry_with(self.source.plugins)[0])
 

@@ -61,7 +61,7 @@ class ColumnTable:
     def __init__(self, **types: str) -> None:
         self.columns: dict[str, array[Any]] = {name: array(type) for name, type in types.items()}
         self._appends = tuple(column.append for column in self.columns.values())
-        # A row is there when its last column is: another thread may read while rows are added, and the length of the
+        # A row is complete when its last column is: another thread may read while rows are added, and the length of the
         # last column never counts a row whose other cells are missing.
         self._last = next(reversed(self.columns.values()))
 
@@ -85,7 +85,7 @@ Tables = dict[str, Texts | ColumnTable]
 def encode(
     tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None, most: int = 0
 ) -> bytes:
-    """A message with what is new in each table. Rows of ``last`` refer to the others, and come when those are there."""
+    """A message with what is new in each table. Rows of ``last`` refer to the others, and are sent after them."""
     # The length of ``last`` is taken first: what its rows refer to was added before them, so it is already in the other
     # tables, however much those grow in the meantime.
     ends = {last: len(tables[last])}
@@ -143,7 +143,7 @@ class _KnownPod:
     row: int
     node: int = NOBODY
     is_bound: bool = False
-    place: str = ""  # in the queue, as last heard
+    place: str = ""  # in the queue, as last reported
 
 
 class PageTimeline:

@@ -122,7 +122,7 @@ class _Members:
 class Autoscaler:
     """Scales all groups of a simulation.
 
-    ``daemons`` says which pods of DaemonSets a new node would have: they are there before any pod is tried on it.
+    ``daemons`` says which DaemonSet pods a new node would have: they are placed before any pod is tried on it.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Autoscaler:
         self._tried = -1  # attempts of the scheduler at the last look
 
     async def add(self, group: NodeGroup) -> None:
-        """Begin to scale a group; its smallest number of nodes is there at once."""
+        """Start scaling a group; its minimum number of nodes is created at once."""
         if any(known.group.name == group.name for known in self._groups):
             raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
         members = _Members(group)

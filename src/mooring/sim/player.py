@@ -18,7 +18,7 @@ from mooring.sim.virtual_time import run_virtual
 from mooring.sim.worlds import EmbeddedWorld, PlaySettings, World
 
 MISTAKES = (400, 404, 409, 422)
-"""Answers of the API server to a step that names what is not there, is there already, or cannot be."""
+"""Answers of the API server to a step that names a missing object, an existing one, or an impossible one."""
 
 MakeWorld = Callable[[PlaySettings, Scenario], World]
 

@@ -144,7 +144,7 @@ class Simulation:
 
 
 class Witness(SchedulerObserver):
-    """Notes what becomes of pods while a simulation runs."""
+    """Notes the outcome of pods while a simulation runs."""
 
     def __init__(self, clock: Clock, *, keeps_placements: bool) -> None:
         self._clock = clock

@@ -118,7 +118,7 @@ class SimulatedWorld(EmbeddedWorld):
         await self.autoscaler.add(group)
 
     def result(self) -> Simulation:
-        """What has become of everything so far."""
+        """The outcome of everything so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
         found.measures = self._measuring.measures()

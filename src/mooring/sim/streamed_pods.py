@@ -45,7 +45,7 @@ Put = Callable[[Object], None]
 
 
 class StreamedPods:
-    """Pods by ``namespace/name``, and what becomes of them; implements the scheduler's writer for them."""
+    """Pods by ``namespace/name``, and their life cycle; implements the scheduler's writer for them."""
 
     def __init__(self, clock: Clock) -> None:
         self.pods: dict[str, Pod] = {}
@@ -429,7 +429,7 @@ class NodeWatch:
                 self._evict(pod.key, pod.uid, name)
 
     def _evict(self, key: str, uid: str, node: str) -> None:
-        """Delete a pod whose patience with its node's taints is over, or look again when it will be."""
+        """Delete a pod whose toleration of its node's taints has expired, or look again when it will."""
         pod = self._streamed.pods.get(key)
         known = self._nodes.get(node)
         if pod is None or pod.uid != uid or pod.spec.node_name != node or known is None or pod.is_terminating:

@@ -119,7 +119,7 @@ class World(ABC):
 
     @abstractmethod
     async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
-        """Let the scheduler know what is there, and keep it up to date."""
+        """Give the scheduler the existing objects, and keep it up to date."""
 
     def _backend(self, client: RestClient) -> Backend:
         """How the story writes."""

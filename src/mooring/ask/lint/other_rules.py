@@ -157,9 +157,9 @@ def _rank(name: str) -> int | None:
 def claim_out_of_reach(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """A claim or a volume in a zone that no node is in.
 
-    A volume can only be used from the nodes that its node affinity names, and a class with `allowedTopologies`
-    makes volumes only there. If no node is there, pods with the claim wait for ever. Use a class or a volume of
-    a zone that has nodes.
+    A volume can only be used from the nodes that its node affinity names, and a class with `allowedTopologies` makes
+    volumes only there. If no such node exists, pods with the claim wait for ever. Use a class or a volume of a zone
+    that has nodes.
     """
     match subject.obj:
         case PersistentVolume() as volume:

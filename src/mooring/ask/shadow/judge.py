@@ -233,7 +233,7 @@ class Judge:
         return other
 
     def asks_extenders(self, pod: Pod) -> bool:
-        """Whether an extender has a say about this pod; here none is called."""
+        """Whether an extender is responsible for this pod; here none is called."""
         return any(is_concerned(managed, pod) for managed in self._managed)
 
     def decide(self, pod: Pod, *, detail: bool = False) -> ScheduleResult:

@@ -108,7 +108,7 @@ class Scene:
             self.drop(change.new)
 
     def put(self, obj: Object) -> None:
-        """An object is there, in this version."""
+        """An object exists, in this version."""
         put_object(self.state, self.nominations, obj)
 
     def drop(self, obj: Object) -> None:

@@ -66,7 +66,7 @@ class _Open:
 class Shadow:
     """Tell it of objects as an informer does, and of the passing of time with :meth:`settle`.
 
-    ``is_synced`` is set once all first lists have come: what was there before is not compared.
+    ``is_synced`` is set once all first lists have arrived: earlier objects are not compared.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class Shadow:
     def settle(self, *, is_over: bool = False, for_s: float = math.inf) -> bool:
         """Give the verdicts that need not wait longer; all of them if it ``is_over``.
 
-        A search can take seconds, in which nothing is heard. So it stops after ``for_s``, and goes on when this is
-        called again; report whether there is more to do. If it is over, what is left then is not compared.
+        A search can take seconds, in which no events are processed. So it stops after ``for_s``, and continues when
+        this is called again; report whether there is more to do. At the end, the rest is not compared.
         """
         until = self._now() + for_s
         while True:

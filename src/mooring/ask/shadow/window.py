@@ -45,7 +45,7 @@ class Found:
 
     moment: DecidedAt
     scene: Scene
-    happened: Happened  # with the pod as it was there
+    happened: Happened  # with the pod as it was then
     assumed: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ class _Place:
 
     def __init__(self, judge: Judge, scene: Scene, happened: Happened) -> None:
         self.scene = scene.fork()
-        self.happened = happened  # with the pod as it was there
+        self.happened = happened  # with the pod as it was then
         self._judge = judge.on(self.scene)
         self.moved: dict[SceneChange, str] = {}  # in which way it differs from the scene at the outcome
 

@@ -64,7 +64,7 @@ class Wait:
                 self._done.set()
 
     async def finished(self, stall_s: float, where: str) -> None:
-        """Return when all are there; raise when nothing has happened for ``stall_s``."""
+        """Return when all are bound; raise when nothing has happened for ``stall_s``."""
         seen, since = self._board.changes, time.monotonic()
         while True:
             try:

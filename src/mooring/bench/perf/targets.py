@@ -32,7 +32,7 @@ SLICE_S = 0.005
 """How long objects are made before others in the event loop get a turn; the scheduler takes as much."""
 CONNECTIONS = 32
 LIST_S = 60.0
-"""A cluster whose pods have not come by then is of no use for a benchmark."""
+"""A cluster whose pods have not appeared by then cannot be benchmarked."""
 CLASS_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -67,7 +67,7 @@ class Target:
         await self.client.create(collection_path(new.kind, new.namespace), new.body)
 
     async def ensure(self, new: New) -> None:
-        """Make an object unless it is there."""
+        """Create an object unless it exists."""
         with contextlib.suppress(AlreadyExists):
             await self.create(new)
 
@@ -129,7 +129,7 @@ class EmbeddedTarget(Target):
 
 
 class ClusterTarget(Target):
-    """A cluster that was there before, and is as it was afterwards: what a workload makes is deleted at its end."""
+    """An existing cluster that is left as it was: what a workload creates is deleted at its end."""
 
     def __init__(self, board: PodBoard, config: ClientConfig) -> None:
         super().__init__(board)

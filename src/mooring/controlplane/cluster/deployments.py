@@ -127,7 +127,7 @@ class DeploymentController(Controller):
         return self.api.create(REPLICA_SETS, metadata["namespace"], made).object()
 
     def _number(self, deployment: Object, newest: Object, old: list[Object]) -> None:
-        """The newest has the highest revision, also when it was there before and is rolled back to."""
+        """The newest has the highest revision, also after a rollback to an existing one."""
         highest = max((revision(rs) for rs in old), default=0)
         wanted = revision(newest) if revision(newest) > highest else highest + 1
         if revision(newest) != wanted:

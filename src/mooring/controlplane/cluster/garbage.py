@@ -161,8 +161,8 @@ class GarbageCollector:
 
     def _delete_dependents(self, owner: StoredEntry) -> None:
         blocking = False
-        # The owner keeps its finalizer while a dependent that blocks its deletion is there. Each dependent that goes
-        # brings the owner back here, by _note.
+        # The owner keeps its finalizer while a dependent that blocks its deletion exists. Each deleted dependent brings
+        # the owner back here, by _note.
         for dependent in self._store.dependents(owner.uid):
             obj = dependent.object()
             references = obj["metadata"].get("ownerReferences") or ()

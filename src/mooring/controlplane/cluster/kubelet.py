@@ -76,7 +76,7 @@ class KubeletOptions(msgspec.Struct, frozen=True):
 
 
 class Kubelets:
-    """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over what is there."""
+    """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over existing pods."""
 
     def __init__(
         self, api: ClusterApi, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False

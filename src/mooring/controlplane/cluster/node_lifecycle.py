@@ -210,7 +210,7 @@ class TaintEvictionController(Controller):
             self._note_taints(entry.name, entry.object())
 
     def _note_taints(self, name: str, node: Object) -> None:
-        """Remember since when a taint is there: not every client that sets one writes the time down."""
+        """Remember since when a taint exists: not every client that sets one records the time."""
         now = self.api.clock.now()
         before = self._since.pop(name, {})
         taints = [each for each in (node.get("spec") or {}).get("taints") or () if each["effect"] == "NoExecute"]

@@ -95,7 +95,7 @@ def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
 
 
 def _validate_name(name: str, where: str, seen: set[str], found: list[Cause]) -> None:
-    """A name is there, is a label, and is not taken by another item of its list."""
+    """A name is present, is a label, and is not taken by another item of its list."""
     if not name:
         found.append(required(where))
     elif not is_label(name):

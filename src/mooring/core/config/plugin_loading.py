@@ -139,7 +139,7 @@ def _entry_points(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]
 
 
 def _may_offer_plugins(place: str) -> bool:
-    """Whether a package in this folder names our group, or what is there is no folder, so that it cannot be seen."""
+    """Whether a package in this folder names our group, or the entry is not a folder and cannot be inspected."""
     try:
         packages = [name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info"))]
     except OSError:

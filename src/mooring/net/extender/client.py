@@ -129,7 +129,7 @@ class CallObserver(Protocol):
         """One call is over; ``verb`` is filter, prioritize, preempt or bind, whatever the configuration calls it."""
 
     def on_breaker(self, extender: str, is_open: bool, why: str) -> None:
-        """An extender is left alone from now on, or asked again."""
+        """An extender is skipped from now on, or called again."""
 
 
 class NoObserver:

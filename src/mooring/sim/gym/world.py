@@ -43,7 +43,7 @@ Random = np.random.Generator
 
 @dataclass(slots=True)
 class Episode:
-    """What is there at the start, and the pods that come, in order of their times."""
+    """What exists at the start, and the pods that arrive, in order of their times."""
 
     objects: list[Object] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)

@@ -39,7 +39,7 @@ class ImportedChange:
 class Imported:
     """A file of another tool, as a simulation can play it. Lists with times are in order of time.
 
-    ``not_simulated`` names what the format has and a simulation does not use, with how often it was there.
+    ``not_simulated`` names what the format has and a simulation does not use, with its number of occurrences.
     """
 
     format: str

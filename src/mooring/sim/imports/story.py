@@ -70,12 +70,12 @@ def story_of_files(names: Sequence[str]) -> Scenario:
 
 
 def cluster_of(found: Imported) -> Imported:
-    """Only what is there at the start."""
+    """Only what exists at the start."""
     return replace(found, arrivals=[], changes=[])
 
 
 def workload_of(found: Imported) -> Imported:
-    """Only the pods that come later, and when they change or are deleted."""
+    """Only the pods that arrive later, and when they change or are deleted."""
     coming = {id(each.pod) for each in found.arrivals}
     changes = [each for each in found.changes if id(each.came_as if each.came_as else each.obj) in coming]
     return replace(found, objects=[], known_pods=[], workloads=[], places=[], changes=changes)
