@@ -425,7 +425,7 @@ LEFT_OUT = ("RemoveFailedPods", "RemovePodsHavingTooManyRestarts")
 def run_cycle(
     session: Session, policy: Policy, now: float
 ) -> tuple[list[DeschedulerEviction], dict[str, str], list[str]]:
-    """One cycle of the descheduler on this session: who is evicted, whom budgets keep, and plugins that are left out.
+    """One cycle of the descheduler on this session: evicted pods, pods that budgets protect, and skipped plugins.
 
     All profiles deschedule first, then all balance.
     """
