@@ -43,6 +43,15 @@ def test_types_hold(built_page: Path):
     assert done.returncode == 0, done.stdout
 
 
+def test_units_in_typescript(built_page: Path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not on the path; the page was built with another one")
+    run = [node, "tests/run.mjs"]
+    done = subprocess.run(run, cwd=built_page, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_sources_are_formatted_and_clean(built_page: Path):
     checker = built_page / "node_modules" / ".bin" / "biome"
     if not checker.exists():

@@ -5,9 +5,9 @@ import { cursor, goTo, growth, isGuided, settled, shown } from "./view";
 import { say } from "./words";
 
 /** The sentence, from the data at the cursor. */
-export function sentence(): string {
+function sentence(): string {
   const now = shown.value!;
-  now.state.goTo(cursor.value);
+  now.state.goTo(cursor.peek());
   const { state, columns } = now;
   const found = headline(state);
   if (!state.nodes && !found.waiting) return say("headline.nothing");
@@ -35,10 +35,15 @@ export function titleOf(each: Highlight): string {
   return say(`highlight.${each.kind}`, { pod, node, n: each.n });
 }
 
+/** By itself: it is counted when the cursor rests. */
+function Sentence() {
+  void [growth.value, settled.value];
+  return <span>{sentence()}</span>;
+}
+
 export function HeadlineBar() {
   const now = shown.value!;
   growth.value;
-  settled.value; // it is counted when the cursor rests
   const all = now.highlights.value;
   const at = all.findLastIndex((each) => each.cursor <= cursor.value);
   const here = all[at]?.cursor === cursor.value ? all[at] : null;
@@ -46,7 +51,7 @@ export function HeadlineBar() {
     <section class="headline" aria-label={say("headline.label")}>
       <p aria-live="polite">
         {here && here.kind !== "end" && <strong>{titleOf(here)} </strong>}
-        <span>{sentence()}</span>
+        <Sentence />
       </p>
       {all.length > 0 && !isGuided.value && (
         <div class="highlights" role="group" aria-label={say("highlights")}>
@@ -57,7 +62,9 @@ export function HeadlineBar() {
           >
             ‹<span class="word"> {say("highlight.previous")}</span>
           </button>
-          <span class="soft">{say("highlight.of", { i: at + 1, n: all.length })}</span>
+          <span class="soft">
+            {at < 0 ? say("highlight.some", { n: all.length }) : say("highlight.of", { i: at + 1, n: all.length })}
+          </span>
           <button
             type="button"
             disabled={!all.some((each) => each.cursor > cursor.value)}

@@ -3,10 +3,10 @@ import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { secondCursor } from "./ComparePanel";
-import { Kind } from "./columns";
+import { type Columns, Kind } from "./columns";
 import { titleOf } from "./Headline";
 import type { Key } from "./messages/en";
-import { type ColourName, THEMES } from "./palette";
+import { type ColourName, THEMES, type Theme } from "./palette";
 import { SvgCanvas } from "./svg";
 import {
   cursor,
@@ -408,30 +408,36 @@ export function Scrubber() {
 /** A line for each pixel of time in which a pod was refused or evicted, or a node was lost. */
 function Marks({ from, to }: { from: number; to: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
+  const { columns } = shown.value!;
+  const theme = seenTheme.value;
   useEffect(() => {
     const element = canvas.current!;
-    const { columns, strips } = shown.value!;
-    void strips.value;
-    const width = Math.max(1, element.clientWidth);
-    element.width = width;
-    element.height = 8;
-    const context = element.getContext("2d")!;
-    const colours = THEMES[seenTheme.value];
-    const { kind, aux, time } = columns.events;
-    const seen = new Uint8Array(width);
-    for (let event = 0; event < columns.length; event++) {
-      const what = kind.data[event];
-      const isRefusal = what === Kind.ATTEMPT && (aux.data[event] & 7) === 1;
-      const level = what === Kind.NODE_GONE ? 3 : what === Kind.EVICTED ? 2 : isRefusal ? 1 : 0;
-      if (!level) continue;
-      const x = Math.floor((width * (time.data[event] - columns.begin - from)) / (to - from));
-      if (x >= 0 && x < width) seen[x] = Math.max(seen[x], level);
-    }
-    seen.forEach((level, x) => {
-      if (!level) return;
-      context.fillStyle = [colours.s5, colours.s1, colours.text][level - 1];
-      context.fillRect(x, 0, 1, 8);
-    });
-  });
+    const observer = new ResizeObserver(() => drawMarks(element, columns, from, to, theme));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [columns, columns.length, from, to, theme]);
   return <canvas class="marks" ref={canvas} />;
+}
+
+function drawMarks(element: HTMLCanvasElement, columns: Columns, from: number, to: number, theme: Theme): void {
+  const width = Math.max(1, element.clientWidth);
+  element.width = width;
+  element.height = 8;
+  const context = element.getContext("2d")!;
+  const colours = THEMES[theme];
+  const { kind, aux, time } = columns.events;
+  const seen = new Uint8Array(width);
+  for (let event = 0; event < columns.length; event++) {
+    const what = kind.data[event];
+    const isRefusal = what === Kind.ATTEMPT && (aux.data[event] & 7) === 1;
+    const level = what === Kind.NODE_GONE ? 3 : what === Kind.EVICTED ? 2 : isRefusal ? 1 : 0;
+    if (!level) continue;
+    const x = Math.floor((width * (time.data[event] - columns.begin - from)) / (to - from));
+    if (x >= 0 && x < width) seen[x] = Math.max(seen[x], level);
+  }
+  seen.forEach((level, x) => {
+    if (!level) return;
+    context.fillStyle = [colours.s5, colours.s1, colours.text][level - 1];
+    context.fillRect(x, 0, 1, 8);
+  });
 }

@@ -237,7 +237,12 @@ function BestNodes({ why: told, names }: { why: Why; names: string[] }) {
               <th class="number">{say("why.total")}</th>
               {plugins.map((name) => (
                 <th class="number" key={name}>
-                  {name}
+                  {name.split(/(?=[A-Z])/).map((part) => (
+                    <>
+                      <wbr />
+                      {part}
+                    </>
+                  ))}
                 </th>
               ))}
             </tr>

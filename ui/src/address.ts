@@ -142,14 +142,21 @@ function write(isStep: boolean, whole: string): void {
 }
 
 let writing = 0;
+let isDue = false;
 /** Keep the address up to date: at once for what Back should undo, soon for what only moves. */
 export function keepAddress(): void {
   effect(() => {
-    const { steps, whole } = addressOf();
-    const isStep = lastSteps !== null && steps !== lastSteps && !isReading;
-    lastSteps = steps;
+    const { steps } = addressOf();
+    if (isReading || lastSteps === null) lastSteps = steps;
     clearTimeout(writing);
-    if (isStep) write(true, whole);
-    else writing = window.setTimeout(() => write(false, addressOf().whole), 250);
+    writing = window.setTimeout(() => write(false, addressOf().whole), 250);
+    if (steps === lastSteps || isDue) return;
+    isDue = true;
+    queueMicrotask(() => {
+      isDue = false; // several signals that change together are one step
+      const now = addressOf();
+      if (now.steps !== lastSteps) write(true, now.whole);
+      lastSteps = now.steps;
+    });
   });
 }

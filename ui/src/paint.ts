@@ -7,7 +7,8 @@ import { amount } from "./words";
 
 export const BLOCKS_FROM = 24; // pixels of a cell, from which on pods are drawn
 const LABELS_FROM = 13;
-const NAMES_FROM = 58;
+const NAMES_FROM = 58; // pixels of width for a node's name
+const NAMED_FROM = 48; // and of height
 const FOOT = 15; // pixels for a node's name
 const LINE = 13;
 const HATCHED_TO = 44; // pixels of a cell: from there on a number in it is easy to read
@@ -93,7 +94,7 @@ export function transform({ scale, x, y }: Camera, { width, height }: Size): { s
 /** Inside a cell on the screen: where pods are drawn. */
 function inside(width: number, height: number): Box {
   const inset = width > 60 ? 3 : 1;
-  const foot = width >= NAMES_FROM && height >= 40 ? FOOT : 0;
+  const foot = width >= NAMES_FROM && height >= NAMED_FROM ? FOOT : 0;
   return { x: inset, y: inset, width: width - 2 * inset, height: height - 2 * inset - foot };
 }
 
@@ -428,7 +429,7 @@ function paintMarks(
     line(context, x + 1, y + 1, x + width - 1, y + height - 1);
     context.stroke();
   }
-  if (width >= NAMES_FROM && height >= 40) {
+  if (width >= NAMES_FROM && height >= NAMED_FROM) {
     context.fillStyle = colours.text;
     context.font = `12px ${FONTS}`;
     context.fillText(clip(columns.nodes[node], Math.floor((width - 8) / 6.4)), x + 4, y + height - FOOT / 2 - 1);

@@ -31,11 +31,12 @@ def why(moment: Moment, filters: Sequence[str], row: Row) -> dict[str, Any]:
     assert attempt is not None
     found = moment.explain()
     is_same = (found.outcome.value, found.node or "") == (attempt.outcome, attempt.node)
-    before = next((node for node, uids in moment.nominated.items() if attempt.uid in uids), None)
+    pod = moment.pods.get(attempt.key)
     return told(found, filters, row, attempt.node) | {
         "again": "" if is_same else found.headline,
         "happened": True,  # what is evicted here was evicted, rather than would be
-        "nominatedBefore": before,  # where an earlier attempt made room for the pod
+        "nominatedBefore": (pod.status.nominated_node_name if pod is not None else "")
+        or None,  # where an earlier attempt made room for the pod
     }
 
 

@@ -115,6 +115,7 @@ export const en = {
   "highlight.preemption": { one: "{pod} evicts {n} pod from {node}.", other: "{pod} evicts {n} pods from {node}." },
   "highlight.previous": "previous",
   "highlight.refusal": "{pod} is the first pod that fits nowhere.",
+  "highlight.some": { one: "{n} highlight", other: "{n} highlights" },
   highlights: "highlights",
   "if.added": { one: "one more node like {node}", other: "{n} more nodes like {node}" },
   "if.ask": "try",

@@ -104,6 +104,7 @@ export const ja: Record<Key, Message> = {
   "highlight.preemption": "{pod} が {node} から {n} 個の Pod を退避させます。",
   "highlight.previous": "前",
   "highlight.refusal": "{pod} は最初に行き場のなかった Pod です。",
+  "highlight.some": "見どころ {n} 件",
   highlights: "見どころ",
   "if.added": "{node} と同じノードを {n} 台追加したら",
   "if.ask": "試す",

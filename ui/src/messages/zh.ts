@@ -103,6 +103,7 @@ export const zh: Record<Key, Message> = {
   "highlight.preemption": "{pod} 从 {node} 驱逐 {n} 个 Pod。",
   "highlight.previous": "上一个",
   "highlight.refusal": "{pod} 是第一个无处可放的 Pod。",
+  "highlight.some": "{n} 个看点",
   highlights: "看点",
   "if.added": "再加 {n} 个与 {node} 相同的节点",
   "if.ask": "试一试",

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { best, rank } from "../src/find";
+import { type Box, cellAt, laidOut, neighbour, rows } from "../src/layout";
+import { CHOSEN, contrast, HATCHES, HEATS, luminance, REFUSALS, rgb, THEMES } from "../src/palette";
+import { differences } from "../src/scores";
+import type { Why } from "../src/view";
+import { formed } from "../src/words";
+
+const area = (box: Box) => box.width * box.height;
+const overlap = (a: Box, b: Box) =>
+  a.x + a.width > b.x + 1e-6 &&
+  b.x + b.width > a.x + 1e-6 &&
+  a.y + a.height > b.y + 1e-6 &&
+  b.y + b.height > a.y + 1e-6;
+
+test("boxes fill the space by weight, in order, without overlapping", () => {
+  for (const count of [1, 2, 4, 7, 60]) {
+    const weights = Array.from({ length: count }, (_, i) => 1 + ((i * 7) % 5));
+    const found = rows(weights, { x: 0, y: 0, width: 900, height: 500 });
+    const total = weights.reduce((sum, each) => sum + each, 0);
+    found.forEach((box, i) => {
+      assert.ok(Math.abs(area(box) - (450_000 * weights[i]) / total) < 1, `area ${i} of ${count}`);
+      assert.ok(box.x >= 0 && box.y >= -1e-6 && box.x + box.width < 900.001 && box.y + box.height < 500.001);
+      for (const other of found.slice(i + 1)) assert.ok(!overlap(box, other));
+    });
+  }
+});
+
+test("cells use nearly all of the map, for 4 nodes and for 5,000", () => {
+  for (const count of [4, 300, 5000]) {
+    const nodes = Array.from({ length: count }, (_, i) => i);
+    const found = laidOut([{ name: "all", nodes, weights: nodes.map(() => 1) }], 860, 440);
+    const used = found.width.reduce((sum, width, i) => sum + width * found.height[i], 0);
+    assert.ok(used > 0.85 * 860 * 440, `${count}: ${used / 860 / 440}`);
+    const ratio = found.width[0] / found.height[0];
+    assert.ok(ratio > 0.4 && ratio < 2.5, `${count}: ${ratio}`);
+  }
+});
+
+test("a cell is found where it lies, and neighbours are beside it", () => {
+  const nodes = [10, 11, 12, 13];
+  const found = laidOut([{ name: "all", nodes, weights: [1, 1, 1, 1] }], 400, 420);
+  const cell = found.cellOf.get(12)!;
+  assert.equal(cellAt(found, found.x[cell] + 5, found.y[cell] + 5), cell);
+  assert.equal(cellAt(found, -5, -5), -1);
+  const right = neighbour(found, found.cellOf.get(10)!, [1, 0]);
+  assert.equal(found.node[right], 11);
+  assert.equal(neighbour(found, right, [1, 0]), right);
+});
+
+test("colours can be read: text on refusals, and soft text on panels (WCAG AA)", () => {
+  for (const colour of REFUSALS) assert.ok(contrast(colour, "#ffffff") >= 4.5, colour);
+  for (const theme of Object.values(THEMES))
+    for (const name of ["text", "soft", "good", "bad", "wait", "accent", "s1", "s2", "s3", "s4", "s5", "s6"] as const)
+      assert.ok(contrast(theme[name], theme.panel) >= 4.5, `${name} ${theme[name]} on ${theme.panel}`);
+});
+
+test("full is dark on white and bright on black, each step further than the last", () => {
+  for (const [theme, sign] of [
+    ["light", -1],
+    ["dark", 1],
+  ] as const)
+    HEATS[theme].slice(1).forEach((colour, i) => {
+      assert.ok(sign * (luminance(colour) - luminance(HEATS[theme][i])) > 0, `${theme} ${i}`);
+    });
+});
+
+/** What somebody without one kind of cones sees (Viénot, Brettel and Mollon 1999), roughly. */
+function seen(colour: string, missing: "red" | "green"): number[] {
+  const [red, green, blue] = rgb(colour).map((each) => (each / 255) ** 2.2);
+  const yellow = missing === "red" ? 0.11 * red + 0.89 * green : 0.29 * red + 0.71 * green;
+  return [yellow, yellow, blue].map((each) => 255 * each ** (1 / 2.2));
+}
+const distance = (a: number[], b: number[]) => Math.hypot(...a.map((each, i) => each - b[i]));
+
+test("the chosen node looks like no refusal, whatever somebody's colour vision", () => {
+  for (const missing of ["red", "green"] as const)
+    for (const colour of REFUSALS)
+      assert.ok(distance(seen(CHOSEN, missing), seen(colour, missing)) > 80, `${colour} without ${missing}`);
+  assert.equal(new Set(HATCHES.map(String)).size, REFUSALS.length); // where colours are alike, lines are not
+});
+
+test("names are found by rank: exact, beginning, word, inside", () => {
+  const names = ["shop/shop-149000", "shop/shop-149", "a/my-shop-149-x", "a/xshop-149"];
+  const found = best(names, "shop-149", 9, (i) => names[i]);
+  assert.deepEqual(
+    found.map((each) => each.item),
+    ["shop/shop-149", "shop/shop-149000", "a/my-shop-149-x", "a/xshop-149"],
+  );
+  assert.equal(rank("node-1", "zzz"), -1);
+  assert.equal(best(names, "shop", 2, (i) => i).length, 2);
+});
+
+test("scores are differences from the winner, and constants are told once", () => {
+  const told = {
+    node: 2,
+    plugins: ["Fit", "Taints", "Spread"],
+    best: [
+      { node: 2, total: 472, shares: [72, 300, 100] },
+      { node: 5, total: 471, shares: [71, 300, 100] },
+    ],
+  } as unknown as Why;
+  const found = differences(told);
+  assert.deepEqual(found.plugins, ["Fit"]);
+  assert.deepEqual(found.constants, [
+    ["Taints", 300],
+    ["Spread", 100],
+  ]);
+  assert.deepEqual(
+    found.rows.map((row) => [row.node, row.total, row.shares]),
+    [
+      [2, 472, [72]],
+      [5, -1, [-1]],
+    ],
+  );
+});
+
+test("plurals follow the rules of the language", () => {
+  const pods = { one: "{n} pod", other: "{n} pods" };
+  assert.equal(formed(pods, { n: 1 }, "en"), "1 pod");
+  assert.equal(formed(pods, { n: 0 }, "en"), "0 pods");
+  assert.equal(formed(pods, { n: 5000 }, "en"), "5,000 pods");
+  assert.equal(formed("{n} 个 Pod", { n: 1 }, "zh"), "1 个 Pod");
+  assert.equal(formed("{a} {b}", { a: "{b}", b: "x" }, "en"), "{b} x");
+});
