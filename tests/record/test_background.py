@@ -233,6 +233,44 @@ def test_after_a_while_a_new_file_begins_with_the_whole_state(tmp_path: Path, mo
         assert record.is_complete and [node.name for node in record.moment(3.0).cluster.nodes] == ["b"]
 
 
+def test_a_disk_that_stays_full_pushes_no_good_record_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mooring.record.background.RETRY_S", 0.0)
+    room = [1 << 20]  # on the disk, for all files together
+
+    class SmallDisk(io.FileIO):
+        def write(self, data: Any) -> int:
+            if len(data) > room[0]:
+                raise OSError(28, "No space left on device")
+            room[0] -= len(data)
+            return super().write(data)
+
+    monkeypatch.setattr("mooring.record.files.create", lambda path: SmallDisk(path, "w"))
+    output = AtOnce(files(tmp_path / "r"))
+    output.begin(HEADER)
+    output.take_state(1.0, [make_node("good")])
+    many = [make_node(f"node-{os.urandom(8).hex()}") for _ in range(100)]
+    for time in range(2, 10):  # each time there is room for the beginning of a file, and not for the state
+        room[0] = 400
+        output.take([float(time)] * len(many), many)
+        output._writer.flush()  # type: ignore[union-attr]
+        assert output.wants_state
+        output.take_state(time + 0.5, many)
+        while output.go_on() == PART_S:
+            pass
+    room[0] = 1 << 20
+    output.take_state(10.0, [make_node("again")])
+    output.close(11.0)
+    names = []
+    for each in ("r", "r.1"):
+        with Record.open(tmp_path / each, follows=True) as record:
+            names.append([node.name for node in record.moment(record.last_time).cluster.nodes])
+    assert names == [["again"], ["good"]] and len(list(tmp_path.iterdir())) == 2
+    said = [each.getMessage() for each in caplog.records]
+    assert said == ["The record cannot be written; entries are left out"], "once, and not for every entry"
+
+
 @pytest.mark.parametrize(
     ("limits", "words"),
     [

@@ -52,6 +52,7 @@ class _OpenFile:
 
     def __init__(self) -> None:
         self.is_broken = False
+        self.has_state = False  # what follows is of no use without it
         self._sink: WholeWrites | None = None
 
     def open(self, files: RotatedFiles) -> None:
@@ -75,6 +76,8 @@ class _OpenFile:
         except BaseException:
             self.is_broken = True
             with contextlib.suppress(OSError):
+                if self._sink is not None and not self.has_state:
+                    self._sink.empty()  # otherwise it would push a good file out when files are rotated
                 self.close()
             raise
 
@@ -123,6 +126,7 @@ class InBackground:
         """Open the first file, or raise UsageError."""
         self._header = header
         self._file.open(self._files)
+        self._file.has_state = True  # it begins where nothing has happened
         self._begin_writer(header.started)
         self._thread.start()
 
@@ -253,7 +257,9 @@ class InBackground:
 
     def _recover(self, file: _OpenFile) -> None:
         """The whole state is in the file."""
-        if not file.is_broken:
+        file.has_state = not file.is_broken
+        if file.has_state and self._retry_at is not None:
+            log.info("The record is written again", path=self._files.path)
             self._retry_at = None
 
 

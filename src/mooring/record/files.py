@@ -170,6 +170,10 @@ class WholeWrites:
             raise MooringError(f"{os.fspath(self._file.name)}: {error.strerror or error}") from None
         self._size += len(data)
 
+    def empty(self) -> None:
+        """Take back everything that was written."""
+        self._file.truncate(0)
+
     def close(self) -> None:
         self._file.close()
 

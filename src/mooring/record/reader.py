@@ -111,7 +111,7 @@ class Record:
     def num_attempts(self) -> int:
         """The number of the last attempt."""
         last = self._blocks[-1]
-        if last.kind == END:
+        if last.kind in (END, HEADER):
             return last.attempts
         numbers = (entry.number for _, entry in self._stored(last) if isinstance(entry, Attempt))
         return max(numbers, default=last.attempts)
