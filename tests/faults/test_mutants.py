@@ -14,6 +14,7 @@ from mooring.core.framework.status import SUCCESS, Status
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
 from mooring.core.plugins.gang_scheduling import GangScheduling
 from mooring.core.plugins.volume_binding import VolumeBinding
+from mooring.core.plugins.volumes.free_volumes import AssumeCache
 from mooring.core.queue.scheduling_queue import SchedulingQueue
 from mooring.core.state.cluster import ClusterState, group_of
 from mooring.live import schedule_one, writer
@@ -368,6 +369,14 @@ def nobody_is_told_what_a_failed_binding_gives_back(patch):
     patch.setattr(PodAttempts, "freed", lambda self, event, before, after: None)
 
 
+def reserved_devices_stay_reserved(patch):
+    patch.setattr(ClusterDevices, "release_pending", lambda self, uid: True)
+
+
+def reserved_volumes_stay_reserved(patch):
+    patch.setattr(AssumeCache, "restore", lambda self, obj: None)
+
+
 # ---- stories -----------------------------------------------------------------------------------------------------
 
 
@@ -601,6 +610,11 @@ DISKS_GIVEN_BACK = replace(
         *pods(5.1, "second", 2, 250, "local"),
     ),
 )
+# One pod cannot store what it has reserved, and goes. There is enough for the others: only the count shows it.
+ORPHANED = replace(GIVEN_BACK, steps=(GIVEN_BACK.steps[0], *pods(5.0, "first", 1, 250, "device", life_s=1.0)))
+ORPHANED_DISK = replace(
+    ORPHANED, load="volumes", steps=(GIVEN_BACK.steps[0], *pods(5.0, "first", 1, 250, "local", life_s=1.0))
+)
 # Bindings are refused, and reservations taken back. Pods are tried again before the watch has told of it.
 TAKEN_BACK = Plan(
     1,
@@ -827,6 +841,8 @@ MUTANTS = [
     pytest.param(a_claim_is_reserved_until_the_watch_tells, TAKEN_BACK, id="a claim is reserved until the watch tells"),
     pytest.param(nobody_is_told_what_a_failed_binding_gives_back, GIVEN_BACK, id="nobody is told of free devices"),
     pytest.param(nobody_is_told_what_a_failed_binding_gives_back, DISKS_GIVEN_BACK, id="nobody is told of free disks"),
+    pytest.param(reserved_devices_stay_reserved, ORPHANED, id="reserved devices stay reserved"),
+    pytest.param(reserved_volumes_stay_reserved, ORPHANED_DISK, id="reserved volumes stay reserved"),
     pytest.param(a_volume_can_be_reached_from_everywhere, MADE_FOR_NOTHING, id="a volume is reached from everywhere"),
     pytest.param(a_volume_is_not_waited_for, MADE_FOR_NOTHING, id="a volume is not waited for"),
     pytest.param(those_of_a_gang_that_are_bound_do_not_count, CUT_IN_HALF, id="bound pods of a gang do not count"),

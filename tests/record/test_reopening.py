@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mooring.record.files import KEYFRAME, scan
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
+from mooring.sim import virtual_time
 from mooring.sim.simulate import Arrival
 from mooring.testing import make_pod
 
@@ -118,3 +120,21 @@ def test_pods_that_only_come_are_worth_no_keyframe(run_s: float | None, has_more
     play(arrivals, Recorder(Immediately(sink), keyframe_every=20, batch=10))
     kinds = [block.kind for block in scan(sink, len(sink.getvalue()))]
     assert (kinds.count(KEYFRAME) > 1) == has_more
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_wall_clock_that_is_put_right_breaks_no_record(
+    jump_s: float, recorded: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = virtual_time._since
+
+    def jumping(loop: Any, starts_at: float) -> Callable[[], float]:
+        now = since(loop, starts_at)
+        return lambda: now() + (jump_s if loop.time() > 20.0 else 0.0)
+
+    monkeypatch.setattr(virtual_time, "_since", jumping)
+    record = recorded(story(3), every=50)
+    times = [time for time, _ in record.entries()]
+    assert times == sorted(times) and record.first_time <= times[0] and times[-1] <= record.last_time
+    assert record.last_time - record.first_time == pytest.approx(90.0 + max(0.0, jump_s), abs=21.0)
+    assert check_all(record, step=20)

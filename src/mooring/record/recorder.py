@@ -207,7 +207,7 @@ class Recorder(SchedulerObserver):
         self._scheduler = scheduler
         self._annotations = set(_annotations(scheduler))
         self._nominations = scheduler.queue.nominator.log
-        self._now = scheduler.clock.now
+        self._now = _never_back(scheduler.clock.now)
         scheduler.drawn.append(self._drawn)
         scheduler.heard.append(self._heard)
         features = scheduler.features
@@ -415,6 +415,22 @@ class Recorder(SchedulerObserver):
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
         self._is_state_due = False
         self._output.take_state(self._now(), state)
+
+
+def _never_back(now: Callable[[], float]) -> Callable[[], float]:
+    """A clock that goes on from where it was when the wall clock is put back: moments of a record have an order."""
+    last = ahead_s = 0.0
+
+    def steady() -> float:
+        nonlocal last, ahead_s
+        time = now() + ahead_s
+        if time < last:
+            ahead_s += last - time
+            time = last
+        last = time
+        return time
+
+    return steady
 
 
 def _extenders(scheduler: Observed) -> tuple[entries.ExtenderVerbs, ...]:

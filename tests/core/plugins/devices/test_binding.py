@@ -120,3 +120,33 @@ async def test_a_claim_that_somebody_else_has_changed(now: ResourceClaim, is_our
     with pytest.raises(ApiError) as error:
         await bind(Server(now), stored(3, is_held=not is_ours), is_ours=is_ours)
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+async def test_a_wall_clock_that_is_put_right_does_not_change_how_long_devices_are_waited_for(jump_s: float) -> None:
+    condition = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    waits = [{**result, **condition} for result in HELD["devices"]["results"]]
+    status = {"allocation": {"devices": {"results": waits}}, "reservedFor": [{"resource": "pods", "uid": POD.uid}]}
+    meta = {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    claim = msgspec.convert({"metadata": meta, "status": status}, ResourceClaim)
+    server: Any = Server(claim)
+    server.record_event = lambda *_: None
+    slept: list[float] = []
+
+    class Clock:
+        def now(self) -> float:
+            return 1_000_000.0 + self.monotonic() + (jump_s if slept else 0.0)
+
+        def monotonic(self) -> float:
+            return float(sum(slept))
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    server.sleep = sleep
+    cluster = ClusterState()
+    attempt = ClaimAttempt(claims=[claim])
+    binder = ClaimBinder(server, ClusterDevices(cluster), Clock(), 60.0, attempt, PluginMeters())
+    found = await binder.run(POD, "n")
+    assert found.message == "device binding timeout: context deadline exceeded"
+    assert sum(slept) == pytest.approx(60.0, abs=10.0)

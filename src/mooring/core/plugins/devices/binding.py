@@ -151,7 +151,7 @@ class ClaimBinder:
     async def _wait_for_devices(self) -> tuple[Status, str]:
         """The status, and what the metrics call it."""
         attempt = self._attempt
-        give_up = self._clock.now() + self._timeout_s
+        give_up = self._clock.monotonic() + self._timeout_s  # somebody may put the wall clock right meanwhile
         while True:
             is_ready = True
             for index, claim in enumerate(attempt.claims):
@@ -167,7 +167,7 @@ class ClaimBinder:
                     break
             if is_ready:
                 return SUCCESS, "success"
-            if self._clock.now() >= give_up:
+            if self._clock.monotonic() >= give_up:
                 return Status.error("device binding timeout: context deadline exceeded"), "timeout"
             await self._writer.sleep(BINDING_POLL_S)
 
