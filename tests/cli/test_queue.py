@@ -203,7 +203,7 @@ async def test_pods_of_a_scheduler_that_was_not_asked_are_counted(
             body = to_plain(make_pod(name, spec={"schedulerName": scheduler})) | {"kind": "Pod", "apiVersion": "v1"}
             await client.create("/api/v1/namespaces/default/pods", json.dumps(body).encode())
     assert await ask() == 0
-    assert "2 pods of cheap wait, which was not asked; --server URL asks another" in capsys.readouterr().out
+    assert "2 pods wait for cheap, which was not asked; --server URL asks another" in capsys.readouterr().out
     assert await ask("-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["otherSchedulers"] == {"cheap": 2}
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
+import pytest
+
+from mooring.cli.main import run
 from mooring.live.observer import Observed, SchedulerObserver
 from mooring.sim.scenario import Scenario
 from mooring.sim.simulate import run_scenario, story_of
@@ -85,3 +90,14 @@ def test_attempts_are_made_when_kube_scheduler_makes_them() -> None:
     assert found.placed == PODS
     first = min(attempts.seen)  # after the node has come
     assert {at - first: number for at, number in attempts.seen.items()} == REAL
+
+
+def test_the_command_says_where_its_attempts_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "story.yaml"
+    file.write_text(
+        "steps:\n- nodes: {count: 1, cpu: '1', pods: '4'}\n- workload: {count: 120, every: 2s, run: 1m, cpu: 1m}\n"
+    )
+    assert run(["simulate", str(file)]) == 0
+    assert re.search(
+        r"attempts: +\S+ \(\d+ for each pod: all that wait are tried when one ends\)", capsys.readouterr().out
+    )

@@ -84,8 +84,10 @@ def _draw(to: Console, found: dict[str, Any], *, is_wide: bool) -> None:
     to.print(f"{found['server']} schedules the pods of {', '.join(found['schedulers'])}", markup=False)
     to.print(counts, markup=False)
     for name, count in (found["otherSchedulers"] or {}).items():
-        pods = "at least " * (count == MAX_OTHERS) + count_of(count, "pod")
-        to.print(f"{pods} of {name} wait, which was not asked; --server URL asks another scheduler", markup=False)
+        waiting = (
+            f"{'at least ' if count == MAX_OTHERS else ''}{count_of(count, 'pod')} {'waits' if count == 1 else 'wait'}"
+        )
+        to.print(f"{waiting} for {name}, which was not asked; --server URL asks another scheduler", markup=False)
     for waiting in found.get("waitingOnPermit", ()):
         plugins = ", ".join(waiting["plugins"])
         to.print(f"{waiting['pod']} waits for the permission of {plugins} to run on {waiting['node']}", markup=False)

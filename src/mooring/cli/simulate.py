@@ -135,7 +135,7 @@ def _draw(out: Console, result: Simulation) -> None:
         out,
         {
             "pods": pods + (f", {result.ended:,} ended" if result.ended else ""),
-            "attempts": f"{result.attempts:,}"
+            "attempts": f"{result.attempts:,}{_overload(result)}"
             + (f", {count_of(result.evicted, 'pod')} evicted" if result.evicted else ""),
             "waiting": waits,
             "allocated": _allocated(result),
@@ -163,6 +163,15 @@ def _gpus(result: Simulation) -> dict[str, str]:
         return {}
     demand, allocated = list(result.gpu_allocation.items())[-1]
     return {"GPUs": f"{allocated:.2f} % allocated when pods had asked for {demand} %"}
+
+
+MANY_ATTEMPTS = 20  # for each pod, on average
+
+
+def _overload(result: Simulation) -> str:
+    """A word where nearly all attempts are in vain, and nearly all of the time goes there."""
+    each = result.attempts // max(1, result.placed + len(result.pending))
+    return f" ({each:,} for each pod: all that wait are tried when one ends)" if each >= MANY_ATTEMPTS else ""
 
 
 def _allocated(result: Simulation) -> str:
