@@ -293,8 +293,7 @@ class ScoreColumns(Derived):
 
     def winner(self, filters: FilterColumns) -> tuple[int, int]:
         """The row that kube-scheduler takes by this sum from the feasible nodes, and its total."""
-        self._order.update((filters.version, self.version), filters.feasible, self.total)
-        return self._order.winner()
+        return self._order.find((filters.version, self.version), filters.feasible, self.total)
 
     def totals_of(self, nodes: NodeRows) -> NDArray[np.int64]:
         """The sum of each of these nodes, to be changed at will."""

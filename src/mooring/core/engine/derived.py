@@ -49,8 +49,12 @@ class Derived:
                 is_known = False
             else:
                 rows.append(changes)
-        self.revision += not is_known or any(rows)
-        return rows if is_known else None
+                if changes:
+                    self.revision += 1
+        if is_known:
+            return rows
+        self.revision += 1
+        return None
 
     def settle(self, token: Hashable) -> None:
         """Say that the columns are up to date."""

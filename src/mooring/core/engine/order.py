@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Set
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from mooring.core.state.node_table import NodeTable
 Totals = NDArray[np.int64]
 
 _BITS = 40  # deeper than any list of nodes will ever be
+_SHORT = 4096
 
 
 def _place(level: int, offset: int) -> int:
@@ -33,9 +35,19 @@ def _place(level: int, offset: int) -> int:
     return ((1 << level) + offset << (_BITS - level)) * 64 + level
 
 
+@cache
+def _places() -> NDArray[np.int64]:
+    """The places of the positions of a short list."""
+    levels = [(position + 1).bit_length() - 1 for position in range(_SHORT)]
+    return np.array([_place(level, position + 1 - (1 << level)) for position, level in enumerate(levels)])
+
+
 def heap_winner(totals: Totals) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
     n = len(totals)
+    if n <= _SHORT:  # a few looks at all positions are quicker than one at each level
+        equals = (totals == totals[totals.argmax()]).nonzero()[0]
+        return int(equals[0 if len(equals) == 1 else _places().take(equals).argmin()])
     winner, best, place = 0, totals.item(0), _place(0, 0)
     level, start = 1, 1
     while start < n:
@@ -56,18 +68,26 @@ def heap_winner(totals: Totals) -> int:
 
 _SHIFT = 10
 _BLOCK = 1 << _SHIFT  # rows
+_FEW_BLOCKS = 2  # are looked through row by row
 _FEW = 8  # more rows than these are repaired together
+_SMALL = 1 << 14  # in a table of so many rows, looking at all of them takes no longer than repairing more than a few
 _NEVER = np.iinfo(np.int64).min  # stands for the total of a node that is not feasible
 
 
 class KeptOrder(Derived):
     """The winner of one template among all nodes, in time that follows the rows that changed since."""
 
-    __slots__ = ("_bests", "_counts", "_firsts", "_maxima", "_places", "_starts", "_values", "size")
+    __slots__ = (
+        "_asked_at", "_bests", "_counts", "_feasible", "_firsts", "_logs", "_maxima", "_places", "_starts", "_values",
+        "size",
+    )  # fmt: skip
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table.node_log, table.pod_log)
+        self._logs = table.node_log, table.pod_log
+        self._asked_at = 0  # how far the logs had come when the winner was last asked for
         self.size = 0  # of the feasible list
+        self._feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self._values = np.full((0, _BLOCK), _NEVER)  # [block, row in it]: the total, or _NEVER
         self._maxima: Totals = np.zeros(0, np.int64)  # [block]
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)  # [block]: feasible rows
@@ -77,9 +97,24 @@ class KeptOrder(Derived):
         self._bests: list[int] = []
         self._places: list[int | None] = []
 
-    def update(self, versions: tuple[int, int], feasible: NDArray[np.bool_], totals: Totals) -> None:
-        """Follow these columns, which are up to date; a version is another number when all of its rows are new."""
+    def find(self, versions: tuple[int, int], feasible: NDArray[np.bool_], totals: Totals) -> tuple[int, int]:
+        """The row that kube-scheduler takes by these columns, which are up to date, and its total. There is one.
+
+        A version is another number when all rows of a column are new.
+        """
+        end = self._logs[0].end + self._logs[1].end
+        num_changes, self._asked_at = end - self._asked_at, end
+        if num_changes > _FEW and len(totals) <= _SMALL:  # templates take turns
+            rows = feasible.nonzero()[0]
+            found = totals.take(rows)
+            winner = heap_winner(found)
+            return rows.item(winner), found.item(winner)
+        self._update(versions, feasible, totals)
+        return self._winner()
+
+    def _update(self, versions: tuple[int, int], feasible: NDArray[np.bool_], totals: Totals) -> None:
         changes = self.changes(versions)
+        self._feasible = feasible
         if changes is None or are_many(changes, totals):
             self._build(feasible, totals)
         elif changes[0] or changes[1]:
@@ -90,21 +125,19 @@ class KeptOrder(Derived):
                 self._repair_many(np.fromiter(rows, np.int64, len(rows)), feasible, totals)
         self.settle(versions)
 
-    def winner(self) -> tuple[int, int]:
-        """The row that kube-scheduler takes, and its total. There is one."""
-        bests = self._bests
+    def _winner(self) -> tuple[int, int]:
+        bests, places = self._bests, self._places
         best = max(bests)
-        level = bests.index(best)
+        winner, lowest = bests.index(best), None
         if bests.count(best) > 1:
-            level = min((k for k, other in enumerate(bests) if other == best), key=self._place_of)
-        return self._firsts[level], best
-
-    def _place_of(self, level: int) -> int:
-        place = self._places[level]
-        if place is None:
-            offset = self._count(self._starts[level], self._firsts[level])
-            place = self._places[level] = _place(level, offset)
-        return place
+            for level, its_best in enumerate(bests):
+                if its_best == best:
+                    place = places[level]
+                    if place is None:
+                        place = places[level] = _place(level, self._count(self._starts[level], self._firsts[level]))
+                    if lowest is None or place < lowest:
+                        winner, lowest = level, place
+        return self._firsts[winner], best
 
     # ---- following changes -------------------------------------------------------------------------------------
 
@@ -125,11 +158,12 @@ class KeptOrder(Derived):
                 continue
             values[row] = value
             block = row >> _SHIFT
-            best = maxima.item(block)
-            if value >= best:
-                maxima[block] = value
-            elif before == best:
-                maxima[block] = values.item(_first_maximum(values, block << _SHIFT, block + 1 << _SHIFT))
+            if len(maxima) > _FEW_BLOCKS:
+                best = maxima.item(block)
+                if value >= best:
+                    maxima[block] = value
+                elif before == best:
+                    maxima[block] = values.item(_first_maximum(values, block << _SHIFT, block + 1 << _SHIFT))
             if before == _NEVER or value == _NEVER:
                 self._counts[block] += 1 if before == _NEVER else -1
                 has_moved = True
@@ -171,7 +205,7 @@ class KeptOrder(Derived):
         values, maxima, starts = self._values.reshape(-1), self._maxima, self._starts
         start, end = starts[level], starts[level + 1] if level + 1 < len(starts) else len(values)
         head, tail = (start + _BLOCK - 1) >> _SHIFT, end >> _SHIFT  # the blocks that belong to it as a whole
-        if tail - head <= 2:
+        if tail - head <= _FEW_BLOCKS:
             row = _first_maximum(values, start, end)
         else:
             block = _first_maximum(maxima, head, tail)
@@ -187,11 +221,12 @@ class KeptOrder(Derived):
 
     def _count(self, start: int, end: int) -> int:
         """How many rows are feasible from one row up to another."""
-        values, head, tail = self._values.reshape(-1), (start >> _SHIFT) + 1, end >> _SHIFT
+        feasible, head, tail = self._feasible, (start >> _SHIFT) + 1, end >> _SHIFT
+        if self.size == len(feasible):
+            return end - start
         if tail < head:
-            return int(np.count_nonzero(values[start:end] != _NEVER))
-        partial = np.count_nonzero(values[start : head << _SHIFT] != _NEVER)
-        partial += np.count_nonzero(values[tail << _SHIFT : end] != _NEVER)
+            return int(np.count_nonzero(feasible[start:end]))
+        partial = np.count_nonzero(feasible[start : head << _SHIFT]) + np.count_nonzero(feasible[tail << _SHIFT : end])
         return int(partial) + int(self._counts[head:tail].sum())
 
 

@@ -343,9 +343,10 @@ def choose(
 def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:
     if result.nodes is not None:
         return result.nodes
-    n = len(attempt.nodes)
-    if result.filters is not None and result.num_feasible < n:
-        return LateRows(attempt.nodes.table, result.filters.feasible, result.num_feasible)
+    n, filters = len(attempt.nodes), result.filters
+    if filters is not None:
+        size = filters.num_feasible
+        return attempt.nodes if size == n else LateRows(attempt.nodes.table, filters.feasible, size)
     rows = result.rows
     if len(rows) == n and int(rows[0]) == 0 and int(rows[-1]) == n - 1:
         return attempt.nodes  # all nodes in their order: reading whole columns is cheaper
