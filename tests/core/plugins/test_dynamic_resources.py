@@ -1032,3 +1032,58 @@ class TestGroups:
         world.cluster.put(pod("c", name="running", spec={**self.IN_GROUP, "nodeName": "a"}))
         status = self.post_filter(world, self.tried(world, "p"))
         assert status == Status.unschedulable("deallocation and deletion of ResourceClaims completed")
+
+
+# ---- what an explanation says ----------------------------------------------------------------------------------------
+
+HEALTHY = 'device.attributes["drv"].healthy'
+
+
+def graded(name: str, *, healthy: bool, **more: Any) -> Wire:
+    return {"name": name, "attributes": {"healthy": {"bool": healthy}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        pytest.param([graded("x", healthy=True)], "1 looked at: 1 would do", id="too few"),
+        pytest.param([graded("gpu-0", healthy=True)], "1 looked at: 1 in use", id="another claim's"),
+        pytest.param(
+            [graded("x", healthy=False)],
+            f"1 looked at: 1 refused by the selector of the request: {HEALTHY}",
+            id="not selected",
+        ),
+        pytest.param(
+            [graded("x", healthy=True, taints=[{"key": "broken", "effect": "NoSchedule"}])],
+            "1 looked at: 1 tainted: broken:NoSchedule",
+            id="tainted",
+        ),
+        pytest.param(
+            [graded("x", healthy=True), graded("y", healthy=False), graded("z", healthy=False)],
+            f"3 looked at: 2 refused by the selector of the request: {HEALTHY}; 1 would do",
+            id="several, the most frequent reason first",
+        ),
+    ],
+)
+def test_why_devices_do_not_serve(devices: list[Wire], said: str) -> None:
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    slice = obj("ResourceSlice", "s", spec={"driver": "drv", "pool": pool, "nodeName": "a", "devices": devices})
+    wanted = exactly(count=2)
+    wanted["exactly"]["selectors"] = [{"cel": {"expression": HEALTHY}}]
+    world = World(node("a"), slice, claim("c", wanted), claim("other", status=held("gpu-0", "a")))
+    assert world.filter(pod("c")) == {"a": "cannot allocate all claims"}
+    facts = list(world.plugin.facts(world.state, world.info(pod("c")), world.nodes()))
+    assert facts == [f"claim ns/c, request r wants 2 devices of one node; {said}"]
+
+
+def test_a_cluster_without_devices_says_so() -> None:
+    world = World(node("a"), claim("c"))
+    world.filter(pod("c"))
+    facts = list(world.plugin.facts(world.state, world.info(pod("c")), world.nodes()))
+    assert facts == ["no device is published for 1 node"]
+
+
+def test_a_pod_without_claims_has_no_facts() -> None:
+    world = World(node("a"))
+    world.pre_filter(pod())
+    assert not list(world.plugin.facts(world.state, world.info(pod()), world.nodes()))

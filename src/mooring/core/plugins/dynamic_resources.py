@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Coroutine, Hashable, Iterator, Sequence, Set
 from copy import copy
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from mooring.api.errors import ApiError, ParseError
 from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
+from mooring.api.text import count_of
 from mooring.core.config.types import DynamicResourcesArgs
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
@@ -80,6 +82,7 @@ STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource cl
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 NOTHING_TO_DO = ClaimAttempt()  # of a pod without claims; never changed
 BINDING_TIMEOUT_S = 600.0
+MOST_NODES = 200  # whose devices an explanation looks at
 
 
 class DynamicResources:
@@ -139,6 +142,24 @@ class DynamicResources:
 
     def _claims_of(self, pod: Pod) -> list[ResourceClaim]:
         return pod_claims(pod, self._devices.claim, by_groups=self._groups_have_claims)
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[str]:
+        """By request: how many devices the refused nodes have, and why each does not serve."""
+        attempt = attempt_of(state)
+        wanted = None if attempt is None else next(iter(attempt.node_tasks.values()), None)
+        if attempt is None or attempt.allocator is None or wanted is None or wanted.task is None:
+            return
+        found: dict[str, Counter[str]] = {}
+        for node in nodes.infos[:MOST_NODES]:
+            for claim, request, why in attempt.allocator.refusals(node.name, node.labels, wanted.task):
+                wants = "all devices" if request.wants_all else count_of(request.count, "device")
+                name = f"claim {claim.key}, request {request.full_name} wants {wants} of one node"
+                found.setdefault(name, Counter())[why or "would do"] += 1
+        for name, reasons in found.items():
+            counted = "; ".join(f"{n} {why}" for why, n in reasons.most_common())
+            yield f"{name}; {reasons.total()} looked at: {counted}"
+        if not found:
+            yield f"no device is published for {count_of(len(nodes), 'node')}"
 
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
         for claim in pod.pod.spec.resource_claims:

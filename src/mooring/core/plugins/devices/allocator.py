@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,7 +22,7 @@ from mooring.api.resource import (
 from mooring.core.framework.cycle_state import Budget, CycleState, OutOfTime
 from mooring.core.framework.status import Status
 from mooring.core.plugins.devices.cel import CelSelectors
-from mooring.core.plugins.devices.claims import ClaimPlan, ClassLookup, consumer_of, plan_claim
+from mooring.core.plugins.devices.claims import ClaimPlan, ClassLookup, RequestedDevices, consumer_of, plan_claim
 from mooring.core.plugins.devices.constraints import AvailableCounters
 from mooring.core.plugins.devices.device_checks import DeviceChecks
 from mooring.core.plugins.devices.extended import IN_MEMORY_NAME, AllocatedState
@@ -91,6 +91,15 @@ class Allocator:
         if key is None:
             found.results()  # what cannot be written down is an error of this node's search
         return found
+
+    def refusals(
+        self, node_name: str, labels: Mapping[str, str], task: AllocationTask
+    ) -> Iterator[tuple[ResourceClaim, RequestedDevices, str]]:
+        """For every request and every device that the node reaches: why the request cannot have it, or nothing."""
+        for _, candidate in self._inventory.reach_of(node_name, labels).devices:
+            for plan in task.plans:
+                for request in (each for alternatives in plan.requests for each in alternatives):
+                    yield plan.claim, request, self._checks.refusal(plan.claim, request, candidate, node_name, labels)
 
     def _search(self, node_name: str, labels: Mapping[str, str], reach: Reach, task: AllocationTask) -> Solution | None:
         plans, stages = task.plans, task.stages

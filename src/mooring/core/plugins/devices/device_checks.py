@@ -57,6 +57,31 @@ class DeviceChecks:
             return verdict
         return self._inventory.device_matches_node(candidate, node_name, labels)
 
+    def refusal(
+        self,
+        claim: ResourceClaim,
+        request: RequestedDevices,
+        candidate: PublishedDevice,
+        node_name: str,
+        labels: Mapping[str, str],
+    ) -> str:
+        """Why a request cannot have a device, for people: the first check that it fails; empty if it passes all."""
+        if not request.admin_access and candidate.id in self.allocated.devices:
+            return "in use"
+        for i, expression in enumerate(request.expressions):
+            if not self._selectors.matches(expression, candidate.content):
+                of_class = i < request.class_expressions and request.device_class is not None
+                whose = f"class {request.device_class.name}" if of_class and request.device_class else "the request"
+                return f"refused by the selector of {whose}: {expression}"
+        if not self.is_selectable(claim, request, candidate, node_name, labels):
+            return "for other nodes"
+        if prevents_allocation(candidate.device, request.tolerations):
+            taints = ", ".join(f"{taint.key}:{taint.effect}" for taint in candidate.device.taints)
+            return f"tainted: {taints}"
+        if not self.has_capacity(claim, request, candidate, NOTHING):
+            return "with too little capacity left"
+        return ""
+
     def _passes_selectors(self, claim: ResourceClaim, request: RequestedDevices, candidate: PublishedDevice) -> bool:
         """Ask the class's and the request's selectors."""
         for i, expression in enumerate(request.expressions):
