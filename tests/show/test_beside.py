@@ -11,9 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mooring.api.codec import to_plain
 from mooring.api.errors import MooringError
 from mooring.record.meter import measure_record
-from mooring.show.shown import Shown
+from mooring.show.shown import Shown, opened
+from mooring.testing import bound, make_node, make_pod
 
 PATIENT_S = 120
 
@@ -122,3 +124,33 @@ async def test_a_suggestion_can_be_tried(story, serve):
     assert found["node"] in suggestion["nodes"]
     with pytest.raises(MooringError, match="no suggestion 'more luck'"):
         shown.what_if(shown.moment(event)(), {"try": "more luck"})
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["a pod waits", "no pod waits"])
+async def test_a_dump_is_shown_and_asked(tmp_path, serve, waits):
+    """One instant: why the pending pod waits, and what-ifs, also where nothing was decided."""
+    pods = [bound(make_pod("web", cpu="1"), "a"), *([make_pod("large", cpu="64")] if waits else [])]
+    objects = [to_plain(each) for each in (make_node("a", cpu="4"), make_node("b", cpu="4"), *pods)]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    shown = opened(path)
+    assert shown.timeline.nodes.values == ["a", "b"] and len(shown.timeline.attempt_events) == waits
+    if waits:
+        told = shown.why(shown.moment(shown.timeline.attempt_events[0])())
+        assert (told["pod"], told["outcome"]) == ("default/large", "unschedulable")
+    async with (
+        serve(shown) as server,
+        aiohttp.ClientSession() as session,
+        session.get(f"{server.link}api/what-if?event=last&lose=a") as answer,
+    ):
+        found = await answer.json()
+    assert found["placed"] == {"default/web": shown.timeline.nodes.number("b")}
+
+
+async def test_a_question_about_a_decision_needs_one(story, serve):
+    async with (
+        serve(story("preemption")) as server,
+        aiohttp.ClientSession() as session,
+        session.get(f"{server.link}api/what-if?event=last&cordon=node1") as answer,
+    ):
+        assert (answer.status, "expected a decision" in (await answer.json())["message"]) == (400, True)

@@ -104,10 +104,6 @@ async function answer(text: string): Promise<void> {
   const { signal: stopped } = stopping;
   const base = { question: text, at: cursor.value, answer: null, problem: "", done: 0, of: 0 };
   const event = attempt.value;
-  if (event < 0) {
-    asked.value = { ...base, problem: say("why.none") };
-    return;
-  }
   asked.value = base;
   try {
     const found = await ask(shown.value!, event, text, stopped, (done, of) => {

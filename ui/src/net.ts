@@ -331,7 +331,7 @@ export async function whatIf(
   }, PROGRESS_MS);
   signal.addEventListener("abort", () => void get(`api/progress?ask=${name}&stop`).catch(() => {}));
   try {
-    const path = `api/what-if?record=${record.number}&event=${event}${of(record)}&${question}&ask=${name}`;
+    const path = `api/what-if?record=${record.number}&event=${event < 0 ? "last" : event}${of(record)}&${question}&ask=${name}`;
     return await getJson<Answer>(path, { signal });
   } finally {
     clearInterval(timer);

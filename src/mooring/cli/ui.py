@@ -14,7 +14,7 @@ from mooring.cli.output import keep_inputs
 @click.command(
     epilog=examples("mooring ui run.mooring", "mooring ui preemption", "mooring ui --kubeconfig ~/.kube/config")
 )
-@click.argument("records", nargs=-1, metavar="FILE|STORY...")
+@click.argument("records", nargs=-1, metavar="FILE|DUMP|STORY...")
 @click.option(
     "--port", default=0, type=click.IntRange(0, 65535), help="Listen on this port of loopback.  [default: any]"
 )
@@ -45,6 +45,7 @@ def ui(
     """Show clusters and decisions in the browser: one record, or two side by side.
 
     A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
+    A dump (kubectl get nodes,pods,… -A -o json) is one instant: its map, why each pending pod waits, and what-ifs.
     A story (see mooring scenario list) is played first, in virtual time. A cluster of your own: mooring start --ui. A
     running scheduler: mooring run --ui, and here --server with the kubeconfig of a user who may get /ui/.
     """

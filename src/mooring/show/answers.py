@@ -37,6 +37,7 @@ log = get_logger("mooring.show")
 WAIT_S = 20.0  # how long a reader waits for news before it asks again
 LOOK_S = 0.1  # how often news are looked for while a reader waits
 TAKE_IN_S = 1.0  # how often the actions of a scheduler in this process are read while no reader waits
+LAST = "last"  # instead of an attempt's event: after everything that has happened
 MAX_STORIES = 4  # that were played from the page and are kept
 EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
 
@@ -351,7 +352,8 @@ class PageAnswers:
     async def _what_if(self, request: Request) -> Response:
         """Answer a what-if. It stops when the client is gone, or sends ``progress?stop``."""
         record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
-        moment = record.moment(_event(request, record), WHAT_IF)
+        is_last = question.get("event") == LAST
+        moment = record.last_moment() if is_last else record.moment(_event(request, record), WHAT_IF)
         name = question.get("ask") or secrets.token_hex(8)
         asked = self._supposed[name] = _WhatIf()
 

@@ -9,8 +9,6 @@ widget(cluster)              # a cluster of the front door, with a decision abou
 
 from __future__ import annotations
 
-import io
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
@@ -18,23 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mooring.api.errors import UsageError
-from mooring.api.version import __version__
-from mooring.ask.scheduler import Scheduler
 from mooring.core.cluster import Cluster
-from mooring.core.config.load import config_from_dict
-from mooring.core.config.wire import to_wire
 from mooring.core.session import PluginReference
-from mooring.record import entries
-from mooring.record.files import FORMAT
-from mooring.record.writer import RecordWriter
+from mooring.show.dump import record_of
 from mooring.show.exports import one_file
 from mooring.show.shown import Shown, opened
 from mooring.show.source import RecordBytes
 
 if TYPE_CHECKING:
     from mooring.show.widget import MapWidget
-
-MAX_DECIDED = 200  # pending pods of a cluster about which a decision is shown
 
 
 class Page:
@@ -72,39 +62,3 @@ def _shown(what: str | Path | Cluster, plugins: Iterable[PluginReference]) -> Sh
         return found
     with ThreadPoolExecutor(1) as thread:  # a notebook has its own loop in this thread, and a story needs another
         return thread.submit(opened, what, plugins).result()
-
-
-def record_of(cluster: Cluster, plugins: Iterable[PluginReference] = ()) -> bytes:
-    """A record of one instant: what is in the cluster, and a decision about each pod that waits, by the default
-    configuration. The cluster stays as it is."""
-    scheduler = Scheduler(cluster, None, plugins)
-    now, version = time.time(), scheduler.kubernetes_version
-    header = entries.Header(
-        format=FORMAT,
-        mooring=__version__,
-        kubernetes=version,
-        source="question",
-        started=now,
-        configuration=to_wire(config_from_dict(None)),
-    )
-    file = io.BytesIO()
-    writer = RecordWriter(file, header)
-    writer.write_state(now, [*cluster.nodes, *cluster.state.objects, *cluster.pods, *cluster.pending])
-    fork, waiting = cluster.fork(), cluster.pending[:MAX_DECIDED]
-    for number, (pod, decided) in enumerate(zip(waiting, scheduler.on(fork).place(waiting), strict=True), 1):
-        attempt = entries.Attempt(
-            number,
-            pod.key,
-            pod.uid,
-            decided.scheduler_name,  # that of the profile which decided
-            decided.outcome.value,
-            decided.node or "",
-            "" if decided.node else decided.message,
-            nominated=decided.nominated_node,
-        )
-        writer.write([now + number], [attempt])
-        place = "active" if decided.node else "unschedulable"
-        failed = () if decided.node else (entries.Failed(pod.key, pod.uid, decided.reason, decided.message),)
-        writer.write([now + number] * (1 + len(failed)), [*failed, entries.Moved(pod.key, pod.uid, place, "")])
-    writer.close(now + len(cluster.pending) + 1)
-    return file.getvalue()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.ask.drill import Progress
-from mooring.ask.scheduler import Scheduler
+from mooring.ask.scheduler import Scheduler, load
 from mooring.core.cluster import Cluster
 from mooring.core.framework.registry import ResolvedPlugin
 from mooring.core.queue.pending import wake_labels
@@ -22,7 +22,8 @@ from mooring.core.session import PluginReference, registry_with
 from mooring.record.entries import Configured
 from mooring.record.meter import measure_record
 from mooring.record.moment import Moment
-from mooring.show.source import LiveSource, Moments, NewPart, RecordFile, Source
+from mooring.show.dump import record_of
+from mooring.show.source import LiveSource, Moments, NewPart, RecordBytes, RecordFile, Source
 from mooring.show.timeline import NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline
 from mooring.show.what_if import what_if, why
 from mooring.sim.library import built_in, find
@@ -229,6 +230,16 @@ class Shown:
 
         return moment
 
+    def last_moment(self) -> Callable[[], Moment]:
+        """Gives the moment after everything that has happened so far, without an attempt, in any thread."""
+        opener = self.source.opener()
+
+        def moment() -> Moment:
+            with opener() as record:
+                return record.moment(record.last_time)
+
+        return moment
+
     def measures(self) -> Callable[[], dict[str, Any]]:
         """Measures what is free but unusable, as ``mooring report`` does, in any thread; times are as in events."""
         opener, length = self.source.opener(), len(self.timeline.events)
@@ -256,8 +267,7 @@ class Shown:
         self, moment: Moment, question: Mapping[str, str], progress: Progress = lambda done, of: None
     ) -> dict[str, Any]:
         """Answer a question about a moment; the record stays as it is."""
-        assert moment.attempt is not None
-        filters = self.filters(moment.attempt.profile)
+        filters = self.filters(moment.attempt.profile) if moment.attempt is not None else []
         return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number, progress)
 
     def filters(self, scheduler_name: str) -> list[str]:
@@ -339,9 +349,10 @@ def source_for(scenario: Scenario | None) -> LiveSource:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a user names, as something to show: the file of a record, or a story, which is played first.
+# What a user names, as something to show: the file of a record, a dump, or a story, which is played first.
 
 STORIES = (".yaml", ".yml", ".py")
+DUMP = ".json"  # what kubectl get -o json has written
 
 
 def is_story(name: str | Path) -> bool:
@@ -351,10 +362,12 @@ def is_story(name: str | Path) -> bool:
 
 
 def opened(name: str | Path, plugins: Iterable[PluginReference] = ()) -> Shown:
-    """The record or story of this name, read to its end so far."""
+    """The record, dump or story of this name, read to its end so far."""
     if is_story(name):
         return played(find(str(name)))
     path = Path(name)
-    found = Shown(path.name, RecordFile(path, plugins))
+    is_dump = path.suffix == DUMP and path.exists()
+    source = RecordBytes(record_of(load(path), plugins), plugins) if is_dump else RecordFile(path, plugins)
+    found = Shown(path.name, source)
     found.refresh()
     return found

@@ -106,6 +106,8 @@ def what_if(
     What is lost or drained is a node, or all nodes with ``LABEL=VALUE``. What is tried is a suggestion. ``progress`` is
     called with the number of placed pods, where there may be many; what it raises stops the answer.
     """
+    if moment.attempt is None and not question.keys() & {"lose", "drain", "add"}:
+        raise InputError("what if: expected a decision; without one, nodes can be lost, drained or added")
     if "try" in question:
         found = moment.explain_with(question["try"])
         return {"lost": [], "why": told(found, filters, row) | {"again": ""}}
