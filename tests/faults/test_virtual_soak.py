@@ -223,7 +223,7 @@ def test_a_record_on_a_full_disk_is_whole_up_to_there_and_holds_nothing_up(tmp_p
     ).play()
     assert outcome.problems == [] and outcome.pods_bound == len(pods)
     told = [each.getMessage() for each in caplog.records if each.name == "mooring.record"]
-    assert told == ["The record cannot be written; entries are left out"]
+    assert told == ["The record cannot be written; entries are dropped"]
     with Record.open(path, follows=True) as record:
         numbers = [attempt.number for _, attempt in record.attempts()]
     assert numbers == list(range(1, len(numbers) + 1)) and 10 < len(numbers) < len(pods)

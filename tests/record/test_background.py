@@ -268,7 +268,7 @@ def test_a_disk_that_stays_full_pushes_no_good_record_out(
             names.append([node.name for node in record.moment(record.last_time).cluster.nodes])
     assert names == [["again"], ["good"]] and len(list(tmp_path.iterdir())) == 2
     said = [each.getMessage() for each in caplog.records]
-    assert said == ["The record cannot be written; entries are left out"], "once, and not for every entry"
+    assert said == ["The record cannot be written; entries are dropped"], "once, and not for every entry"
 
 
 @pytest.mark.parametrize(
