@@ -86,7 +86,7 @@ class Player:
         for effect in step.get("effects") or ():
             self._put(effect)
         if step["afterwards"].startswith("bound:"):
-            self.cluster.put(bound(self.cluster, pod, step["afterwards"].removeprefix("bound:")))
+            self.cluster.put(bound(self.session, pod, step["afterwards"].removeprefix("bound:")))
         return result
 
     def _attempt(self, pod: Pod) -> tuple[ScheduleResult, dict[str, Any]]:
