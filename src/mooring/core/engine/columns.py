@@ -6,7 +6,7 @@ A burst of equal pods changes one row per placement. The answers of every plugin
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import reduce
 
 import msgspec
@@ -65,8 +65,10 @@ class FilterColumns(Derived):
             self._judge_rows(attempt, figures, *changes)
         self.settle(token)
 
-    def refusals(self) -> list[tuple[str, Verdict]]:
+    def refusals(self) -> Sequence[tuple[str, Verdict]]:
         """The verdicts by plugin, in order, without those that let all nodes pass."""
+        if not any(self.verdicts):
+            return ()
         pairs = zip(self.plan.cached, self.verdicts, strict=True)
         return [(plugin.name, verdict) for plugin, verdict in pairs if verdict is not None]
 

@@ -78,9 +78,9 @@ class KeptOrder(Derived):
     """The winner of one template among all nodes, in time that follows the rows that changed since."""
 
     __slots__ = (
-        "_asked_at", "_bests", "_counts", "_feasible", "_firsts", "_logs", "_maxima", "_places", "_starts", "_values",
-        "size",
-    )  # fmt: skip
+        *("_asked_at", "_blocks", "_counts", "_feasible", "_logs", "_maxima", "_values", "size"),
+        *("_bests", "_firsts", "_places", "_starts"),
+    )
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table.node_log, table.pod_log)
@@ -88,7 +88,8 @@ class KeptOrder(Derived):
         self._asked_at = 0  # how far the logs had come when the winner was last asked for
         self.size = 0  # of the feasible list
         self._feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
-        self._values = np.full((0, _BLOCK), _NEVER)  # [block, row in it]: the total, or _NEVER
+        self._blocks = np.full((0, _BLOCK), _NEVER)  # [block, row in it]: the total, or _NEVER
+        self._values = self._blocks.reshape(-1)  # the same by row
         self._maxima: Totals = np.zeros(0, np.int64)  # [block]
         self._counts: NDArray[np.int64] = np.zeros(0, np.int64)  # [block]: feasible rows
         # By level: where it begins, its first maximum, the total there, and its place in pre-order once it is needed.
@@ -143,14 +144,15 @@ class KeptOrder(Derived):
 
     def _build(self, feasible: NDArray[np.bool_], totals: Totals) -> None:
         n = len(totals)
-        self._values = np.full((-(-n // _BLOCK), min(n, _BLOCK)), _NEVER)
-        np.copyto(self._values.reshape(-1)[:n], totals, where=feasible)
-        self._maxima = self._values.max(axis=1)
-        self._counts = np.count_nonzero(self._values != _NEVER, axis=1)
+        self._blocks = np.full((-(-n // _BLOCK), min(n, _BLOCK)), _NEVER)
+        self._values = self._blocks.reshape(-1)
+        np.copyto(self._values[:n], totals, where=feasible)
+        self._maxima = self._blocks.max(axis=1)
+        self._counts = np.count_nonzero(self._blocks != _NEVER, axis=1)
         self._find_levels()
 
     def _repair(self, rows: Set[int], feasible: NDArray[np.bool_], totals: Totals) -> None:
-        values, maxima = self._values.reshape(-1), self._maxima
+        values, maxima = self._values, self._maxima
         has_moved = False
         for row in rows:
             value, before = totals.item(row) if feasible.item(row) else _NEVER, values.item(row)
@@ -175,9 +177,9 @@ class KeptOrder(Derived):
             self._find_levels()
 
     def _repair_many(self, rows: NDArray[np.int64], feasible: NDArray[np.bool_], totals: Totals) -> None:
-        self._values.reshape(-1)[rows] = np.where(feasible[rows], totals[rows], _NEVER)
+        self._values[rows] = np.where(feasible[rows], totals[rows], _NEVER)
         blocks = np.unique(rows >> _SHIFT)
-        changed = self._values[blocks]
+        changed = self._blocks[blocks]
         self._maxima[blocks] = changed.max(axis=1)
         self._counts[blocks] = np.count_nonzero(changed != _NEVER, axis=1)
         self._find_levels()
@@ -192,7 +194,7 @@ class KeptOrder(Derived):
         self._starts, at, inside = [], -1, ends
         for position, block in zip(positions, ends.searchsorted(positions, "right").tolist(), strict=True):
             if block != at:
-                at, inside = block, (self._values[block] != _NEVER).nonzero()[0]
+                at, inside = block, (self._blocks[block] != _NEVER).nonzero()[0]
             before = ends.item(block) - len(inside)
             self._starts.append((block << _SHIFT) + inside.item(position - before))
         self._firsts, self._bests = [0] * len(positions), [0] * len(positions)
@@ -202,7 +204,7 @@ class KeptOrder(Derived):
 
     def _look_through(self, level: int) -> None:
         """Find the first maximum of a level."""
-        values, maxima, starts = self._values.reshape(-1), self._maxima, self._starts
+        values, maxima, starts = self._values, self._maxima, self._starts
         start, end = starts[level], starts[level + 1] if level + 1 < len(starts) else len(values)
         head, tail = (start + _BLOCK - 1) >> _SHIFT, end >> _SHIFT  # the blocks that belong to it as a whole
         if tail - head <= _FEW_BLOCKS:
