@@ -87,7 +87,13 @@ POOL_ORDER = (
 CORPORA = (
     Corpus(V1_34, "golden-1.34", (16, 829, 3082), {("dra-33", 1): POOL_ORDER}, draws_ties=True),
     Corpus(
-        V1_35, "golden-1.35", (16, 295, 1112), dict.fromkeys((("volumes-7001", 0), ("volumes-7012", 1)), EQUAL_VOLUMES)
+        V1_35,
+        "golden-1.35",
+        (16, 682, 2407),
+        {
+            **dict.fromkeys((("volumes-7001", 0), ("volumes-7012", 1)), EQUAL_VOLUMES),
+            **dict.fromkeys((("dra-0", 1), ("dra-26", 3), ("dra-308", 0), ("dra-322", 1), ("dra-2015", 3)), POOL_ORDER),
+        },
     ),
     Corpus(
         V1_36,

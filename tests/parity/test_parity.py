@@ -148,7 +148,7 @@ def test_devices_that_differ_are_of_other_pools(recorded: corpus.Corpus, case_id
     decided = corpus.replayed(case)
     assert [(i, field) for i, field, _ in corpus.differences(case, decided)] == [(step, "devices")]
     pools = [
-        {result["pool"] for results in verdict["devices"].values() for result in results}
+        [result["pool"] for results in verdict["devices"].values() for result in results]
         for verdict in (case["steps"][step]["expect"], decided["steps"][step])
     ]
     assert pools[0] != pools[1]
