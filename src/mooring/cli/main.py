@@ -52,47 +52,47 @@ START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP = "Start", "Learn", "Explain", "Wha
 # One line per command. The help shows those whose module is there, under the heading of their group.
 COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry(
-        "start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", START
+        "start", "mooring.cli.start", "start", "Start a cluster in this process and schedule a first pod.", START
     ),
     CommandEntry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", LEARN),
-    CommandEntry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere.", EXPLAIN),
     CommandEntry(
-        "queue", "mooring.cli.queue", "queue", "Show which pods wait in a running scheduler, and why.", EXPLAIN
+        "explain", "mooring.cli.explain", "explain", "Explain why a pod goes to its node, or nowhere.", EXPLAIN
     ),
+    CommandEntry("queue", "mooring.cli.queue", "queue", "List the pending pods of a running scheduler.", EXPLAIN),
     CommandEntry(
         "lint", "mooring.cli.lint", "lint", "Find mistakes of intent in manifests before they are applied.", EXPLAIN
     ),
-    CommandEntry("record", "mooring.cli.record", "record", "Write down what happens in a cluster.", EXPLAIN),
+    CommandEntry("record", "mooring.cli.record", "record", "Record what happens in a cluster.", EXPLAIN),
     CommandEntry(
-        "replay", "mooring.cli.replay", "replay", "List attempts of a record, and make decisions again.", EXPLAIN
+        "replay", "mooring.cli.replay", "replay", "List the attempts of a record, and repeat decisions.", EXPLAIN
     ),
     CommandEntry("report", "mooring.cli.report", "report", "Report what happened, in figures.", EXPLAIN),
     CommandEntry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
-    CommandEntry("capacity", "mooring.cli.what_if", "capacity", "Say how many more of these pods fit.", WHAT_IF),
-    CommandEntry("drill", "mooring.cli.what_if", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
+    CommandEntry("capacity", "mooring.cli.what_if", "capacity", "Count how many more of these pods fit.", WHAT_IF),
+    CommandEntry("drill", "mooring.cli.what_if", "drill", "Show what losing each node or zone would do.", WHAT_IF),
     CommandEntry("plan", "mooring.cli.what_if", "plan", "Find the cheapest nodes to add.", WHAT_IF),
     CommandEntry(
-        "optimise", "mooring.cli.optimise", "optimise", "Find a better placement, and the way to it.", WHAT_IF
+        "optimise", "mooring.cli.optimise", "optimise", "Find a better placement and the moves to it.", WHAT_IF
     ),
-    CommandEntry("consolidate", "mooring.cli.optimise", "consolidate", "Say which nodes could go.", WHAT_IF),
-    CommandEntry("deschedule", "mooring.cli.optimise", "deschedule", "Say what a descheduler would move.", WHAT_IF),
+    CommandEntry("consolidate", "mooring.cli.optimise", "consolidate", "Find nodes that could be removed.", WHAT_IF),
+    CommandEntry("deschedule", "mooring.cli.optimise", "deschedule", "Show what a descheduler would evict.", WHAT_IF),
     CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF
     ),
     CommandEntry("import", "mooring.cli.import_", "import_", "Read files of other tools for simulations.", WHAT_IF),
     CommandEntry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
-    CommandEntry("tune", "mooring.cli.tune", "tune", "Search a better configuration for your own trace.", WHAT_IF),
+    CommandEntry("tune", "mooring.cli.tune", "tune", "Search for a better configuration for your trace.", WHAT_IF),
     CommandEntry(
         "scenario", "mooring.cli.scenario", "scenario", "Play stories about a cluster, in virtual time.", WHAT_IF
     ),
     CommandEntry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster.", RUN),
-    CommandEntry("shadow", "mooring.cli.shadow", "shadow", "Decide beside a live scheduler, and compare.", RUN),
+    CommandEntry("shadow", "mooring.cli.shadow", "shadow", "Compare decisions with a live scheduler.", RUN),
     CommandEntry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations.", RUN),
     CommandEntry("extender", "mooring.cli.extender", "extender", "Serve, describe and check extenders.", DEVELOP),
     CommandEntry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", DEVELOP),
     CommandEntry("mcp", "mooring.cli.mcp", "mcp", "Serve questions and answers to programs that speak MCP.", DEVELOP),
-    CommandEntry("bench", "mooring.cli.bench", "bench", "Measure mooring and say what it costs.", DEVELOP),
+    CommandEntry("bench", "mooring.cli.bench", "bench", "Measure mooring's speed and memory.", DEVELOP),
 )
 _HEADINGS = (START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP)
 
