@@ -20,6 +20,7 @@ from mooring.cli.main import run
 from mooring.cli.mcp import MAX_ITEMS, MAX_TEXT, make_server
 from mooring.controlplane.server import ControlPlane
 from mooring.core.cluster import Cluster
+from mooring.core.explain.remedies import MAX_CHANGES
 from mooring.net.kubeconfig import load_kubeconfig
 from mooring.net.rest import RestClient
 from mooring.sim.backend import Backend
@@ -142,6 +143,9 @@ async def test_what_if_changes_a_copy() -> None:
             id="an argument that is misspelt would be another question",
         ),
         pytest.param("pending", {"x" * 10_000: 1}, "pending: no argument xxx", id="a question without arguments"),
+        pytest.param("explain", {"pod": 5}, "explain: pod: input should be a valid string, found 5", id="no text"),
+        pytest.param("explain", {}, "explain: pod: field required", id="nothing"),
+        pytest.param("explain", {"pod": "\ud800"}, "?: no such pod", id="half a character"),
     ],
 )
 async def test_a_bad_question_is_answered_in_one_line(tool: str, arguments: dict[str, Any], says: str) -> None:
@@ -153,6 +157,14 @@ async def test_a_path_of_a_real_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(MANIFEST)
     assert "no such pod" in (await answer(a_cluster(), "explain", pod=str(file)))["error"]
+
+
+async def test_a_pod_that_asks_for_thousands_of_labels_is_explained_without_a_change_for_each() -> None:
+    spec = {"containers": [{"name": "main", "image": "web:1"}], "nodeSelector": {f"k{i}": "v" for i in range(2000)}}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}
+    found = await answer(a_cluster(), "explain", pod=json.dumps(manifest))
+    assert found["outcome"] == "unschedulable"
+    assert all(len(each["changes"]) <= MAX_CHANGES for each in found["suggestions"])
 
 
 async def test_long_answers_are_cut() -> None:

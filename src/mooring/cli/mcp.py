@@ -15,6 +15,7 @@ from mooring.cli.output import plain
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from pydantic import ValidationError
 
     from mooring.ask.scheduler import Scheduler
 
@@ -127,8 +128,8 @@ class Tools:
         scheduler = self._find()
         asked = _asked(scheduler, pod)
         with scheduler.cluster.fork() as changed:
-            changed.cordon(*(cordon or ()))
-            changed.uncordon(*(uncordon or ()))
+            changed.cordon(*dict.fromkeys(cordon or ()))
+            changed.uncordon(*dict.fromkeys(uncordon or ()))
             for reference in dict.fromkeys(remove or ()):
                 changed.remove(reference)
             if add_nodes_like is not None:
@@ -160,6 +161,7 @@ def make_server(find: Find) -> MCPServer[Any]:
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp.server.mcpserver.tools import Tool
         from mcp.types import ToolAnnotations
+        from pydantic import ValidationError
     except ImportError:
         raise UsageError("serving MCP needs the package mcp: pip install 'mooring[mcp]'") from None
     from functools import wraps
@@ -177,7 +179,12 @@ def make_server(find: Find) -> MCPServer[Any]:
             expected = expects.get(name, arguments)
             for unknown in (argument for argument in arguments if argument not in expected):
                 raise ToolError(_cut(f"{name}: no argument {unknown}; {hint(unknown, expected)}"))
-            return await super().call_tool(name, arguments, context)
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                if isinstance(error.__cause__, ValidationError):  # its own text has many lines, and names a web site
+                    raise ToolError(_cut(_wrong_argument(name, error.__cause__))) from None
+                raise
 
     def answering(question: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
         @wraps(question)
@@ -204,6 +211,13 @@ def make_server(find: Find) -> MCPServer[Any]:
         log_level="ERROR",
         tools=made,
     )
+
+
+def _wrong_argument(tool: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    found = "" if first["type"] == "missing" else f", found {_cut(repr(first['input']))}"
+    return f"{tool}: {place}: {first['msg'].lower()}{found}"
 
 
 def _asked(scheduler: Scheduler, pod: str) -> Pod | Mapping[str, Any]:
@@ -233,8 +247,10 @@ def _bounded(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cut(value: Any) -> Any:
     match value:
-        case str() if len(value) > MAX_TEXT:
-            return value[:MAX_TEXT] + "…"
+        case str():
+            if not value.isascii():  # half a surrogate pair can be sent, and could not be answered
+                value = value.encode(errors="replace").decode()
+            return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
         case list():
             more = len(value) - MAX_ITEMS
             return [_cut(item) for item in value[:MAX_ITEMS]] + ([f"… and {more} more"] if more > 0 else [])

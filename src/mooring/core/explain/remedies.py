@@ -268,6 +268,7 @@ def signers(status: Status, decision: ScheduleResult) -> Sequence[str]:
     return (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins)
 
 
+MAX_CHANGES = 16  # of one remedy: what needs more is no small change, and a pod may ask for thousands of labels
 MAX_OFFERED = 64  # remedies that are taken from one plugin
 TRIES_PER_PLUGIN = 8  # remedies of it that are tried
 MAX_TWINS = 4  # nodes on which the same change is tried
@@ -340,7 +341,8 @@ class RemedySearch:
             return []
         try:
             offered = plugin.remedies(answer.decision.state, answer.decision.pod, nodes)
-            remedies = [_checked(each) for each in islice(offered, MAX_OFFERED)]
+            checked = [_checked(each) for each in islice(offered, MAX_OFFERED)]
+            remedies = [remedy for remedy in checked if len(remedy) <= MAX_CHANGES]
         except Exception as error:
             self._note(f"plugin {name} could not say what would help: {type(error).__name__}: {error}")
             return []
