@@ -51,7 +51,7 @@ def explain(
     top: int,
     output: str,
 ) -> int:
-    """Say why a pod goes where it goes, or nowhere, and what would help.
+    """Explain why a pod goes to its node, or nowhere, and what would help.
 
     A workload is explained by the first pod of its controller. A running pod is explained as if it were placed again.
     podgroup/NAMESPACE/NAME explains a whole group, as Kubernetes 1.37 schedules it.

@@ -102,7 +102,7 @@ def optimise(
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
 @output_option()
 def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output: str, **asked: Any) -> int:
-    """Say which nodes could go, in which order, what that saves, and what keeps the others.
+    """Find nodes that could be removed, in which order, what that saves, and what keeps the others.
 
     Nodes are emptied one after another on a copy of the cluster, where kube-scheduler chooses the new place of each
     pod. For every node that stays, the pod that keeps it is named, and what would help. Exit code 0: at least one node
@@ -132,7 +132,7 @@ def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
 @output_option()
 def deschedule(policy: str, cycles: int, now: str | None, top: int, output: str, **asked: Any) -> int:
-    """Say what a DeschedulerPolicy would evict, and where each pod would go then.
+    """Show what a DeschedulerPolicy would evict, and where each pod would go then.
 
     Each cycle evicts pods on a copy of the cluster, as the descheduler would, and kube-scheduler's decisions place
     their successors. Several --cycles show whether descheduler and scheduler fight each other. Exit code 0: every

@@ -49,7 +49,7 @@ def queue(
     namespace: str,
     output: str,
 ) -> None:
-    """Show which pods wait in a running scheduler's queue: since when, and which plugins refused them.
+    """List the pending pods of a running scheduler: since when, and which plugins rejected them.
 
     `-o wide` adds why, and which events wake them; POD shows the same for one pod. Pods that wait for schedulers which
     were not asked are counted.

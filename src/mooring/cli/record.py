@@ -48,7 +48,7 @@ def record(
     max_size: int,
     annotations: bool,
 ) -> int:
-    """Write down what happens in a cluster, and what its own scheduler does, until Ctrl-C.
+    """Record what happens in a cluster, and what its own scheduler does, until Ctrl-C.
 
     The cluster is only read: get, list and watch, of what a scheduler watches. The record holds no Secret, no
     environment variable, no command, and no annotation's value that scheduling does not read.

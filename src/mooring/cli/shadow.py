@@ -74,7 +74,7 @@ SHOWN = 6  # of the latest differences
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many differences.")
 @output_option()
 def shadow(duration: str | None, report_path: Path | None, top: int, output: str, **asked: Any) -> int:
-    """Decide beside a cluster's own scheduler, and compare, until Ctrl-C.
+    """Compare decisions with a cluster's own scheduler, until Ctrl-C.
 
     Each pod that the scheduler binds or rejects is also decided here, from the state that the scheduler saw. The
     cluster is only read: get, list and watch. deploy/shadow has a role for that. With --config another configuration is

@@ -79,7 +79,7 @@ def start(
     verbose: int,
     output: str,
 ) -> int:
-    """Bring up a cluster in this process, schedule a first pod and say why it went where it went."""
+    """Start a cluster in this process, schedule a first pod and say why it went to its node."""
     if example:
         show_first_example(output)
         return 0

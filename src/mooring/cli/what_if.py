@@ -29,7 +29,7 @@ from mooring.cli.output import emit, output_option, shown_on_a_terminal
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many lines of nodes.")
 @output_option()
 def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int, output: str, **asked: Any) -> int:
-    """Say how many more of these pods fit, on which nodes, and what stops the next one.
+    """Count how many more of these pods fit, on which nodes, and what stops the next one.
 
     Pods are placed one after another on a copy of the cluster, as kube-scheduler would place them. Exit code 0: as many
     fit as were asked for (without --copies: at least one); 1: fewer; 2: the input cannot be used.
@@ -63,7 +63,7 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many losses.")
 @output_option()
 def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
-    """Say what would be lost with each node, zone or rack: tried on copies of the cluster, the worst first.
+    """Show what losing each node, zone or rack would do: tried on copies of the cluster, the worst first.
 
     The pods of lost nodes are recreated, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
     a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used.
