@@ -275,8 +275,8 @@ async def test_a_wrong_authority_is_one_clear_line(serve, authority, other_autho
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_ca_file_that_becomes_useless_is_like_a_server_that_is_away(
-    serve, tmp_path, authority, server_certificate, method
+async def test_a_ca_file_that_is_half_written_leaves_the_last_one_in_use(
+    serve, tmp_path, authority, other_authority, server_certificate, method
 ):
     async def handler(_: web.Request) -> web.Response:
         return web.json_response({})
@@ -290,11 +290,25 @@ async def test_a_ca_file_that_becomes_useless_is_like_a_server_that_is_away(
         assert (await client.request(method, PODS)).status == 200
         file.write_text("half a certifi")
         clock.advance(1.0)
+        assert (await client.request(method, PODS)).status == 200
+        file.write_bytes(other_authority.pem)  # whole again, and another one
+        clock.advance(1.0)
+        with pytest.raises(ConnectionFailed, match="certificate is not trusted"):
+            await client.request(method, PODS)
+        file.write_bytes(authority.pem)
+        clock.advance(1.0)
+        assert (await client.request(method, PODS)).status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_ca_file_that_was_never_good_is_like_a_server_that_is_away(serve, tmp_path, method):
+    file = tmp_path / "ca.crt"
+    file.write_text("half a certifi")
+    config = ClientConfig(server="https://127.0.0.1:1", tls=TlsSettings(ca_file=str(file)))
+    async with client_for("https://127.0.0.1:1", config=config) as client:
         with pytest.raises(ConnectionFailed, match="no PEM certificate in it") as caught:
             await client.request(method, PODS)
         assert caught.value.was_sent is False
-        file.write_bytes(authority.pem)
-        assert (await client.request(method, PODS)).status == 200
 
 
 def free_port() -> int:
