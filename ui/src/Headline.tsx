@@ -19,6 +19,7 @@ function sentence(): string {
   const waiting = say("headline.waiting", { n: found.waiting });
   const resource = columns.resources[found.resource];
   if (found.tooLarge && found.waiting === 1) return waiting + say("headline.itIsTooLarge", { resource });
+  if (found.tooLarge === found.waiting) return waiting + say("headline.allTooLarge", { resource });
   if (found.tooLarge) return waiting + say("headline.tooLarge", { n: found.tooLarge, resource });
   if (found.gated === found.waiting) return waiting + say("headline.gated");
   return (

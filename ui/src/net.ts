@@ -331,7 +331,8 @@ export async function whatIf(
   }, PROGRESS_MS);
   signal.addEventListener("abort", () => void get(`api/progress?ask=${name}&stop`).catch(() => {}));
   try {
-    const path = `api/what-if?record=${record.number}&event=${event < 0 ? "last" : event}${of(record)}&${question}&ask=${name}`;
+    const when = event < 0 ? "last" : event; // without a decision: after everything that has happened
+    const path = `api/what-if?record=${record.number}&event=${when}${of(record)}&${question}&ask=${name}`;
     return await getJson<Answer>(path, { signal });
   } finally {
     clearInterval(timer);

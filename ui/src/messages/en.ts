@@ -96,6 +96,7 @@ export const en = {
     one: "The only pod has a node. {share} % of the CPU of {nodes} is requested.",
     other: "All {n} pods have a node. {share} % of the CPU of {nodes} is requested.",
   },
+  "headline.allTooLarge": "; all of them ask for more {resource} than any node has free.",
   "headline.gated": " on scheduling gates.",
   "headline.inQueue": " to be tried.",
   "headline.itIsTooLarge": "; it asks for more {resource} than any node has free.",

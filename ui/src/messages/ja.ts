@@ -88,6 +88,7 @@ export const ja: Record<Key, Message> = {
   "guide.tie": "{n} 個のノードが同点です。その中から一つが無作為に選ばれます。",
   "guide.wait": "どのノードにも入りません。{pod} は {plugins} に関わる変化があるまで待ちます。",
   "headline.allPlaced": "{n} 個の Pod はすべて配置されています。{nodes}の CPU の {share} % が要求されています。",
+  "headline.allTooLarge": "そのすべてが、どのノードの空きよりも多くの {resource} を要求しています。",
   "headline.gated": "スケジューリングゲートの解除待ちです。",
   "headline.inQueue": "試行を待っています。",
   "headline.itIsTooLarge": "どのノードの空きよりも多くの {resource} を要求しています。",

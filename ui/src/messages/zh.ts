@@ -87,6 +87,7 @@ export const zh: Record<Key, Message> = {
   "guide.tie": "{n} 个节点总分相同，从中随机抽取一个。",
   "guide.wait": "没有合适的节点。{pod} 等待与 {plugins} 有关的变化。",
   "headline.allPlaced": "全部 {n} 个 Pod 都有节点。{nodes}的 CPU 已请求 {share} %。",
+  "headline.allTooLarge": "它们请求的 {resource} 都超过任何节点的剩余量。",
   "headline.gated": "等待调度门控解除。",
   "headline.inQueue": "等待尝试。",
   "headline.itIsTooLarge": "它请求的 {resource} 超过任何节点的剩余量。",
