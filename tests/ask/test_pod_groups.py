@@ -55,6 +55,7 @@ def cluster():
 def test_a_group_is_explained_from_python():
     found = Scheduler(cluster(), kubernetes_version="1.37").explain_group("g")
     assert found.headline == "1 of 2 pods of group g fit; 1 more needs 2 CPU"
+    assert repr(found).startswith(found.headline)
 
 
 def test_a_group_that_is_not_there():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any, ClassVar
 
@@ -102,6 +103,29 @@ async def test_a_plugin_that_waits_for_ever_costs_its_pod_an_attempt(world, exte
         await world.pod("ordinary")
         assert await world.bound("ordinary") == "a"
         assert b'mooring_timeouts_total{what="attempt"} 1\n' in live.scheduler.meters.render()
+
+
+async def test_a_plugin_and_an_extender_that_hang_at_once_cost_their_pods(world):
+    """The extender takes requests and never answers; the plugin spins while a decision waits in its thread."""
+    taken: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda reader, writer: taken.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    silent = {**UNREACHABLE, "urlPrefix": f"http://127.0.0.1:{port}/", "httpTimeout": "200ms"}
+    config, options = settings(HangsInFilter, extenders=[silent], plugin_timeout_s=10.0, attempt_timeout_s=15.0)
+    await world.node("a")
+    try:
+        async with world.scheduler(config, options):
+            await world.pod("before")
+            await world.pod("hangs", labels={"hangs": "filter", "how": "spins"})
+            await world.pod("after")
+            condition = await world.condition("hangs", reason="SchedulerError")
+            assert "HangsInFilter.filter did not come back within 10s" in condition["message"]
+            assert [await world.bound(name) for name in ("before", "after")] == ["a", "a"]
+        assert taken, "the extender was asked"
+    finally:
+        for writer in taken:
+            writer.close()
+        server.close()
 
 
 async def later(limits: TimeLimits) -> bool:

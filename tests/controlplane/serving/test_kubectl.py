@@ -355,3 +355,11 @@ async def test_deleting_a_namespace_takes_everything_with_it(kubectl: Kubectl, p
     await kubectl("-n", "team", "create", "-f", "-", stdin=json.dumps(make_pod()))
     assert await kubectl("delete", "namespace", "team") == 'namespace "team" deleted\n'
     assert plane.store.count(PODS) == 0
+
+
+async def test_a_list_is_applied(kubectl: Kubectl, tmp_path: Path) -> None:
+    """kubectl validates the items of a List by the old document, which it takes as protobuf alone."""
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [make_pod(), make_node("n1")]}))
+    told = await kubectl("apply", "-f", str(file))
+    assert "pod/web created" in told and "node/n1 created" in told

@@ -25,7 +25,17 @@ from mooring.controlplane.serving.listing import (
     table_body,
     watch_options,
 )
-from mooring.controlplane.serving.requests import JSON, ApiRequest, Reply, Route, accept, delete_options, parse, split
+from mooring.controlplane.serving.requests import (
+    JSON,
+    OPENAPI_V2,
+    ApiRequest,
+    Reply,
+    Route,
+    accept,
+    delete_options,
+    parse,
+    split,
+)
 from mooring.controlplane.storage import watches as watching
 from mooring.controlplane.storage.store import StoredEntry
 from mooring.controlplane.types import patch, schema, status
@@ -35,6 +45,8 @@ from mooring.controlplane.types.status import StatusError
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 MAX_WARNINGS = 16
+OPENAPI_V2_DOCUMENT = b"\n\x032.0\x12\r\n\x07mooring\x12\x02v1"
+"""The version and a title, as protobuf. kubectl validates a List by it, and passes over kinds that it does not have."""
 _SPECIAL = frozenset(["binding", "eviction", "finalize", "scale", "token"])
 """Subresources that are more than a part of their object."""
 
@@ -121,6 +133,8 @@ class Handlers:
             return Reply.json(discovery.version())
         if path in self.pages:
             return Reply.json(self.pages[path]())
+        if path == "/openapi/v2" and call.form == OPENAPI_V2:
+            return Reply(OPENAPI_V2_DOCUMENT, content_type=OPENAPI_V2.replace("@", "."))  # as upstream answers
         if path.startswith("/openapi/v3"):
             found = document(path)
             if found is None:

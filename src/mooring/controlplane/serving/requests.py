@@ -32,6 +32,9 @@ _FORMS = {  # Accept may ask for other forms of an object or a list than its own
 }
 
 
+OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
 @lru_cache(maxsize=512)
 def accept(header: str) -> str:
     """The first acceptable form that we can make, empty for the object itself; 406 when there is none."""
@@ -40,6 +43,8 @@ def accept(header: str) -> str:
     for part in header.split(","):
         kind, *rest = (piece.strip() for piece in part.split(";"))
         options = dict(piece.partition("=")[::2] for piece in rest)
+        if kind == OPENAPI_V2:
+            return kind
         if kind in (JSON, "application/*", "*/*"):
             if "as" not in options:
                 return ""

@@ -109,6 +109,9 @@ class GroupExplanation:
     rest: Explanation | None = None  # of the first pod that does not fit beside those that do
     requests: dict[str, int] = field(default_factory=dict)  # what that pod asks for
 
+    def __repr__(self) -> str:
+        return printed(lambda to: draw_group(to, self))
+
     @property
     def is_scheduled(self) -> bool:
         return self.decided is not None and self.decided.status.is_success
