@@ -108,7 +108,8 @@ def convert(
 @output_option("yaml", "json")
 def defaults(feature_gates: tuple[str, ...], kubernetes_version: str | None, output: str) -> None:
     """Print the default configuration, with every field."""
-    document = to_wire(default_config(parse_feature_gates(feature_gates, features_for(kubernetes_version).version)))
+    features = parse_feature_gates(feature_gates, features_for(kubernetes_version).version)
+    document = to_wire(default_config(features), leave_out=features.version.later_fields)
     click.echo(to_json(document) if output == "json" else yaml.dump(document), nl=output == "json")
 
 

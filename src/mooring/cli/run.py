@@ -142,7 +142,7 @@ def _write_config(path: str, settings: object) -> None:
     from mooring.live.settings import Settings
 
     assert isinstance(settings, Settings)
-    text = yaml.dump(to_wire(settings.config))
+    text = yaml.dump(to_wire(settings.config, leave_out=settings.features.version.later_fields))
     try:
         # It may hold keys and passwords of extenders, so only its owner may read it.
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

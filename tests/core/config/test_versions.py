@@ -11,9 +11,11 @@ import mooring
 from mooring.api.errors import ConfigError, UsageError
 from mooring.core.config.defaults import default_plugins
 from mooring.core.config.features import Features, parse_feature_gates
-from mooring.core.config.load import config_from_dict
+from mooring.core.config.load import config_from_dict, examine
 from mooring.core.config.profile import expand_all
 from mooring.core.config.types import (
+    API_VERSION,
+    KIND,
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
     ResourceSpec,
@@ -190,3 +192,25 @@ def test_what_differs_between_two_versions() -> None:
 
 def test_every_change_names_its_upstream_change() -> None:
     assert all(re.fullmatch(r"kubernetes#\d{6}", change.upstream) for change in CHANGES.values())
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown"),
+    [
+        pytest.param(V1_35, ["placementScore", "podGroupPostFilter"], id="1.35"),
+        pytest.param(V1_36, ["podGroupPostFilter"], id="1.36"),
+        pytest.param(V1_37, [], id="1.37"),
+    ],
+)
+def test_fields_that_a_version_does_not_know(version: KubernetesVersion, unknown: list[str]) -> None:
+    plugins = {
+        "placementGenerate": {},
+        "placementScore": {"enabled": [{"name": "NodeResourcesFit"}]},
+        "podGroupPostFilter": {"disabled": [{"name": "*"}]},
+    }
+    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins}]}
+    _, problems = examine(document, Features(version))
+    where = f"in Kubernetes {version}"
+    assert problems == [
+        f'strict decoding error: unknown field "profiles[0].plugins.{name}" {where}' for name in unknown
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from mooring.core.config.types import (
     enabled_names,
 )
 from mooring.core.config.validation import validate
+from mooring.core.config.versions import KubernetesVersion
 from mooring.core.config.wire import Mistakes, decode
 
 _TYPE_META = frozenset(("apiVersion", "kind"))
@@ -68,6 +69,7 @@ def examine(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> 
         document, notes = convert_document(document)
         warnings = tuple(str(note) for note in notes)
     config, problems = _decode(document)
+    problems = [*_later_fields(document, features.version), *problems]
     config = set_defaults(config, features)
     # What could not be decoded stands at its default here; a second complaint about it would only confuse.
     undecoded = tuple(problem.partition(": ")[0] for problem in problems)
@@ -124,6 +126,18 @@ def _decode(document: Mapping[str, Any]) -> tuple[KubeSchedulerConfiguration, li
     problems += mistakes.wrong
     profiles = [_with_typed_args(profile, i, problems) for i, profile in enumerate(config.profiles)]
     return replace(config, profiles=profiles), problems
+
+
+def _later_fields(document: Mapping[str, Any], version: KubernetesVersion) -> Iterator[str]:
+    """What another version would understand; a field that says nothing is no mistake."""
+    profiles = document.get("profiles")
+    for i, profile in enumerate(profiles if isinstance(profiles, list) else ()):
+        plugins = profile.get("plugins") if isinstance(profile, dict) else None
+        if not isinstance(plugins, dict):
+            continue
+        for name in sorted(version.later_fields):
+            if plugins.get(name):
+                yield f'strict decoding error: unknown field "profiles[{i}].plugins.{name}" in Kubernetes {version}'
 
 
 def _check_kind(document: Mapping[str, Any]) -> None:

@@ -416,12 +416,16 @@ _ELSEWHERE: dict[tuple[int, int | None], str] = {
 # By plugin and extension point: the first minor version in which the plugin runs there.
 _POINTS_SINCE = {
     ("DynamicResources", "score"): 35,
+    ("NodeResourcesFit", "placementScore"): 36,
     ("NodeName", "preFilter"): 37,
     ("NodeUnschedulable", "preFilter"): 37,
     ("TaintToleration", "preFilter"): 37,
     ("DefaultPreemption", "podGroupPostFilter"): 37,
     ("DynamicResources", "podGroupPostFilter"): 37,
 }
+
+# Fields of a profile's plugins in the configuration: the first minor version that knows them.
+_FIELDS_SINCE = {"placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37}
 
 
 # ---- versions ------------------------------------------------------------------------------------------------------
@@ -443,6 +447,11 @@ class KubernetesVersion:
 
     def __str__(self) -> str:
         return f"1.{self.minor}"
+
+    @property
+    def later_fields(self) -> frozenset[str]:
+        """The fields of a profile's plugins that this version does not know yet."""
+        return frozenset(name for name, since in _FIELDS_SINCE.items() if since > self.minor)
 
     def later_points(self, plugin: str) -> frozenset[str]:
         """The extension points at which a plugin does not run yet."""
@@ -520,6 +529,9 @@ def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
 def differences(old: KubernetesVersion, new: KubernetesVersion) -> Iterator[Change]:
     """Everything that came for scheduling after the older version, up to the newer one, gates last."""
     yield from (change for change in CHANGES.values() if old.minor < change.since <= new.minor)
+    for name, since in _FIELDS_SINCE.items():
+        if old.minor < since <= new.minor:
+            yield Change(name, since, "configuration", f"Profiles have the field plugins.{name}.", "")
     for (plugin, point), since in _POINTS_SINCE.items():
         if old.minor < since <= new.minor:
             yield Change(plugin, since, "extension points", f"{plugin} runs at {point}.", "")

@@ -229,10 +229,18 @@ _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
 _POINTER = frozenset(("percentage_of_nodes_to_score", "binding_timeout"))  # absent is not the same as zero
 
 
-def to_wire(config: KubeSchedulerConfiguration, *, redact: bool = False) -> dict[str, Any]:
-    """Return the configuration as a plain v1 document; ``redact`` hides private keys and passwords."""
+def to_wire(
+    config: KubeSchedulerConfiguration, *, redact: bool = False, leave_out: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the configuration as a plain v1 document; ``redact`` hides private keys and passwords.
+
+    ``leave_out`` names fields of profiles' plugins that the reader's version does not know.
+    """
     document: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     document.update(_object(config, redact))
+    for profile in document.get("profiles", ()):
+        for name in leave_out:
+            profile.get("plugins", {}).pop(name, None)
     return document
 
 
