@@ -162,8 +162,8 @@ async def test_pauses_end_with_the_time_of_the_request(serve):
     naps = Naps()
     async with client_for(await serve(handler), sleep=naps) as client:
         with pytest.raises(TooManyRequests):
-            await client.create(PODS, b"{}", timeout_s=70)
-    assert naps.taken == [30.0, 30.0]
+            await client.create(PODS, b"{}", timeout_s=35)
+    assert naps.taken == [10.0, 10.0, 10.0]
 
 
 async def test_a_client_that_tries_again_by_itself_does_not_wait_here(serve):

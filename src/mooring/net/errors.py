@@ -20,7 +20,7 @@ import msgspec
 
 from mooring.api.errors import ApiError
 
-MAX_RETRY_AFTER_S = 30.0
+MAX_RETRY_AFTER_S = 10.0
 """kube-apiserver asks for 1 to 8 seconds. A proxy or an attacker may ask for years."""
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
