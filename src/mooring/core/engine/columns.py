@@ -110,9 +110,8 @@ class FilterColumns(Derived):
             self._judge(attempt, i, nodes)
         self._judge_more(attempt, node_rows, every)
         numbers = [verdict.ids.take(nodes.rows) for verdict in self.verdicts if verdict is not None]
-        self.num_feasible -= int(np.count_nonzero(self.feasible[nodes.rows]))
         self.feasible[nodes.rows] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
-        self.num_feasible += int(np.count_nonzero(self.feasible[nodes.rows]))
+        self.num_feasible = int(np.count_nonzero(self.feasible))  # quicker than finding out what these rows change
 
     def _judge_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> None:
         """Ask the filters that read other things than figures about the rows where these may have changed."""

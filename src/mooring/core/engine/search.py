@@ -145,13 +145,14 @@ class Search:
 
     def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
         """Report whether the cached verdicts alone say which rows are feasible, and no caller reads them later."""
+        n = len(attempt.nodes)
         return (
             columns.num_feasible > 0
             and not attempt.detail
             and self._extenders is None
             and not self._nominated.nominated.by_row
             and attempt.plan.keeps_all(attempt.pod)
-            and self._nodes_to_find(attempt.profile, len(attempt.nodes)) >= len(attempt.nodes)
+            and self._nodes_to_find(attempt.profile, n) >= n
         )
 
     def _still_refused(self, attempt: CycleAttempt, columns: FilterColumns) -> NodeStatuses | None:
