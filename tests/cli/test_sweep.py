@@ -55,8 +55,8 @@ def test_run_twice_and_merge(capsys: pytest.CaptureFixture[str]) -> None:
     head, *rows = Path("all.csv").read_text().splitlines()
     assert head == "key,rule,exitCode,files,objects,skipped,rules,withoutCluster,findings"
     assert [row.split(",", 1)[1] for row in rows] == [
-        "budget-blocks-drain,0,1,1,0,4,10,0",
-        "unknown-field,1,1,1,0,4,10,1",
+        "budget-blocks-drain,0,1,1,0,4,13,0",
+        "unknown-field,1,1,1,0,4,13,1",
     ]
 
 

@@ -62,7 +62,7 @@ async def test_an_api_server_without_some_kinds_is_served_all_the_same(world, ca
         assert "podgroups.scheduling.k8s.io" in live.informers.not_served()
         (waiting,) = live.scheduler.queue.pending_pods()
         assert (waiting.name, waiting.queue) == ("member", "incomplete")
-    lines = [record.getMessage() for record in caplog.records if "does not serve everything" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "does not serve all kinds" in record.getMessage()]
     assert len(lines) == 1
 
 
