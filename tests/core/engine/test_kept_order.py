@@ -44,6 +44,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(order, "_SHIFT", shift)
     monkeypatch.setattr(order, "_BLOCK", 1 << shift)
     monkeypatch.setattr(order, "_SMALL", small)
+    monkeypatch.setattr(order, "_TINY", 0)
 
 
 STEPS = st.lists(st.tuples(st.sampled_from([1, 1, 1, 3, 20]), st.integers(0, 4)), min_size=1, max_size=30)

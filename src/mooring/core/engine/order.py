@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mooring.core.engine.derived import Derived, are_many
 from mooring.core.state.node_table import NodeTable
+from mooring.core.state.sharing import holds_everywhere
 
 Totals = NDArray[np.int64]
 
@@ -70,6 +71,7 @@ _SHIFT = 10
 _BLOCK = 1 << _SHIFT  # rows
 _FEW_BLOCKS = 2  # are looked through row by row
 _FEW = 8  # more rows than these are repaired together
+_TINY = 2048  # in a table of so many rows, looking at all of them takes no longer than repairing one
 _SMALL = 1 << 14  # up to this many rows, a full pass is as fast as repairing more than a few
 _NEVER = np.iinfo(np.int64).min  # stands for the total of a node that is not feasible
 
@@ -103,13 +105,10 @@ class KeptOrder(Derived):
 
         A version is another number when all rows of a column are new.
         """
-        end = self._logs[0].end + self._logs[1].end
+        n, end = len(totals), self._logs[0].end + self._logs[1].end
         num_changes, self._asked_at = end - self._asked_at, end
-        if num_changes > _FEW and len(totals) <= _SMALL:  # templates take turns
-            rows = feasible.nonzero()[0]
-            found = totals.take(rows)
-            winner = heap_winner(found)
-            return rows.item(winner), found.item(winner)
+        if n <= _TINY or (num_changes > _FEW and n <= _SMALL):  # many changes: templates take turns
+            return _look_at_all(feasible, totals)
         self._update(versions, feasible, totals)
         return self._winner()
 
@@ -230,6 +229,15 @@ class KeptOrder(Derived):
             return int(np.count_nonzero(feasible[start:end]))
         partial = np.count_nonzero(feasible[start : head << _SHIFT]) + np.count_nonzero(feasible[tail << _SHIFT : end])
         return int(partial) + int(self._counts[head:tail].sum())
+
+
+def _look_at_all(feasible: NDArray[np.bool_], totals: Totals) -> tuple[int, int]:
+    if holds_everywhere(feasible):
+        row = heap_winner(totals)
+    else:
+        rows = feasible.nonzero()[0]
+        row = int(rows[heap_winner(totals.take(rows))])
+    return row, totals.item(row)
 
 
 def _first_maximum(numbers: NDArray[np.int64], start: int, end: int) -> int:
