@@ -97,6 +97,7 @@ const span = computed(() => {
   growth.value;
   return Math.max(1e-6, ...records.value.map(({ columns }) => columns.end - columns.begin));
 });
+const many = computed(() => records.value.length);
 const hoverTime = signal<number | null>(null); // since the beginning, under the pointer
 
 /** The value of a series at a time since the record's beginning: the last one before. */
@@ -313,7 +314,7 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
     let frame = 0;
     const stops = [
       effect(() => {
-        void [seenTheme.value, records.value.length];
+        void [seenTheme.value, many.value];
         requestAnimationFrame(make);
       }),
       effect(() => {

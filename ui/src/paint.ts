@@ -12,7 +12,8 @@ const NAMED_FROM = 48; // and of height
 const FOOT = 15; // pixels for a node's name
 const LINE = 13;
 const HATCHED_TO = 44; // pixels of a cell: from there on a number in it is easy to read
-const SMALLEST_POD = 1 / 160; // of a node, however little a pod asks for
+const LOWEST = 0.12; // of a cell: how high its pods are at least
+const SMALLEST_POD = 1 / 80; // of a node, however little a pod asks for
 
 /** What an answer changes: nodes that are lost or drained, that get pods or that pods leave, and new ones. */
 export interface Differs {
@@ -75,6 +76,7 @@ export function verdicts(why: Why | null, step: number, nodes: number): Verdicts
       highest > lowest ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest)) : LEVELS - 1;
     found.code[row] = isTie && totals[i] < highest ? -1 : level;
   });
+  if (why.node !== null && !rows.length) found.code[why.node] = LEVELS - 1; // it was the only one, and got no score
   if (why.node !== null && (step < 0 || step > why.funnel.length + 1)) found.chosen = why.node;
   return found;
 }
@@ -127,7 +129,9 @@ export function podBoxes(state: State, node: number, resource: number, width: nu
     1,
     weights.reduce((total, each) => total + each, 0),
   );
-  const boxes = rows(weights, { x: 0, y: 0, width: aspect || 1, height: share }).map((box) => ({
+  const high = Math.min(1, Math.max(share, LOWEST)); // a few small pods are a small block rather than a hairline
+  const wide = (aspect || 1) * (share / high);
+  const boxes = rows(weights, { x: 0, y: 0, width: wide, height: high }).map((box) => ({
     x: box.x / (aspect || 1),
     y: 1 - box.y - box.height, // from the bottom up
     width: box.width / (aspect || 1),

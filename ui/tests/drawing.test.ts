@@ -2,10 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { best, rank } from "../src/find";
 import { type Box, cellAt, laidOut, neighbour, rows } from "../src/layout";
+import { podAt, podBoxes } from "../src/paint";
 import { CHOSEN, contrast, HATCHES, HEATS, luminance, REFUSALS, rgb, THEMES } from "../src/palette";
 import { differences } from "../src/scores";
+import { State } from "../src/state";
 import type { Why } from "../src/view";
 import { formed } from "../src/words";
+import { columns, message, RECORD } from "./making";
 
 const area = (box: Box) => box.width * box.height;
 const overlap = (a: Box, b: Box) =>
@@ -123,4 +126,17 @@ test("plurals follow the rules of the language", () => {
   assert.equal(formed(pods, { n: 5000 }, "en"), "5,000 pods");
   assert.equal(formed("{n} 个 Pod", { n: 1 }, "zh"), "1 个 Pod");
   assert.equal(formed("{a} {b}", { a: "{b}", b: "x" }, "en"), "{b} x");
+});
+
+test("a pod without requests can be seen and hit", () => {
+  const found = columns();
+  const events = [...RECORD.events.slice(0, 2), [1, 5, 0, 1, 0, 0, 0]];
+  found.take(message({ ...RECORD, requests: [], events }));
+  const state = new State(found);
+  state.goTo(3);
+  const { pods, boxes } = podBoxes(state, 1, 0, 200, 100);
+  assert.deepEqual([...pods], [0]);
+  const [width, height] = [200 * boxes[0].width, 100 * boxes[0].height];
+  assert.ok(width > 5 && height > 5, `${width} by ${height}`);
+  assert.equal(podAt(state, 1, 0, { width: 206, height: 121 }, 3 + width / 2, 103 - height / 2), 0);
 });
