@@ -427,3 +427,16 @@ def test_failures_that_are_remembered_are_limited() -> None:
     with patch.object(pruning, "MAX_FAILURES", 5):
         assert outcome(allocator, [claim(*requests, constraints=constraints)]) is None
     assert allocator.steps > 1000  # the rest is gone through
+
+
+def test_a_search_that_counters_make_hopeless_is_short() -> None:
+    """128 parts of a device, of which 31 fit together at most."""
+    parts = [
+        {"name": f"d{i}", "consumesCounters": [{"counterSet": "cs", "counters": {"slots": {"value": str(1 + i % 3)}}}]}
+        for i in range(128)
+    ]
+    slices = [sliced(*parts, count=2), sliced(name="t", count=2, sharedCounters=slots(31))]
+    allocator = allocator_of(slices, AllocatedState())
+    assert outcome(allocator, [claim(exactly("r0", 32))]) is None
+    assert allocator.steps <= 100
+    assert outcome(allocator_of(slices, AllocatedState()), [claim(exactly("r0", 15))]) is not None

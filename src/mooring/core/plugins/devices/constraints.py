@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Protocol
 
 from mooring.api.core import Quantity
@@ -247,6 +248,35 @@ class DrawnCounters:
             return True
         self.give_back(pool, candidate)
         return False
+
+    def room_for(self, devices: Sequence[tuple[Pool, PublishedDevice]]) -> int:
+        """At most how many of these devices the counters allow together; there may be room for fewer.
+
+        Each device counts for one of its counters, and of those that share a counter the ones that draw least are
+        taken. That is done for the first counter of each device, for the second … and the smallest number holds.
+        """
+        draws = [(pool, self._available.drawn_by(candidate)) for pool, candidate in devices]
+        most = len(devices)
+        for which in range(max((len(each) for _, each in draws), default=0)):
+            by_counter: dict[tuple[PoolId, CounterKey], list[Amount]] = {}
+            left: dict[tuple[PoolId, CounterKey], Amount] = {}
+            free = 0
+            for pool, each in draws:
+                available = self._available.of(pool)
+                if which >= len(each) or available is None or each[which][0] not in available:
+                    free += 1
+                    continue
+                key, amount = each[which]
+                by_counter.setdefault((pool.id, key), []).append(amount)
+                left[pool.id, key] = available[key] - self._drawn.get(pool.id, {}).get(key, 0)
+            room = free
+            for place, amounts in by_counter.items():
+                for total in accumulate(sorted(amounts)):
+                    if total > left[place]:
+                        break
+                    room += 1
+            most = min(most, room)
+        return most
 
     def give_back(self, pool: Pool, candidate: PublishedDevice) -> None:
         drawn = self._drawn[pool.id]

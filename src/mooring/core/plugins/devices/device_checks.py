@@ -14,7 +14,7 @@ from mooring.core.plugins.devices.claims import RequestedDevices
 from mooring.core.plugins.devices.cluster_devices import prevents_allocation
 from mooring.core.plugins.devices.constraints import CapacityProblem, counters_of, fits, has_unknown_request
 from mooring.core.plugins.devices.extended import AllocatedState
-from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Inventory, PublishedDevice, Rules
+from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Inventory, Pool, PublishedDevice, Rules
 
 if TYPE_CHECKING:
     from mooring.core.plugins.devices.search import DeviceSearch
@@ -175,6 +175,7 @@ class Pruning:
 
     def __init__(self, search: DeviceSearch) -> None:
         self._search = search
+        self._draws_counters = any(candidate.device.consumes_counters for _, candidate in search.devices)
         self._can_compare = True
         self._kinds: list[int] = []  # by device: equal numbers mean that every stage seen so far treats them alike
         self._stages = 0  # how many stages the kinds tell devices apart for
@@ -185,18 +186,24 @@ class Pruning:
         search = self._search
         constraints = [c for c in search.constraints[claim_index] if c.applies(request)]
         sizes: Counter[Hashable] = Counter()
+        left: list[tuple[Pool, PublishedDevice]] = []
         try:
             for position in range(start, len(search.devices)):
                 if not search.is_usable(claim_index, request, position):
                     continue
-                groups = tuple([constraint.group(search.devices[position][1]) for constraint in constraints])
+                pool, candidate = search.devices[position]
+                groups = tuple([constraint.group(candidate) for constraint in constraints])
                 if None not in groups:
                     sizes[groups] += 1
-                    if sizes[groups] >= needed:
+                    if sizes[groups] >= needed and not self._draws_counters:
                         return True
+                    left.append((pool, candidate))
+            if max(sizes.values(), default=0) < needed:
+                return False
+            alone = [each for each in left if not each[1].is_shareable]  # what a shared one draws may be drawn already
+            return search.counters.room_for(alone) + len(left) - len(alone) >= needed
         except (AllocationError, ParseError):
             return True  # the search ends with this error, or with what it comes across before
-        return False
 
     def is_like_failed(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
         """Report whether a device is like one that has failed at the same place."""
