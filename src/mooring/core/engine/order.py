@@ -71,7 +71,7 @@ _SHIFT = 10
 _BLOCK = 1 << _SHIFT  # rows
 _FEW_BLOCKS = 2  # are looked through row by row
 _FEW = 8  # more rows than these are repaired together
-_TINY = 2048  # in a table of so many rows, looking at all of them takes no longer than repairing one
+_TINY = 2048  # up to this many rows, a full pass is as fast as one repair
 _SMALL = 1 << 14  # up to this many rows, a full pass is as fast as repairing more than a few
 _NEVER = np.iinfo(np.int64).min  # stands for the total of a node that is not feasible
 
