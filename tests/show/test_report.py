@@ -14,12 +14,13 @@ import pytest
 
 import mooring
 from mooring.api.errors import InputError, UsageError
+from mooring.ask.shadow.summary import Summary
 from mooring.record.measures import Measures
 from mooring.record.meter import Meter
 from mooring.show.figures import ReportedRun, figures, side_by_side
 from mooring.show.plots import CHARACTER, WIDTH, Series, lines
 from mooring.show.report import code, markdown, one_row_each, over_time, to_csv, write_report
-from mooring.show.report_page import page
+from mooring.show.report_page import page, shadow_page
 from mooring.testing import bound, make_node, make_pod
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(2)>|`*_@all'&amp;"
@@ -277,3 +278,9 @@ def test_a_report_from_python(tmp_path: Path) -> None:
     for nothing in ((), (7,)):
         with pytest.raises(InputError, match=r"expected what mooring.simulate returns, or the path of a record"):
             mooring.report(*nothing, to=tmp_path / "run.md")  # type: ignore[arg-type]
+
+
+def test_a_shadow_that_saw_no_decision_claims_nothing():
+    page = shadow_page(Summary(), {"cluster": "<evil>"})
+    assert "No decision was compared" in page and "&lt;evil&gt;" in page
+    assert "Every decision" not in page and "<h2>Races</h2>" not in page

@@ -364,15 +364,20 @@ def shadow_page(summary: Summary, facts: Mapping[str, str]) -> str:
             ("Decisions", "Number", "Share"), ([escape_html(cell) for cell in row] for row in rows_of(summary)), {1, 2}
         ),
         *(f"<p>{escape_html(note[0].upper() + note[1:])}.</p>" for note in notes(summary)),
-        "<h2>Differences</h2>",
-        _differences(summary),
-        "<h2>Races</h2>",
-        _races(summary.raced),
+        *(_compared(summary) if summary.decisions else (_NOTHING_COMPARED,)),
         f"<footer>{_SHADOW_NOTES}<p>Made by mooring {escape_html(__version__)}.</p></footer>",
     ]
     return document("Beside the scheduler", body)
 
 
+def _compared(summary: Summary) -> tuple[str, ...]:
+    return "<h2>Differences</h2>", _differences(summary), "<h2>Races</h2>", _races(summary.raced)
+
+
+_NOTHING_COMPARED = (
+    "<p>No decision was compared, so nothing can be said about agreement. A scheduler decides when a pod is created or "
+    "the cluster changes for a pending one: watch for longer, or create a pod.</p>"
+)
 _SHADOW_NOTES = (
     "<p>Each decision of the cluster's scheduler was made again from the state right before its outcome was seen. "
     "Where that did not agree, states shortly before and after were tried: a scheduler decides first and binds "
@@ -398,7 +403,7 @@ def _table(
 def _differences(summary: Summary) -> str:
     shown = summary.differences
     if not shown:
-        return "<p>There are none.</p>"
+        return "<p>Every decision is the same here.</p>"
     heads = ("Pod", "There", "Here", "Totals there, here", "Because", "Cause")
     table = _table(heads, (_difference(each) for each in shown))
     more = summary.decisions - summary.agreeing - len(shown)
