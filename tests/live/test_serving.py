@@ -359,7 +359,8 @@ async def test_a_token_that_is_no_text_is_401(bench, caplog, token):
     request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %b\r\n\r\n" % token
     answer = await raw(bench, request)
     assert answer.startswith(b"HTTP/1.1 401 ") and b'"reason":"Unauthorized"' in answer
-    assert caplog.records == [] and bench.reviews.requests == []
+    said = [record for record in caplog.records if "TLS handshake" not in record.getMessage()]  # of other tests' floods
+    assert said == [] and bench.reviews.requests == []
 
 
 async def test_a_connection_that_is_silent_is_closed_without_a_word(bench):

@@ -14,6 +14,8 @@ from mooring.live.schedule_one import PodAttempts
 
 SLICE_S = 0.005
 """How long the loop decides before the event loop gets a turn."""
+SLICE_PODS = 100
+"""A turn also ends after this many pods: in virtual time a burst would start all of its bindings at once."""
 TIMERS_S = 1.0
 """How often a loop that is never at rest looks at the queue's timers, as upstream does."""
 
@@ -99,13 +101,14 @@ class SchedulingLoop:
             queue.run_timers()
             self._timers_at = started + TIMERS_S
         until = started + SLICE_S
-        attempts = self._attempts
+        attempts, left = self._attempts, SLICE_PODS
         while attempts.evicting is None and (info := queue.pop()) is not None:
             if self._context.session.handle.extenders:
                 self._asking = asyncio.ensure_future(attempts.schedule_in_thread(info))
                 return self._asking
             attempts.schedule_one(info)
-            if now() >= until:
+            left -= 1
+            if not left or now() >= until:
                 break
         evicting, attempts.evicting = attempts.evicting, None
         return evicting
