@@ -130,6 +130,33 @@ def test_a_commands_help_has_a_whole_example(path: str, command: click.Command, 
     assert broken == [], "an option or a path is broken at a hyphen"
 
 
+@pytest.mark.parametrize(("path", "command"), [each for each in EVERY if each.id != "mooring run"])  # it has flags
+def test_an_option_is_one_line_on_a_terminal_of_80_columns(path: str, command: click.Command) -> None:
+    text = command.get_help(click.Context(command, info_name=path, terminal_width=78))  # click keeps two columns free
+    options = text.partition("\nOptions:\n")[2].partition("\n\n")[0].splitlines()
+    assert options
+    assert [line for line in options if not line.startswith("  -")] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "want"),
+    [
+        pytest.param(["explain", "--top", "0"], "'--top': 0 is not in the range x>=1", id="too small"),
+        pytest.param(["ui", "--port", "70000"], "'--port': 70000 is not in the range 0<=x<=65535", id="too large"),
+        pytest.param(["explain", "--top", "x"], "'--top': 'x' is not a valid integer", id="no integer"),
+        pytest.param(
+            ["optimise", "--time-limit", "-1"], "'--time-limit': -1.0 is not in the range x>=0", id="negative"
+        ),
+        pytest.param(["optimise", "--time-limit", "x"], "'--time-limit': 'x' is not a valid number", id="no number"),
+    ],
+)
+def test_a_number_outside_of_its_range_is_told_the_range(
+    capsys: pytest.CaptureFixture[str], args: list[str], want: str
+) -> None:
+    assert frame.run(args) == 2
+    assert capsys.readouterr().err == f"mooring: Invalid value for {want}; see mooring {args[0]} --help\n"
+
+
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in frame.COMMANDS])
 def test_the_list_of_commands_says_what_the_command_says(entry: frame.CommandEntry) -> None:
     """The list is written by hand, because it is shown without importing the commands."""

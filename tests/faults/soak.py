@@ -19,7 +19,8 @@ import click
 from rich.console import Console
 
 from mooring.api.errors import MooringError
-from mooring.cli.output import Numbers, console, emit, output_option, print_table
+from mooring.cli.options import Numbers
+from mooring.cli.output import console, emit, output_option, print_table
 from mooring.cli.streams import say
 from tests.faults.plan import Plan, make_plan
 from tests.faults.run import Outcome, Run

@@ -13,7 +13,7 @@ from mooring.api.errors import MooringError, UsageError
 from mooring.api.version import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf
-from mooring.cli.options import Group, examples, features_for, version_option
+from mooring.cli.options import Group, Integers, examples, features_for, version_option
 from mooring.cli.output import emit, output_option, print_table, progress
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -23,13 +23,13 @@ from mooring.cli.output import emit, output_option, print_table, progress
 @click.command()
 @click.option(
     "--nodes",
-    type=click.IntRange(1, 100_000),
+    type=Integers(1, 100_000),
     multiple=True,
     default=(100, 1213),
     show_default=True,
-    help="Set the number of nodes; repeatable.",
+    help="Use N nodes; repeatable.",
 )
-@click.option("--steps", type=click.IntRange(1), default=5000, show_default=True, help="Measure this many steps.")
+@click.option("--steps", type=Integers(1), default=5000, show_default=True, help="Measure N steps.")
 @output_option()
 def gym(nodes: tuple[int, ...], steps: int, output: str) -> None:
     """Time the steps of the environment in mooring.sim.gym, on one core.
@@ -72,20 +72,22 @@ PARTS = ("like", "week", "openb")
     )
 )
 @click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="Measure this part; repeatable.")
+@click.option("--nodes", type=Integers(1, 10_000), default=1000, show_default=True, help="Set the number of nodes.")
+@click.option("--pods", type=Integers(1), default=20_000, show_default=True, help="Use N pods in like and week.")
 @click.option(
-    "--nodes", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Set the number of nodes."
+    "--openb",
+    "story",
+    default="examples/gpu-fragmentation/openb.yaml",
+    metavar="FILE",
+    help="Play this, not the example's openb.yaml.",
 )
-@click.option(
-    "--pods", type=click.IntRange(1), default=20_000, show_default=True, help="Set the number of pods of like and week."
-)
-@click.option("--openb", "story", default="examples/gpu-fragmentation/openb.yaml", metavar="FILE", show_default=True)
 @click.option("--openb-nodes", metavar="FILE", help="Read openb's nodes from this CSV file.")
 @click.option("--openb-pods", metavar="FILE", help="Read openb's pods from this CSV file.")
 @click.option(
     "--policy", "policies", default=("default",), multiple=True, help="Use this policy for openb; repeatable."
 )
 @click.option("--record", "is_recorded", is_flag=True, help="Measure each part again with a record.")
-@click.option("--seed", default=42, show_default=True, metavar="N")
+@click.option("--seed", default=42, show_default=True, metavar="N", help="Set the random seed.")
 @output_option()
 def simulate(
     parts: tuple[str, ...],
@@ -102,7 +104,8 @@ def simulate(
     """Measure simulations in CPU time, each in its own process.
 
     like: pods of one template, all at once. week: pods that arrive within a simulated week and end again. openb: the
-    GPU trace with kube-scheduler's default profile, or with the policies that are named.
+    GPU trace of examples/gpu-fragmentation/openb.yaml with kube-scheduler's default profile, or with the policies that
+    are named.
     """
     from mooring.bench.own_process import own_process
     from mooring.bench.simulations import like, week
@@ -204,22 +207,19 @@ def _machine() -> dict[str, str]:
 
 
 @bench.command()
-@click.option(
-    "--nodes", type=click.IntRange(1, 1_000_000), default=5000, show_default=True, help="Set the number of nodes."
-)
-@click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Place this many pods per row.")
-@click.option(
-    "--running", type=click.IntRange(0), default=0, show_default=True, help="Start with this many running pods."
-)
+@click.option("--nodes", type=Integers(1, 1_000_000), default=5000, show_default=True, help="Set the number of nodes.")
+@click.option("--pods", type=Integers(1), default=1000, show_default=True, help="Place N pods per row.")
+@click.option("--running", type=Integers(0), default=0, show_default=True, help="Start with N running pods.")
 @click.option(
     "--workload",
     "workloads",
     type=click.Choice(WORKLOADS),
     multiple=True,
+    metavar="NAME",
     help="Choose what pods request; repeatable.",
 )
-@click.option("--alike", is_flag=True, help="Only pods of one template.")
-@click.option("--memory", is_flag=True, help="Also measure memory at 5,000 nodes.")
+@click.option("--alike", is_flag=True, help="Use only pods of one template.")
+@click.option("--memory", is_flag=True, help="Measure memory at 5,000 nodes, too.")
 @version_option
 @output_option()
 def decide(
@@ -234,7 +234,8 @@ def decide(
 ) -> None:
     """Time decisions on generated clusters, in this process, every feasible node scored.
 
-    Each workload is measured twice: with pods of one template ("alike", where caches help) and with a template per
+    Workloads: plain, spread, affinity and mixed, which are the default; anti-affinity, preemption, volumes and gang.
+    Each is measured twice: with pods of one template ("alike", where caches help) and with a template per
     pod (where none does). In the workload "gang" all pods are one pod group, decided in one go as Kubernetes 1.37 does;
     times are per pod.
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from mooring.api.errors import UsageError
 from mooring.api.text import hint
+from mooring.cli.options import Integers
 from mooring.cli.output import emit, output_option, print_table, progress, to_json
 
 if TYPE_CHECKING:
@@ -43,25 +44,25 @@ def _sizes(_: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option("--pods", callback=_sizes, metavar="N,N,...", help="Use these pod counts.  [default: 0 to 200,000]")
 @click.option(
     "--pods-per-node",
-    type=click.IntRange(0, 100),
+    type=Integers(0, 100),
     default=10,
     show_default=True,
     help="Set the running pods when nodes grow.",
 )
 @click.option(
     "--fixed-nodes",
-    type=click.IntRange(1),
+    type=Integers(1),
     default=5000,
     show_default=True,
-    help="Set the nodes when running pods grow.",
+    help="Set nodes when running pods grow.",
 )
-@click.option("--kind", "kinds", multiple=True, help="Choose what pods request; repeatable.  [default: all]")
+@click.option("--kind", "kinds", multiple=True, help="Measure this kind; repeatable.  [default: all]")
 @click.option(
     "--decisions",
-    type=click.IntRange(20),
+    type=Integers(20),
     default=450,
     show_default=True,
-    help="Measure this many decisions per kind and size.",
+    help="Decide N times per kind and size.",
 )
 @click.option("--resume", type=click.Path(path_type=Path), help="Skip the sizes in this earlier --save file.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the curves to this SVG file.")

@@ -10,7 +10,8 @@ import click
 from rich.console import Console
 
 from mooring.api.errors import UsageError
-from mooring.cli.output import Numbers, emit, output_option, print_table, progress
+from mooring.cli.options import Integers, Numbers
+from mooring.cli.output import emit, output_option, print_table, progress
 
 if TYPE_CHECKING:
     from mooring.bench.perf.definitions import Definitions, PerfWorkload
@@ -30,7 +31,7 @@ QUICK, NIGHTLY = "quick", "performance"
 )
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Run on this cluster, not on the embedded one.")
 @click.option("--no-scheduler", is_flag=True, help="Use the scheduler that already runs there.")
-@click.option("--scheduler-pid", type=click.IntRange(1), help="Measure CPU and memory of this process.")
+@click.option("--scheduler-pid", type=Integers(1), help="Measure CPU and memory of this process.")
 @click.option("--http", "over_http", is_flag=True, help="Reach the embedded API server over loopback HTTP.")
 @click.option(
     "--stall",
@@ -38,7 +39,7 @@ QUICK, NIGHTLY = "quick", "performance"
     type=Numbers(1.0),
     default=120.0,
     show_default=True,
-    help="Give up after this many seconds without progress.",
+    help="Give up after N s without progress.",
 )
 @click.option("--label", "labels", multiple=True, help="Select workloads by label: performance,-short.")
 @click.option("--list", "only_list", is_flag=True, help="List the workloads and exit.")

@@ -21,7 +21,7 @@ from mooring.core.config.wire import to_wire
 from mooring.core.session import check_configuration
 
 _feature_gates = click.option(
-    "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Set feature gates, as for kube-scheduler."
+    "--feature-gates", multiple=True, metavar="NAME=true,…", help="Set feature gates, as for kube-scheduler."
 )
 
 
@@ -73,7 +73,7 @@ def check(
 
 @config.command(epilog=examples("mooring config convert policy.json > scheduler.yaml"))
 @click.argument("file")
-@click.option("--strict", is_flag=True, help="Exit with code 1 if anything has no equivalent.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if anything has no equivalent.")
 @_feature_gates
 @version_option
 @output_option("yaml", "json")

@@ -13,6 +13,7 @@ import msgspec
 from mooring.api.errors import UsageError
 from mooring.cli.options import (
     ClusterSource,
+    Integers,
     cluster_options,
     features_for,
     load_configuration,
@@ -62,9 +63,9 @@ DEFAULT = "the default"
 )
 @plugin_option
 @version_option
-@click.option("--explain", is_flag=True, help="Say what changed from OLD to NEW; no cluster is needed.")
+@click.option("--explain", is_flag=True, help="Say what changed in NEW; needs no cluster.")
 @click.option("--all", "all_pods", is_flag=True, help="Place all pods again, not only pending ones.")
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many moves.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N moves.")
 @output_option()
 def diff(
     dumps: tuple[str, ...],

@@ -9,6 +9,7 @@ import click
 from mooring.api.errors import UsageError
 from mooring.api.version import UNKNOWN
 from mooring.cli.options import (
+    Integers,
     asked_cluster,
     cluster_options,
     config_option,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @config_option
 @plugin_option
 @version_option
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Show this many nodes.")
+@click.option("--top", type=Integers(1), default=5, show_default=True, help="Show N nodes.")
 @output_option()
 def explain(
     pod_argument: str | None,

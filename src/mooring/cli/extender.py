@@ -18,8 +18,8 @@ from rich.console import Console
 from mooring.api import yaml
 from mooring.api.errors import PluginError, UsageError
 from mooring.api.text import without_secrets
-from mooring.cli.options import Group, plugin_option
-from mooring.cli.output import Numbers, console, emit, output_option, print_table
+from mooring.cli.options import Group, Integers, Numbers, plugin_option
+from mooring.cli.output import console, emit, output_option, print_table
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
     return {str(getattr(plugin, "name", "")): value for plugin in plugins}
 
 
-_weight_option = click.option(
-    "--weight", type=click.IntRange(1), help="Set the weight of its scores.  [default: its own]"
-)
+_weight_option = click.option("--weight", type=Integers(1), help="Set the weight of its scores.  [default: its own]")
 _watch_option = click.option("--watch", is_flag=True, help="Watch the cluster, so that a plugin sees pods.")
 _args_option = click.option("--args", "arguments", metavar="YAML", help="Pass these arguments, as in pluginConfig.")
 
@@ -92,32 +90,30 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Pass th
 @plugin_option
 @_args_option
 @_watch_option
-@click.option("--kubeconfig", default="", metavar="FILE", help="Watch this cluster.  [default: as kubectl finds it]")
-@click.option("--context", default="", metavar="NAME", help="Watch the cluster of this context in the kubeconfig.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Listen here; 0.0.0.0 lets other machines in.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Watch this cluster.  [default: kubectl's]")
+@click.option("--context", default="", metavar="NAME", help="Watch the cluster of this context.")
+@click.option("--host", default="127.0.0.1", help="Listen here, not on 127.0.0.1; 0.0.0.0: all.")
 @click.option(
     "--port",
     default=_PORT,
     show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Listen on this port; 0 is any free one.",
+    type=Integers(0, 65535),
+    help="Listen on this port; 0: any.",
 )
 @click.option("--prefix", default="", metavar="PATH", help="Serve under this path, as in urlPrefix.")
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Serve HTTPS with this certificate.")
 @click.option("--tls-private-key-file", default="", metavar="FILE", help="Use this private key.")
-@click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with a certificate of this CA.")
+@click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with this CA's certificate.")
 @click.option(
     "--timeout",
     type=Numbers(0.01),
-    help="Limit a call to this many seconds.  [default: 90% of its http_timeout]",
+    help="Give up after N s, not 90% of http_timeout.",
 )
+@click.option("--max-body-mb", default=256, show_default=True, type=Integers(1), help="Refuse larger requests (413).")
+@click.option("--threads", default=16, show_default=True, type=Integers(1, 1024), help="Run N calls at a time.")
 @click.option(
-    "--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Answer larger requests with 413."
+    "--logging-format", type=click.Choice(["text", "json"]), default="text", help="Log in this format.  [default: text]"
 )
-@click.option(
-    "--threads", default=16, show_default=True, type=click.IntRange(1, 1024), help="Run this many calls at a time."
-)
-@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="Log failures only.")
 def serve(
     file: str | None,
@@ -219,9 +215,7 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
 @_args_option
 @_watch_option
 @_weight_option
-@click.option(
-    "--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Set the URL that the scheduler calls."
-)
+@click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Set the URL to call.")
 @click.option("--ca-file", default="", metavar="FILE", help="Name the CA file, as the scheduler sees it.")
 @click.option("--cert-file", default="", metavar="FILE", help="Name the scheduler's client certificate.")
 @click.option("--key-file", default="", metavar="FILE", help="Use this private key.")
@@ -264,34 +258,26 @@ def config_(
 
 @extender.command()
 @click.argument("url")
-@click.option(
-    "--filter-verb", default="filter", show_default=True, help='Set the path of this verb; "" if there is none.'
-)
-@click.option(
-    "--prioritize-verb", default="prioritize", show_default=True, help='Set the path of this verb; "" if there is none.'
-)
+@click.option("--filter-verb", default="filter", show_default=True, help='Call this path; "" for none.')
+@click.option("--prioritize-verb", default="prioritize", show_default=True, help='Call this path; "" for none.')
 @click.option("--preempt-verb", default="", help="Set the path of preempt to check it.")
 @click.option("--node-cache-capable", is_flag=True, help="Send names instead of whole nodes.")
 @click.option(
     "--nodes",
     default=5000,
     show_default=True,
-    type=click.IntRange(1, 50_000),
-    help="Send this many nodes in large requests.",
+    type=Integers(1, 50_000),
+    help="Send N nodes in large requests.",
 )
 @click.option(
     "--calls",
     default=20,
     show_default=True,
-    type=click.IntRange(1, 10_000),
-    help="Make this many calls per measurement.",
+    type=Integers(1, 10_000),
+    help="Make N calls per measurement.",
 )
-@click.option(
-    "--concurrency", default=16, show_default=True, type=click.IntRange(1, 256), help="Run this many calls at a time."
-)
-@click.option(
-    "--timeout", default=5.0, show_default=True, type=Numbers(0.01), help="Limit a call to this many seconds."
-)
+@click.option("--concurrency", default=16, show_default=True, type=Integers(1, 256), help="Run N calls at a time.")
+@click.option("--timeout", default=5.0, show_default=True, type=Numbers(0.01), help="Limit a call to N seconds.")
 @click.option("--seed", default=1, show_default=True, help="Set the random seed of pods and nodes.")
 @click.option("--ca-file", default="", metavar="FILE", help="Verify its certificate with this CA.")
 @click.option("--insecure", is_flag=True, help="Accept any certificate.")

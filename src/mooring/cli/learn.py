@@ -23,7 +23,7 @@ from mooring.net.kubeconfig import find_config
 from mooring.net.rest import RestClient
 
 NUMBERS = range(1, 15)
-LANG = "The language of the course: en, ja or zh.  [default: that of your locale]"
+LANG = "Read it in en, ja or zh.  [default: your locale]"
 
 
 class LessonGroup(Group):

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.cli.learn import LANG, next_step, print_diff, words_for
-from mooring.cli.options import examples
-from mooring.cli.output import Numbers, console
+from mooring.cli.options import Integers, Numbers, examples
+from mooring.cli.output import console
 from mooring.cli.streams import OutputLost
 from mooring.learn.checking import COPY, check_file, describe, require_file
 from mooring.learn.classroom import Words
@@ -43,14 +43,14 @@ def lesson_command(which: Lesson) -> click.Command:
             help=f"Copy the lesson into a folder.  [default: lesson{number}]",
         ),
         click.Option(["--check"], metavar="FILE", help="Check your solution of the exercise."),
-        click.Option(["--hint"], type=click.IntRange(1, 9), default=1, metavar="N", help="Show N hints with --check."),
-        click.Option(["--time-limit"], type=Numbers(1, 3600), default=60.0, help="Limit --check to this many seconds."),
+        click.Option(["--hint"], type=Integers(1, 9), default=1, metavar="N", help="Show N hints with --check."),
+        click.Option(["--time-limit"], type=Numbers(1, 3600), default=60.0, help="Limit --check to N seconds."),
         click.Option(["--file"], metavar="FILE", help="Play the scenario with your scheduler."),
         click.Option(["--scenario"], metavar="FILE", help="Play your scenario."),
         click.Option(
             ["--with", "with_"], type=int, metavar="N", help="Play the scenario with the scheduler of lesson N."
         ),
-        click.Option(["--solution"], is_flag=True, help="Show one solution of the exercise, as a difference."),
+        click.Option(["--solution"], is_flag=True, help="Show one solution as a difference."),
         click.Option(["--text"], is_flag=True, help="Print the lesson's text."),
         click.Option(["--sandbox"], is_flag=True, help="Start ten nodes and the scheduler for kubectl."),
         click.Option(
@@ -70,7 +70,7 @@ def lesson_command(which: Lesson) -> click.Command:
     ]
     if which.steps:
         steps = len(which.steps)
-        step = click.Option(["--step"], type=click.IntRange(1, steps), metavar="N", help=f"Play step N of {steps}.")
+        step = click.Option(["--step"], type=Integers(1, steps), metavar="N", help=f"Play step N of {steps}.")
         options.insert(0, step)
     return click.Command(
         str(number),

@@ -29,8 +29,8 @@ NEVER = "never"
     "--fail-on",
     type=click.Choice(["error", "warning", "note", NEVER]),
     default="warning",
-    show_default=True,
-    help="Exit with 1 for findings at least this severe.",
+    metavar="SEVERITY",
+    help="Fail on error, warning (default), note, never.",
 )
 @config_option
 @plugin_option

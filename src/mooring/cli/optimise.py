@@ -10,8 +10,8 @@ import click
 
 from mooring.api import yaml
 from mooring.api.errors import UsageError
-from mooring.cli.options import asked_scheduler, scheduler_options
-from mooring.cli.output import Numbers, emit, keep_inputs, output_option, progress, shown_on_a_terminal
+from mooring.cli.options import Integers, Numbers, asked_scheduler, scheduler_options
+from mooring.cli.output import emit, keep_inputs, output_option, progress, shown_on_a_terminal
 
 _EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods that have an emptyDir.")
 _PRICES = click.option("--prices", metavar="FILE", help="Read prices by node or instance type (YAML).")
@@ -25,18 +25,16 @@ _PRICES = click.option("--prices", metavar="FILE", help="Read prices by node or 
     type=click.Choice(["nodes", "cost", "spread"]),
     default="nodes",
     show_default=True,
-    help="Choose what counts after placed pods.",
+    help="Improve this after placing.",
 )
-@click.option("--pending", is_flag=True, help="Only place pending pods, with few moves.")
+@click.option("--pending", is_flag=True, help="Place only pending pods, with few moves.")
 @click.option("--preempt", is_flag=True, help="Allow preemption of lower-priority pods.")
 @_PRICES
-@click.option("--max-moves", type=click.IntRange(min=0), metavar="N", help="Move at most N pods.")
+@click.option("--max-moves", type=Integers(0), metavar="N", help="Move at most N pods.")
 @_EMPTYDIR
-@click.option(
-    "--time-limit", type=Numbers(min=0), default=60, show_default=True, metavar="S", help="Search for S seconds."
-)
-@click.option("--story", type=click.Path(path_type=Path), metavar="FILE", help="Also write the steps as a story.")
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many steps.")
+@click.option("--time-limit", type=Numbers(0), default=60, show_default=True, metavar="S", help="Search for S seconds.")
+@click.option("--story", type=click.Path(path_type=Path), metavar="FILE", help="Write the steps as a story, too.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N steps.")
 @output_option()
 def optimise(
     objective: str,
@@ -99,7 +97,7 @@ def optimise(
 @scheduler_options
 @_PRICES
 @_EMPTYDIR
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N lines.")
 @output_option()
 def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output: str, **asked: Any) -> int:
     """Find nodes that could be removed, in which order, what that saves, and what keeps the others.
@@ -124,12 +122,10 @@ def consolidate(prices: str | None, delete_emptydir_data: bool, top: int, output
 
 @click.command()
 @scheduler_options
-@click.option("--policy", required=True, metavar="FILE", help="Read a DeschedulerPolicy (descheduler/v1alpha2).")
-@click.option(
-    "--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Run at most this many cycles."
-)
-@click.option("--now", metavar="TIME", help="Count ages of pods from this time (RFC 3339).  [default: now]")
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
+@click.option("--policy", required=True, metavar="FILE", help="Read a v1alpha2 DeschedulerPolicy.")
+@click.option("--cycles", type=Integers(1), default=1, show_default=True, help="Run at most N cycles.")
+@click.option("--now", metavar="TIME", help="Count ages from this RFC 3339 time, not now.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N lines.")
 @output_option()
 def deschedule(policy: str, cycles: int, now: str | None, top: int, output: str, **asked: Any) -> int:
     """Show what a DeschedulerPolicy would evict, and where each pod would go then.

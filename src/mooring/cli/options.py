@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,6 +48,42 @@ class Group(click.Group):
 
 
 # --------------------------------------------------------------------------------------------------------------------
+# Numbers as options take them. Help says N and not the range, which a line of 80 columns has no room for: the message
+# about a number outside of the range has it. So these are not click's ranges, which always show theirs.
+
+
+class Integers(click.types.IntParamType):
+    """The integers of a range."""
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._range = click.IntRange(least, most)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return int(self._range.convert(super().convert(value, param, ctx), param, ctx))
+
+
+class Numbers(click.types.FloatParamType):
+    """The numbers of a range. NaN is none: it is neither too small nor too large, and click lets it pass."""
+
+    name = "number"
+
+    def __init__(self, least: float, most: float | None = None) -> None:
+        self._range = click.FloatRange(least, most)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(self._range.convert(super().convert(value, param, ctx), param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+# --------------------------------------------------------------------------------------------------------------------
 # How the scheduler of a command is configured: ``--config``, ``--plugin`` and ``--kubernetes-version``.
 
 
@@ -65,7 +102,7 @@ def version_option(command: F) -> F:
     return click.option(
         "--kubernetes-version",
         metavar="VERSION",
-        help="Decide as this version, 1.34 to 1.38. Default: the cluster's.",
+        help="Decide as 1.34 to 1.38.  [default: cluster's]",
     )(command)
 
 
@@ -140,10 +177,8 @@ def warn_of_extenders(urls: Iterable[str], where: str) -> None:
 
 _OPTIONS = (
     click.option("--token-file", default="", metavar="FILE", help="Send the token in this file instead."),
-    click.option(
-        "--certificate-authority", default="", metavar="FILE", help="Verify the scheduler's certificate with this CA."
-    ),
-    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not verify the scheduler's certificate."),
+    click.option("--certificate-authority", default="", metavar="FILE", help="Verify its certificate with this CA."),
+    click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not verify its certificate."),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-import math
 import os
 import re
 import sys
@@ -35,16 +34,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _UNBOUNDED = 1_000_000
 
 
-def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]:
+def output_option(*formats: str) -> Callable[[F], F]:
     """Add ``-o table|json|yaml`` (or just the formats named) to a command, as parameter ``output``."""
-    choices = formats or ("table", "json", "yaml")
+    first, *others, last = choices = formats or ("table", "json", "yaml")
     return click.option(
         "-o",
         "--output",
         type=click.Choice(choices),
-        default=default or choices[0],
-        show_default=True,
-        help="Choose the output format.",
+        default=first,
+        metavar="FORMAT",
+        help=f"Print {', '.join((f'{first} (default)', *others))} or {last}.",
     )
 
 
@@ -137,20 +136,6 @@ def read_input(path: str) -> bytes:
             return file.read()
     except OSError as e:
         raise InputError(f"{path}: {(e.strerror or str(e)).lower()}") from None
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Numbers as options take them.
-
-
-class Numbers(click.FloatRange):
-    """A range of numbers. NaN is none: it is neither too small nor too large, and click lets it pass."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import click
 
 from mooring.api.errors import ParseError, UsageError
 from mooring.api.times import parse_seconds
-from mooring.cli.options import examples, features_for, load_configuration
+from mooring.cli.options import Integers, examples, features_for, load_configuration
 from mooring.cli.streams import say
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ FLUSH_S = 2.0
     help="Set the cluster scheduler's configuration.",
 )
 @click.option("--for", "duration", metavar="DURATION", help="Stop after this time, e.g. 8h.")
-@click.option(
-    "--max-size", type=click.IntRange(min=1), default=1024, show_default=True, help="Stop after this many MiB."
-)
+@click.option("--max-size", type=Integers(1), default=1024, show_default=True, help="Stop after N MiB.")
 @click.option("--annotations", is_flag=True, help="Record the values of all annotations.")
 def record(
     path: str,

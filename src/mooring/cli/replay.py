@@ -13,7 +13,7 @@ from rich.console import Console
 from mooring.api.errors import UsageError
 from mooring.api.text import nearest
 from mooring.api.times import format_micro_time, human_duration
-from mooring.cli.options import examples, plugin_option
+from mooring.cli.options import Integers, examples, plugin_option
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
 
@@ -35,17 +35,13 @@ MOST_COMPARED = 20_000  # pods, for one whose name is like the one that is not t
 )
 @click.argument("file", metavar="FILE")
 @click.option("--at", metavar="TIME", help="Show the cluster and the queue at this time.")
-@click.option("--open", "number", type=click.IntRange(min=1), metavar="N", help="Repeat attempt N and explain it.")
+@click.option("--open", "number", type=Integers(1), metavar="N", help="Repeat attempt N and explain it.")
 @click.option("--pod", metavar="POD", help="Show only attempts of this namespace/name.")
 @click.option("--since", metavar="TIME", help="Show only attempts from this time on.")
 @click.option("--until", metavar="TIME", help="Show only attempts up to this time.")
-@click.option(
-    "--limit", type=click.IntRange(min=0), default=1000, show_default=True, help="Show this many attempts; 0: all."
-)
+@click.option("--limit", type=Integers(0), default=1000, show_default=True, help="Show N attempts; 0: all.")
 @plugin_option
-@click.option(
-    "--top", type=click.IntRange(min=1), default=5, show_default=True, help="Show this many nodes with --open."
-)
+@click.option("--top", type=Integers(1), default=5, show_default=True, help="Show N nodes with --open.")
 @output_option()
 def replay(
     file: str,

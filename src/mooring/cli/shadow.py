@@ -15,7 +15,7 @@ import click
 
 from mooring.api.errors import ParseError, UsageError
 from mooring.api.times import parse_seconds
-from mooring.cli.options import features_for, load_configuration, load_registry, plugin_option, version_option
+from mooring.cli.options import Integers, features_for, load_configuration, load_registry, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option
 from mooring.cli.streams import say
 
@@ -53,16 +53,16 @@ SHOWN = 6  # of the latest differences
     "names",
     multiple=True,
     metavar="NAME",
-    help="Compare decisions of this scheduler; repeatable.",
+    help="Compare with this scheduler; repeatable.",
 )
 @click.option("--for", "duration", metavar="DURATION", help="Stop after this time, e.g. 10m.")
 @click.option("--record", "record_path", metavar="FILE", help="Write a record for mooring replay and ui.")
 @click.option(
     "--max-size",
-    type=click.IntRange(min=1),
+    type=Integers(1),
     default=1024,
     show_default=True,
-    help="Stop recording after this many MiB.",
+    help="Stop recording after N MiB.",
 )
 @click.option(
     "--report",
@@ -71,7 +71,7 @@ SHOWN = 6  # of the latest differences
     metavar="FILE.html",
     help="Write the result as a page.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many differences.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N differences.")
 @output_option()
 def shadow(duration: str | None, report_path: Path | None, top: int, output: str, **asked: Any) -> int:
     """Compare decisions with a cluster's own scheduler, until Ctrl-C.

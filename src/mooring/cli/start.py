@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import examples, kubeconfig_place
+from mooring.cli.options import Integers, examples, kubeconfig_place
 from mooring.cli.story_options import (
     Place,
     Telling,
@@ -40,13 +40,11 @@ _INTERRUPTED = 130
 
 
 @click.command(epilog=examples("mooring start --scenario preemption --keep"))
-@click.option("--scenario", "story", metavar="FILE|NAME", help="Play this story first.  [default: first-placement]")
-@click.option(
-    "--nodes", metavar="N", type=click.IntRange(0, 10_000), help="Start with N empty nodes instead of a story."
-)
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Serve the API on this port.  [default: any]")
+@click.option("--scenario", "story", metavar="FILE|NAME", help="Play this story, not first-placement.")
+@click.option("--nodes", metavar="N", type=Integers(0, 10_000), help="Start N empty nodes (up to 10000), no story.")
+@click.option("--port", default=0, type=Integers(0, 65535), help="Serve the API on this port.  [default: any]")
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Store the cluster in this directory.")
-@click.option("--tls/--no-tls", default=True, help="Serve HTTPS (kubectl sends its token only then).")
+@click.option("--tls/--no-tls", default=True, help="Serve HTTPS; kubectl sends tokens only then.")
 @place_options
 @scheduler_options
 @click.option(
@@ -56,7 +54,7 @@ _INTERRUPTED = 130
 @click.option("--once", is_flag=True, help="End after the story.")
 @record_option
 @click.option("--ui", "shows_page", is_flag=True, help="Show the cluster in the browser and stay up.")
-@click.option("--example", is_flag=True, help="Explain two pods on an example cluster and exit.")
+@click.option("--example", is_flag=True, help="Explain two pods of an example and exit.")
 @telling_options
 def start(
     story: str | None,

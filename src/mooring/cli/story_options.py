@@ -40,7 +40,8 @@ def place_options(command: F) -> F:
         "--control-plane",
         type=click.Choice([EMBEDDED, KUBERNETES]),
         default=EMBEDDED,
-        help="Choose the API server; kubernetes needs binaries.",
+        metavar="KIND",
+        help="Use embedded (default) or kubernetes binaries.",
     )(command)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import Group, examples
+from mooring.cli.options import Group, Integers, examples
 from mooring.cli.output import console, emit, output_option, print_facts
 from mooring.cli.streams import say
 
@@ -48,7 +48,7 @@ def sweep() -> None:
 @click.argument("file")
 @_set_option
 @_results_option
-@click.option("--jobs", type=click.IntRange(min=1), help="Run this many rows at a time.  [default: cores]")
+@click.option("--jobs", type=Integers(1), help="Run N rows at a time.  [default: cores]")
 @click.option("--shard", metavar="I/N", help="Run every N-th row from I (or from the Job).")
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://scheduler:8786.")
 @output_option()
@@ -190,9 +190,7 @@ def merge(folders: tuple[str, ...], file: str | None) -> int:
 )
 @click.argument("file")
 @_set_option
-@click.option(
-    "--shards", type=click.IntRange(min=1), default=4, show_default=True, help="Share the rows among this many pods."
-)
+@click.option("--shards", type=Integers(1), default=4, show_default=True, help="Share the rows among N pods.")
 @click.option("--image", required=True, help="Use this image, which contains mooring.")
 @click.option("--claim", default="sweep", show_default=True, help="Mount this claim for files and results.")
 @click.option("--name", default="sweep", show_default=True, help="Set the name of the Job.")

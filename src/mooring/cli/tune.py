@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import config_option, plugin_option, version_option
+from mooring.cli.options import Integers, config_option, plugin_option, version_option
 from mooring.cli.output import emit, output_option
 
 if TYPE_CHECKING:
@@ -31,20 +31,18 @@ if TYPE_CHECKING:
     help="Optimise this measure; repeatable.",
 )
 @click.option("--space", metavar="FILE", help="Read the search space from this file.")
-@click.option("--trials", type=click.IntRange(min=0), default=40, show_default=True, help="Try this many points.")
-@click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Run each point with this many seeds."
-)
+@click.option("--trials", type=Integers(0), default=40, show_default=True, help="Try N points.")
+@click.option("--seeds", type=Integers(1), default=1, show_default=True, help="Run each point with N seeds.")
 @click.option(
     "--hold-out",
     default="0.3",
     show_default=True,
     metavar="SHARE|NAME=VALUE",
-    help="Hold out the last pods, or another trace.",
+    help="Hold out last pods or a trace.",
 )
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Set the random seed of the search.")
-@click.option("--until", metavar="TIME", help="Stop each simulation after this time, e.g. 36h.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Try this many points at a time.  [default: cores]")
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Set the search's random seed.")
+@click.option("--until", metavar="TIME", help="Stop simulations after this time, e.g. 36h.")
+@click.option("--jobs", type=Integers(1), help="Try N points at a time.  [default: cores]")
 @config_option
 @plugin_option
 @version_option

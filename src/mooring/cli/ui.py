@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import address_options, examples
+from mooring.cli.options import Integers, address_options, examples
 from mooring.cli.output import keep_inputs
 
 
@@ -15,9 +15,7 @@ from mooring.cli.output import keep_inputs
     epilog=examples("mooring ui run.mooring", "mooring ui preemption", "mooring ui --kubeconfig ~/.kube/config")
 )
 @click.argument("records", nargs=-1, metavar="FILE|DUMP|STORY...")
-@click.option(
-    "--port", default=0, type=click.IntRange(0, 65535), help="Listen on this port of loopback.  [default: any]"
-)
+@click.option("--port", default=0, type=Integers(0, 65535), help="Listen on this loopback port.  [default: any]")
 @click.option("--kubeconfig", metavar="FILE", help="Show this live cluster, read-only.")
 @click.option("--server", default="", metavar="URL", help="Show the page of mooring run --ui at this URL.")
 @address_options

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import asked_scheduler, scheduler_options
+from mooring.cli.options import Integers, asked_scheduler, scheduler_options
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
 
 
@@ -22,11 +22,11 @@ from mooring.cli.output import emit, output_option, shown_on_a_terminal
     multiple=True,
     required=True,
     metavar="POD[=SHARE]",
-    help="Count copies of these; several are a set.",
+    help="Count this; several are a set.",
 )
-@click.option("--copies", type=click.IntRange(min=1), metavar="N", help="Check whether N fit.")
+@click.option("--copies", type=Integers(1), metavar="N", help="Check whether N fit.")
 @click.option("--preempt", is_flag=True, help="Evict lower-priority pods where that helps.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many lines of nodes.")
+@click.option("--top", type=Integers(1), default=10, show_default=True, help="Show N lines of nodes.")
 @output_option()
 def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int, output: str, **asked: Any) -> int:
     """Count how many more of these pods fit, on which nodes, and what stops the next one.
@@ -56,14 +56,15 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
     "--lose",
     metavar="WHAT",
     default="node",
-    show_default=True,
-    help="Lose each node, zone, label=KEY[=VALUE], or one name.",
+    help="Lose node (default), zone, label=KEY or NAME.",
 )
-@click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="Lose this many at once.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show this many losses.")
+@click.option("--n", type=Integers(1, 2), default=1, show_default=True, help="Lose N at once, 1 or 2.")
+@click.option("--top", type=Integers(1), default=10, show_default=True, help="Show N losses.")
 @output_option()
 def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     """Show what losing each node, zone or rack would do: tried on copies of the cluster, the worst first.
+
+    --lose label=KEY=VALUE, or the name of a node or zone, tries this one alone.
 
     The pods of lost nodes are recreated, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
     a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used.
@@ -97,7 +98,7 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     metavar="POD[=COPIES]",
     help="Make room for these, not for pending pods.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Show this many lines.")
+@click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N lines.")
 @output_option()
 def plan(types: str | None, pods: tuple[str, ...], top: int, output: str, **asked: Any) -> int:
     """Find the cheapest nodes to add so that all pending pods fit.
