@@ -300,3 +300,11 @@ def test_what_is_printed() -> None:
     assert text.splitlines()[0] == "A better placement frees 1 of 2 nodes, with 1 move"
     assert "No placement is better." in text
     assert set(OBJECTIVES) == {NODES, COST, SPREAD, PENDING}
+
+
+def test_pods_of_a_group_are_not_placed_one_by_one() -> None:
+    cluster = Cluster(make_node("a", cpu=2), *(make_pod(f"g{i}", cpu=1, group="train") for i in range(3)))
+    found = optimise(cluster, PENDING)
+    assert not found.is_better
+    assert found.notes == ["3 pending pods of pod groups left out: a group is placed as a whole"]
+    assert str(found).splitlines()[:2] == ["No better placement was found", "None exists."]

@@ -37,6 +37,7 @@ from mooring.ask.scheduler import Scheduler
 from mooring.ask.wanted import in_queue_order, waiting_pods
 from mooring.core.cluster import Cluster
 from mooring.core.session import Configuration, PluginReference, Session
+from mooring.core.state.cluster import group_of
 from mooring.core.state.pod_info import PodInfo
 
 PENDING, NODES, COST, SPREAD = "pending", "nodes", "cost", "spread"
@@ -166,12 +167,16 @@ def optimise_with(
         raise InputError("prices belong to the objective cost, and cost needs prices")
     session = scheduler.session.fork()
     price = price_of(prices, session)
-    waiting = in_queue_order(session, waiting_pods(scheduler.cluster, session))
+    pending = in_queue_order(session, waiting_pods(scheduler.cluster, session))
+    waiting = [pod for pod in pending if not group_of(pod.pod)]  # a group is placed as a whole, or not at all
     movable, stay = movable_pods(session, delete_emptydir_data=delete_emptydir_data)
     search = PlacementSearch(session, objective, price, preempt, max_moves, progress)
     deadline = time.monotonic() + time_limit_s
     found = search.run(movable, waiting, deadline)
     found.stay = stay
+    if len(waiting) < len(pending):
+        left_out = count_of(len(pending) - len(waiting), "pending pod")
+        found.notes.append(f"{left_out} of pod groups left out: a group is placed as a whole")
     return found
 
 
@@ -595,10 +600,13 @@ def headline(found: Optimisation) -> str:
     elif found.objective in (NODES, COST) and found.after.nodes < found.before.nodes:
         parts.append(f"frees {found.before.nodes - found.after.nodes} of {count_of(found.before.nodes, 'node')}")
     moved = sum(1 for _, source, _ in found.moves if source)
-    return f"A better placement {' and '.join(parts) or 'exists'}, with {count_of(moved, 'move')}"
+    moves = f"with {count_of(moved, 'move')}" if moved else "without a move"
+    return f"A better placement {' and '.join(parts) or 'exists'}, {moves}"
 
 
 def _how_good(found: Optimisation) -> str:
+    if not found.is_better:
+        return "None exists." if found.is_optimal else "The search ended before it was proved that none exists."
     if found.is_optimal:
         return "It was replayed step by step through every filter. No placement is better."
     reached = {NODES: float(found.after.nodes), COST: found.after.cost, SPREAD: found.after.peak}.get(found.objective)
