@@ -283,3 +283,31 @@ def test_plugins_that_are_left_out_are_named() -> None:
 def test_wrong_policies(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         deschedule(Cluster(make_node("a")), {**policy("RemoveDuplicates"), **change})
+
+
+BOGUS = {"matchExpressions": [{"key": "a", "operator": "Bogus"}]}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "spec"),
+    [
+        pytest.param(
+            plugin,
+            {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": BOGUS}]}}},
+            id=plugin,
+        )
+        for plugin in ("RemovePodsViolatingInterPodAntiAffinity", "RemoveDuplicates")
+    ]
+    + [
+        pytest.param(
+            "RemovePodsViolatingTopologySpreadConstraint",
+            {"topologySpreadConstraints": [
+                {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": BOGUS}]},
+            id="RemovePodsViolatingTopologySpreadConstraint",
+        )
+    ],
+)  # fmt: skip
+def test_a_selector_that_cannot_be_read_concerns_its_pod_alone(plugin: str, spec: dict[str, Any]) -> None:
+    cluster = Cluster(make_node("n1", zone="a"), make_node("n2", zone="b"), pod("bad", "n1", spec=spec))
+    assert not deschedule(cluster, policy(plugin, {}, {"nodeFit": True})).moves

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 import msgspec
 
 from mooring.api.core import Node, Pod, Taint, TopologySpreadConstraint
+from mooring.api.errors import ParseError
 from mooring.api.meta import LabelSelector
-from mooring.api.selectors import first_untolerated, is_tolerated
+from mooring.api.selectors import compile_selector, first_untolerated, is_tolerated
 from mooring.ask.descheduler_policy import (
     DeschedulerEviction,
     EnabledPlugins,
@@ -35,6 +36,7 @@ from mooring.ask.descheduler_policy import (
     EvictorArgs,
     Policy,
     StrategyArgs,
+    avoided_by,
     selector_of,
 )
 from mooring.core.plugins.node_affinity import compile_preferred
@@ -130,7 +132,7 @@ def anti_affinity(plugin: Plugin) -> None:
 
 
 def _is_too_near(evictor: Evictor, pod: PodInfo, node: Node, nodes: Mapping[str, Node], plugin: Plugin) -> bool:
-    for term in pod.shape.terms(pod.cls.namespace).required_anti_affinity:
+    for term in avoided_by(pod) or ():
         value = node.labels.get(term.topology_key)
         for other in nodes.values():
             if other.name != node.name and (value is None or other.labels.get(term.topology_key) != value):
@@ -209,7 +211,10 @@ def topology_spread(plugin: Plugin) -> None:
                     own = {key: pod.cls.labels[key] for key in each.match_label_keys if key in pod.cls.labels}
                     constraints.setdefault(repr((each, own, pod.shape.placement_id)), (each, own, pod))
         for constraint, own, like in constraints.values():
-            selector = selector_of(constraint.label_selector or LabelSelector())
+            try:
+                selector = compile_selector(constraint.label_selector or LabelSelector())
+            except ParseError:
+                continue  # upstream, too, passes over a constraint that it cannot read
             eligible = [node for node in nodes if _takes_part(node, constraint, like)]
             domains: dict[str, list[PodInfo]] = {
                 node.labels[constraint.topology_key]: [] for node in eligible if constraint.topology_key in node.labels

@@ -263,7 +263,10 @@ class Evictor:
         if first_untolerated(node.spec.taints, info.shape.spec.tolerations) is not None:
             return False
         there = self.session.state.table.nodes[node.name]
-        for term in info.shape.terms(info.cls.namespace).required_anti_affinity:
+        terms = avoided_by(info)
+        if terms is None:
+            return False
+        for term in terms:
             if term.topology_key in node.labels and any(
                 self.is_meant(term, info, each) for each in there.pods.values()
             ):
@@ -329,6 +332,14 @@ def _is_ready(node: Node) -> bool:
 
 def _labels(text: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+
+
+def avoided_by(info: PodInfo) -> tuple[AffinityTerm, ...] | None:
+    """The pod's required anti-affinity terms; None if one of them cannot be read."""
+    try:
+        return info.shape.terms(info.cls.namespace).required_anti_affinity
+    except ParseError:
+        return None
 
 
 def selector_of(selector: LabelSelector) -> Selector:
