@@ -5,15 +5,21 @@
 Clusters of equal nodes get pods of random sizes and three priorities up to a share of their CPU. The pods come in the
 order of their priority and are placed as kube-scheduler places them. Where some stay pending, ``optimise`` looks for
 a placement of more of them, by moving others.
+
+    python tools/optimise_grid.py --free 500 6000 12
+
+asks instead how many nodes 6,000 pods of 12 sizes could free, after the default scheduler has spread them.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import time
 from collections.abc import Sequence
 
 import mooring
+from mooring.ask.optimise import NODES as FEWER_NODES
 from mooring.ask.optimise import PENDING, optimise_with
 from mooring.core.cluster import Cluster
 from mooring.testing import make_node, make_pod
@@ -45,6 +51,26 @@ def cluster_of(nodes: int, load: float, seed: int) -> Cluster:
     return cluster
 
 
+def free(nodes: int, pods: int, sizes: int) -> None:
+    """Spread pods, and print how many nodes a better placement frees."""
+    chance = random.Random(1)
+    cluster = Cluster(*(make_node(f"n{i:04}", cpu=16, memory="64Gi") for i in range(nodes)))
+    shapes = [
+        (chance.choice((250, 500, 1000, 2000)), chance.choice((512, 1024, 2048, 4096, 8192))) for _ in range(sizes)
+    ]
+    kinds = [chance.randrange(sizes) for _ in range(pods)]
+    made = [
+        make_pod(f"p{i}", cpu=f"{shapes[k][0]}m", memory=f"{shapes[k][1]}Mi", labels={"app": f"a{k}"}, metadata=OWNER)
+        for i, k in enumerate(kinds)
+    ]
+    for _ in mooring.Scheduler(cluster).place(made):
+        pass
+    started = time.process_time()
+    found = optimise_with(mooring.Scheduler(cluster), FEWER_NODES)
+    cpu_s = time.process_time() - started
+    print(f"{found.before.nodes} -> {found.after.nodes} nodes, bound {found.bound}, {cpu_s:.1f} CPU s")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
@@ -52,7 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--limits", type=float, nargs="+", default=[1.0, 10.0, 60.0], help="seconds, the last is the judge"
     )
     parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
+    parser.add_argument("--free", type=int, nargs=3, metavar=("NODES", "PODS", "SIZES"))
     asked = parser.parse_args(arguments)
+    if asked.free:
+        free(*asked.free)
+        return
     found: dict[float, int] = dict.fromkeys(asked.limits, 0)
     fails = exists = 0
     for nodes in asked.nodes:

@@ -25,6 +25,7 @@ from mooring.ask.optimise import (
     optimise,
 )
 from mooring.ask.optimise import _holds as holds_at_the_end
+from mooring.ask.placement_program import Program
 from mooring.core.cluster import Cluster
 from mooring.core.session import Session
 from mooring.core.state.pod_info import PodInfo
@@ -308,3 +309,17 @@ def test_pods_of_a_group_are_not_placed_one_by_one() -> None:
     assert not found.is_better
     assert found.notes == ["3 pending pods of pod groups left out: a group is placed as a whole"]
     assert str(found).splitlines()[:2] == ["No better placement was found", "None exists."]
+
+
+def test_ctrl_c_while_the_solver_runs_keeps_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Program._run
+
+    def interrupted(program: Program, solver: Any) -> None:
+        run(program, solver)
+        program.was_interrupted = True
+
+    monkeypatch.setattr(Program, "_run", interrupted)
+    cluster = Cluster(make_node("a"), make_node("b"), pod("x", node="a", cpu=1), pod("y", node="b", cpu=1))
+    found = optimise(cluster)
+    assert (found.after.nodes, found.is_optimal) == (1, False)
+    assert "interrupted" in found.notes[0]

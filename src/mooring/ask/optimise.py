@@ -192,6 +192,13 @@ class _Reached:
     measures: PlacementMeasures
 
 
+class _Interrupted(Exception):
+    """Ctrl-C while the solver ran; its best placement until then has been replayed."""
+
+    def __init__(self, best: _Reached) -> None:
+        self.best = best
+
+
 class PlacementSearch:
     """Solves, replays, and forbids what was refused, until a solution is accepted or the time is over."""
 
@@ -228,7 +235,9 @@ class PlacementSearch:
                 best = self._solve_part(best, mine, theirs, rows, time.monotonic() + left, len(parts) == 1)
             if len(parts) > 1 and self._objective in (NODES, COST):
                 self._bound = self._bound_of_parts(best, movable, waiting)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, _Interrupted) as interruption:
+            if isinstance(interruption, _Interrupted):
+                best = interruption.best
             self._is_optimal = False
             self._notes.append("the search was interrupted: this is the best plan that was found until then")
         return self._answer(best, before, pods, waiting)
@@ -288,6 +297,8 @@ class PlacementSearch:
                 reached = self._reached(start, replay, waiting)
                 best = max(best, reached, key=lambda each: self._rank(each.measures, len(each.steps)))
             self._tell(best)
+            if program.was_interrupted:
+                raise _Interrupted(best)
             if holds:
                 self._is_optimal = self._is_optimal and solution.is_solved
                 return best

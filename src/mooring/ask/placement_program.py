@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +74,7 @@ class Program:
         self._arrivals: dict[tuple[int, int], int] = {}
         self._literals: dict[Literal, int] = {}
         self._in_use: list[int] = []
+        self.was_interrupted = False
         self._sizes(keeps_running)
         self._capacity()
         self._relations()
@@ -123,12 +125,16 @@ class Program:
             if not goal.columns:
                 continue
             left = deadline - time.monotonic()
-            if left <= 0.05 and found is not None:
+            if self.was_interrupted or (left <= 0.05 and found is not None):
                 is_solved = False
                 break
-            value, bound, found = self._reach(solver, goal, max(left, 0.05), found)
-            if found is None:
+            value, bound, reached = self._reach(solver, goal, max(left, 0.05), found)
+            if reached is None and found is None:
                 return None
+            if reached is None:  # the time was over, or Ctrl-C came: what the goals before it reached is good
+                is_solved = False
+                break
+            found = reached
             values[goal.name], bounds[goal.name] = value, bound
             is_solved = is_solved and abs(value - bound) < 1e-4 * max(1.0, abs(value))
             self._hold(solver, goal, value)
@@ -142,6 +148,7 @@ class Program:
     def _solver(self) -> Any:
         highspy = self._highspy
         solver = highspy.Highs()
+        solver.HandleUserInterrupt = True  # so that it can be cancelled
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("mip_rel_gap", 0.0)
@@ -174,7 +181,7 @@ class Program:
         known = highspy.HighsSolution()
         known.col_value = self._start if start is None else start
         solver.setSolution(known)
-        solver.run()
+        self._run(solver)
         info = solver.getInfo()
         if info.primal_solution_status != 2:  # none was found, or there is none
             return 0.0, 0.0, None
@@ -182,6 +189,17 @@ class Program:
         value = sum(factor * found[c] for c, factor in goal.columns.items())
         bound = sign * float(info.mip_dual_bound) if any(self._whole) else value  # a linear program has no gap
         return round(value, 6), round(bound if np.isfinite(bound) else 0.0, 6), found
+
+    def _run(self, solver: Any) -> None:
+        """Run the solver in a thread, so that Ctrl-C ends it with what it has found."""
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(solver.run)
+            try:
+                running.result()
+            except KeyboardInterrupt:
+                self.was_interrupted = True
+                solver.cancelSolve()
+                running.result()
 
     def _hold(self, solver: Any, goal: Goal, value: float) -> None:
         """From now on the goal is not missed by more."""
