@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mooring.core.config.features import Features
+from mooring.core.config.load import config_from_dict
+from mooring.core.config.versions import VERSIONS
 from mooring.core.engine import order
 from mooring.core.engine.order import KeptOrder, heap_winner
+from mooring.core.session import open_session
 from mooring.core.state.sharing import ChangeLog
+from mooring.testing import make_cluster, make_node, make_pod
 
 
 class Columns:
@@ -89,3 +94,23 @@ def test_equal_nodes_become_worse_one_after_another() -> None:
         row, total = columns.winner
         columns.set(row, total - 1, True)
     columns.check()
+
+
+@pytest.mark.parametrize("version", VERSIONS.values(), ids=str)
+def test_the_kept_order_alone_decides_about_like_pods(version: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the default profile of every version: one plugin that scores all nodes anew would make the cost grow."""
+    found: list[int] = []
+    find = KeptOrder.find
+
+    def noting(kept: KeptOrder, *columns: Any) -> tuple[int, int]:
+        winner = find(kept, *columns)
+        found.append(winner[0])
+        return winner
+
+    monkeypatch.setattr(KeptOrder, "find", noting)
+    features = Features(version)
+    cluster = make_cluster(*(make_node(f"n{i}") for i in range(5)))
+    session = open_session(config_from_dict(None, features), cluster, features=features)
+    for number in range(3):
+        session.place(session.info(make_pod(f"p{number}", cpu="100m")))
+    assert len(found) == 2, "the first pod of a template is not worth keeping"

@@ -191,11 +191,11 @@ class VolumeBinding:
             return SKIP_FOR_TEMPLATE
         return NO_STATE if state.read(KEY) is None else SUCCESS
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         data: BindingState | None = state.read(KEY)
-        scores = np.zeros(len(nodes), np.int64)
         if not self._shape or data is None or data.plan is None:
-            return scores
+            return None
+        scores = np.zeros(len(nodes), np.int64)
         for i, info in enumerate(nodes.infos):
             scores[i] = self._score(self._planner.volumes_on(data.plan, info.row), info)
         return scores

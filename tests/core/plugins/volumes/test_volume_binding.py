@@ -466,7 +466,7 @@ class TestScore:
         two.judge(plugin, pod, state)
         nodes = two.cluster.nodes()
         assert plugin.pre_score(state, two.cluster.info(pod), nodes).is_skip
-        assert plugin.score(state, two.cluster.info(pod), nodes).tolist() == [0, 0]
+        assert plugin.score(state, two.cluster.info(pod), nodes) is None
 
     def test_the_emptier_pool_scores_more(self, two: Any) -> None:
         two.csi_driver("csi.x", storageCapacity=True)
