@@ -33,6 +33,10 @@ or a dump says which it is. What kube-scheduler did is recorded, case by case, i
 Each case is replayed without its recorded verdicts. A step is *exact* when everything agrees: the outcome, every
 plugin's score on every node, the totals, the reason, the message byte for byte, the nominated node, the victims, the
 volumes and the devices; the node must be among those with the highest total.
+
+Tables by plugin count the steps in which the plugin scored nodes, those in which it refused at least one, and after
+each how many of them are exact. Plugins that neither filter nor score (queue order, gates, preemption, binding) are
+seen through outcomes, nominated nodes and victims.
 [Versions of Kubernetes](reference/versions.md) says what differs between them.
 """
 
@@ -40,57 +44,43 @@ FROM_SOURCE = """\
 ## What no case shows
 
 The corpus of 1.37 has no case in which batching scores a node again, no DeviceTaintRule, no pod that is being resized
-and no gate away from its default. There mooring follows kube-scheduler's source at v1.37.0-rc.1, and tests of its own.
+and no gate away from its default. There mooring follows kube-scheduler's source at v1.37.0-rc.1, with tests of its own.
 """
 
 DELIBERATE = """\
 ## What differs on purpose
 
-- **Every feasible node is scored.** kube-scheduler looks at a share of the nodes in clusters of 100 nodes and more
-  (10 % of 5,000). mooring does so only when `percentageOfNodesToScore` is set, for the profile or globally, to
-  something other than 0. Clusters of the corpus are smaller, so nothing in the tables depends on it.
-- **Nodes are looked at in order.** kube-scheduler filters nodes in parallel and returns those that fit in the order in
-  which they finish, beginning where the last search ended. mooring's order is the node tree's (one node of each zone,
-  round and round), the same every time. Among nodes with equal totals that order decides, so kube-scheduler may take
-  another of the best nodes than mooring does. Only a limited search (`percentageOfNodesToScore`, or no score plugins)
-  goes round as kube-scheduler's does with one worker. A test shows that, given the recorded order, mooring's rule
-  takes the recorded node in every recorded step.
-- **Where kube-scheduler draws a random number** (the first node that preemption tries, one of several idle claims to
-  give back), mooring takes the first, or what a seeded generator from outside says. kube-scheduler 1.34 also draws
-  among nodes with equal totals, and 1.34 and 1.35 search device pools in a random order; mooring does both as later
-  versions do.
-- **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
-  kube-scheduler. So does one that hangs, after `--plugin-timeout` (10 s).
-- **An attempt that takes longer than `--attempt-timeout`** (15 s) fails that one pod with the reason `SchedulerError`.
-  The pod is tried again after its backoff. If that attempt takes too long, too, the pod waits for the sweep every five
-  minutes. kube-scheduler lets an attempt take as long as it takes.
+- **Every feasible node is scored** unless `percentageOfNodesToScore` is set to something other than 0. kube-scheduler
+  looks at a share of the nodes in clusters of 100 nodes and more (10 % of 5,000). The corpus has smaller clusters.
+- **Nodes are looked at in order**, that of the node tree (one node of each zone in turn). kube-scheduler filters nodes
+  in parallel, so the order in which they finish decides between nodes with equal totals. Given the recorded order,
+  mooring takes the recorded node in every recorded step. A limited search goes round as kube-scheduler's does with one
+  worker.
+- **Random choices** of kube-scheduler (the first node that preemption tries, one of several idle claims to release)
+  are the first, or those of a seeded generator. kube-scheduler 1.34 also chooses at random among nodes with equal
+  totals, and 1.34 and 1.35 search device pools in a random order; mooring does both as later versions do.
+- **A plugin that raises, or hangs** for longer than `--plugin-timeout` (10 s), fails the attempt of that one pod, with
+  the reason `SchedulerError`; a panic ends kube-scheduler. So does an attempt longer than `--attempt-timeout` (15 s).
 
-On a live cluster (mooring was run against kube-apiserver v1.34.11, v1.35.8, v1.36.4 and v1.37.0-rc.1, where it bound
-pods with and without claims):
+On a live cluster (tried with kube-apiserver v1.34.11, v1.35.8, v1.36.4 and v1.37.0-rc.1):
 
-- **A DeviceTaintRule's event** has its own name in metrics (`resource.k8s.io/DeviceTaintRuleAdd` …); kube-scheduler
-  calls it an update of the slices that the rule concerns.
+- **A DeviceTaintRule's event** has its own name in metrics; kube-scheduler counts an update of the slices.
 - **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound.
-- **A pod that is gone or bound elsewhere** gets no status patch, and pods that waited for its place are woken at once;
-  kube-scheduler leaves the latter to the sweep every five minutes. So it is with a preemptor whose victims went early.
-- **Claims are patched** with their uid and resourceVersion, and volumes read before they are written, because mooring
-  keeps only the fields that scheduling reads; kube-scheduler writes whole objects.
-- **Times are monotonic** in the queue: a clock that jumps neither frees nor holds pods. PreEnqueue plugins run in the
-  configured order, the one that held the pod first; kube-scheduler's order is random.
-- **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
-  usage ends with exit code 2 (kube-scheduler: 1).
+- **A pod that is gone or bound elsewhere** gets no status patch, and pods that waited for its place are woken
+  immediately; kube-scheduler leaves them to the sweep every five minutes.
+- **Claims are patched** with uid and resourceVersion, and volumes read before they are written; kube-scheduler writes
+  whole objects.
+- **Times are monotonic** in the queue. PreEnqueue plugins run in the configured order; kube-scheduler's is random.
+- **The endpoints listen on 127.0.0.1** unless `--bind-address` is set (kube-scheduler: all addresses), and wrong usage
+  ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers.
 - **A leader that sees another holder of its lease**, or whose lease has expired by its own clock, writes nothing more;
-  kube-scheduler goes on until its renew deadline.
-- **Bindings go before patches of conditions** in the client's rate limit; kube-scheduler sends both in the order in
-  which they come.
-- **Outside of a cluster**, visitors of the endpoints are looked up at the API server that is scheduled for, unless
-  `--authentication-kubeconfig` and `--authorization-kubeconfig` say otherwise; to kube-scheduler they are anonymous.
-  `--kubeconfig` counts beside `--config`, too, if the file names no kubeconfig.
-- **`scheduler_plugin_evaluation_total` at Filter** counts every node that was looked at, also where an earlier plugin
-  had refused it, and no dry runs of preemption; kube-scheduler stops at the first refusal, and counts its dry runs.
-- **A plugin is timed by call**: an observation of `scheduler_plugin_execution_duration_seconds` at Filter or Score is
-  one call for all nodes that the plugin had to look at; kube-scheduler makes one per node.
+  kube-scheduler continues until its renew deadline.
+- **Bindings take priority over patches of conditions** under the client's rate limit.
+- **Outside of a cluster**, clients of the endpoints are authenticated by the API server in use, unless
+  `--authentication-kubeconfig` and `--authorization-kubeconfig` name another; to kube-scheduler they are anonymous.
+- **`scheduler_plugin_evaluation_total` at Filter** counts every node that was looked at and no dry runs of preemption.
+  `scheduler_plugin_execution_duration_seconds` has one observation for all nodes; kube-scheduler has one per node.
 """
 
 
@@ -99,10 +89,8 @@ GROUPS = """## Pod groups (1.37, gate GenericWorkload)
 A program around the scheduler package of v1.37.0-rc.1 ran cases of our own against an API in memory;
 [its README](../tests/parity/groups-1.37/README.md) says how. Each is replayed on the live scheduler in virtual time. A
 step is exact when everything agrees: each pod's node, nominated node, message and part of the queue, each group's
-condition, the evicted pods, the events, and how often something was tried. Claims of groups
-(DRAWorkloadResourceClaims) are not in these cases: a kube-scheduler and mooring were run after each other against a
-kube-apiserver, all v1.37.0-rc.1, and wrote the same allocation, reservation and events. Trees of groups
-(CompositePodGroup) are refused as a gate.
+condition, the evicted pods, the events, and the number of attempts. Claims of groups (DRAWorkloadResourceClaims) were
+compared on a live kube-apiserver v1.37.0-rc.1: both schedulers wrote the same allocation, reservation and events.
 """
 
 
@@ -180,14 +168,7 @@ class Result:
     def page(self) -> list[str]:
         version = self.recorded.version
         parts = [f"## Kubernetes {version} ({version.tag})\n"]
-        parts += ["### By family\n", "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
-        parts += [f"| {family} | {n_cases} | {steps} | {exact} |" for family, n_cases, steps, exact in self.rows]
-        parts.append("| **total** | {} | {} | {} |\n".format(*self.total))
         parts += [
-            "### By plugin\n",
-            "Steps in which the plugin scored nodes, and steps in which it refused at least one node; after each the",
-            "number of those steps that are exact. Plugins that neither filter nor score (queue order, gates,",
-            "preemption, binding) are seen through the outcome, the nominated node and the victims of these steps.\n",
             "| plugin | scored | exact | refused | exact |",
             "|---|--:|--:|--:|--:|",
         ]
@@ -197,9 +178,11 @@ class Result:
                     f"| {name} | {self.plugins.scored[name] or '–'} | {self.plugins.scored_exact[name] or '–'} "
                     f"| {self.plugins.refused[name] or '–'} | {self.plugins.refused_exact[name] or '–'} |"
                 )
-        parts.append("\n### Known races\n")
-        parts.append("Recorded steps that depend on something inside kube-scheduler that a case cannot tell:\n")
-        parts += [f"- `{case_id}` step {step}: {why}" for (case_id, step), why in self.recorded.known_races.items()]
+        races: dict[str, list[str]] = {}
+        for (case_id, step), why in self.recorded.known_races.items():
+            races.setdefault(why, []).append(f"`{case_id}` step {step}")
+        parts.append("\nNot counted, because the outcome depends on something that the case does not record:\n")
+        parts += [f"- {', '.join(steps)}: {why}" for why, steps in races.items()]
         parts.append("")
         if self.surprises:
             parts.append("### Differences that are not explained\n")

@@ -157,6 +157,6 @@ def test_pictures_and_reference_pages_are_what_the_code_says() -> None:
 
 def test_every_fault_and_every_field_of_a_soak_is_documented() -> None:
     page = (DOCS / "run" / "soak.md").read_text(encoding="utf-8")
-    part = page[page.index("## Stories with faults") : page.index("## After a restore of etcd")]
+    part = page[page.index("## Write a story with faults") : page.index("## After a restore of etcd")]
     named = set(re.findall(r"`([\w-]+)", part)) | set(re.findall(r"(\w+): ", part))
     assert named >= {*FAULTS} - {"cordon-node"} | {*SHAPE}
