@@ -233,6 +233,86 @@ def test_mistakes(offers: Any, message: str) -> None:
         plan(Cluster(make_node("a")), offers)
 
 
+# ---- from a catalogue ----------------------------------------------------------------------------------------------
+
+
+def row(name: str, cores: int, price: float, **columns: Any) -> dict[str, Any]:
+    return {"type": name, "cpu": cores, "memory": "8Gi", "price": price, **columns}
+
+
+CATALOGUE = [
+    row("small", 2, 3, spotPrice=1),
+    row("large", 4, 5, zone="south"),
+    row("arm", 2, 2, architecture="arm64"),
+    row("gpu", 4, 9, gpus=1, zone="north"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pods", "asked", "want", "cost"),
+    [
+        pytest.param(pending("2"), {}, "arm", 2, id="the cheapest type of any architecture"),
+        pytest.param(
+            pending("2", spec={"nodeSelector": {"kubernetes.io/arch": "amd64"}}),
+            {},
+            "small",
+            3,
+            id="a pod that selects its architecture",
+        ),
+        pytest.param(pending("2"), {"spot": True}, "small (spot)", 1, id="spot nodes"),
+        pytest.param(
+            pending("2", spec={"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}),
+            {"spot": True},
+            "arm",
+            2,
+            id="a pod that selects nodes on demand",
+        ),
+        pytest.param(pending("4"), {}, "large", 5, id="a type that one zone has"),
+        pytest.param(pending("4"), {"zones": ["north"]}, "gpu", 9, id="one zone alone"),
+        pytest.param([make_pod("train", cpu="1", requests={"nvidia.com/gpu": 1})], {}, "gpu", 9, id="a GPU"),
+    ],
+)
+def test_the_cheapest_nodes_of_a_catalogue(pods: list[Pod], asked: dict[str, Any], want: str, cost: float) -> None:
+    found = plan(Cluster(*pods), catalogue=CATALOGUE, **asked)
+    assert [(each.type, each.count) for each in found.nodes] == [(want, 1)]
+    assert found.cost == found.lower_bound == cost
+
+
+def test_a_row_for_a_zone_replaces_the_row_for_every_zone() -> None:
+    rows = [row("small", 2, 3), row("small", 2, 1, zone="south")]
+    found = plan(Cluster(*pending("2"), make_node("n", zone="north", cpu="1")), catalogue=rows, zones=["north"])
+    assert (bought(found), found.cost) == ({"small north": 1}, 3)
+    assert bought(plan(Cluster(*pending("2")), catalogue=rows)) == {"small south": 1}
+
+
+def test_a_plan_with_nodes_of_two_architectures_says_so() -> None:
+    found = plan(
+        Cluster(make_node("old", cpu="1", labels={"kubernetes.io/arch": "amd64"}), *pending("2")), catalogue=CATALOGUE
+    )
+    assert found.notes == ["nodes of amd64 and arm64: a pod that selects no kubernetes.io/arch may run on each"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        pytest.param(
+            {"catalogue": CATALOGUE, "types": types(small=(1, 2))}, "types and a catalogue both", id="types as well"
+        ),
+        pytest.param({"spot": True}, "expected a catalogue", id="spot nodes of no catalogue"),
+        pytest.param({"zones": ["north"]}, "expected a catalogue", id="zones of no catalogue"),
+        pytest.param(
+            {"catalogue": CATALOGUE[3:], "zones": ["east"]},
+            "no type in zone 'east'; the zones are north",
+            id="a zone that no type has",
+        ),
+        pytest.param({"catalogue": "nowhere.csv"}, "nowhere.csv: no such file", id="no file"),
+    ],
+)
+def test_mistakes_about_a_catalogue(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan(Cluster(make_node("a")), **asked)
+
+
 # ---- against brute force and a simulation --------------------------------------------------------------------------
 
 MAX_EACH = 3

@@ -20,6 +20,7 @@ from mooring.testing import make_node, make_pod
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOP = f"--cluster {EXAMPLES}/what-if/cluster.yaml"
 WEB = f"{EXAMPLES}/what-if/more.yaml"
+CATALOGUE = f"{EXAMPLES}/catalogue.csv"
 
 
 def said(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -78,6 +79,9 @@ def test_yaml_and_json_say_the_same(command: str, capsys: pytest.CaptureFixture[
         pytest.param(f"drill {SHOP} --lose nort-1", "did you mean north-1?", id="a node that is not there"),
         pytest.param(f"drill {SHOP} --plugin nope.py", "there is no file nope.py", id="a plugin that is not there"),
         pytest.param(f"plan {SHOP} --types nope.yaml", "nope.yaml: no such file", id="types that are not there"),
+        pytest.param(f"plan {SHOP} --spot", "expected a catalogue", id="spot nodes of no catalogue"),
+        pytest.param(f"plan {SHOP} --no-cluster --pod x", "asks no cluster, and --cluster", id="no cluster and one"),
+        pytest.param("plan --no-cluster", "give --pod, and --types or --catalogue", id="neither cluster nor nodes"),
         pytest.param(f"optimise {SHOP} --for cost", "cost needs prices", id="cost without prices"),
         pytest.param(f"optimise {SHOP} --prices nope.yaml", "prices belong to the objective cost", id="only prices"),
         pytest.param(
@@ -94,6 +98,12 @@ def test_mistakes_are_one_line_and_exit_code_2(command: str, line: str, capsys: 
     code, out, err = said(command, capsys)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert line in err
+
+
+def test_nodes_are_bought_from_a_catalogue_where_there_is_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(f"plan --no-cluster --catalogue {CATALOGUE} --spot --zone a --pod {WEB}=2 -o json", capsys)
+    found = json.loads(out)
+    assert (code, found["isCheapest"], [each["type"] for each in found["nodes"]]) == (0, True, ["arm-8 (spot)"])
 
 
 def test_an_empty_cluster_can_be_planned_from_types_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mooring.api.core import Node
+from mooring.api.errors import InputError
 from mooring.api.tables import print_notes, print_refused, print_table, printed, printed_html
 from mooring.api.text import count_of
 from mooring.ask.relaxation import INSTALL, LowerBound, lower_bound, problem
@@ -26,6 +27,7 @@ from mooring.ask.wanted import (
     in_queue_order,
     pods_of,
     read_types,
+    types_of_catalogue,
     types_of_cluster,
     waiting_pods,
 )
@@ -33,6 +35,7 @@ from mooring.core.cluster import Cluster
 from mooring.core.engine.decision import ScheduleResult
 from mooring.core.session import Configuration, PluginReference, Session
 from mooring.core.state.pod_info import PodInfo
+from mooring.sim.catalogue import ARCHITECTURE, Catalogue, read_catalogue
 
 MAX_MENDS = 20
 MAX_TRIES = 60  # of cheaper plans
@@ -327,6 +330,33 @@ class Adding:
 
 Types = str | Path | Mapping[str, Any] | None
 """The path of a file with types of nodes, or the same as a dict; None: the kinds of nodes that the cluster has."""
+CatalogueReference = str | Path | Iterable[Mapping[str, Any]] | Catalogue | None
+"""The path of a catalogue of instance types, its rows as dicts, or a catalogue that has been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What can be bought: ``types`` or a ``catalogue``, with its ``zones`` and spot nodes."""
+
+    types: Types = None
+    catalogue: CatalogueReference = None
+    zones: Sequence[str] = ()
+    spot: bool = False
+
+    def __post_init__(self) -> None:
+        if self.types is not None and self.catalogue is not None:
+            raise InputError("types and a catalogue both say which nodes can be added; expected one of them")
+        if self.catalogue is None and (self.zones or self.spot):
+            raise InputError("zones and spot nodes are those of a catalogue; expected a catalogue")
+
+    def variants(self, session: Session, pods: Iterable[PodInfo]) -> list[Variant]:
+        """The kinds of nodes, as they would join this cluster."""
+        if self.types is not None:
+            return read_types(self.types, session.state)
+        if self.catalogue is None:
+            return types_of_cluster(session, pods)
+        read = self.catalogue if isinstance(self.catalogue, Catalogue) else read_catalogue(self.catalogue)
+        return types_of_catalogue(read, session.state, self.zones, spot=self.spot)
 
 
 def plan(
@@ -334,6 +364,9 @@ def plan(
     types: Types = None,
     pods: Mapping[str, int | None] | Iterable[str] = (),
     *,
+    catalogue: CatalogueReference = None,
+    zones: Sequence[str] = (),
+    spot: bool = False,
     config: Configuration = None,
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
@@ -342,21 +375,27 @@ def plan(
 
     The cluster stays as it is. The plan is proved: all pods were placed with it, one after another.
     """
-    return plan_with(Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), types, pods)
+    scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
+    return plan_with(scheduler, Offer(types, catalogue, zones, spot), pods)
 
 
-def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int | None] | Iterable[str] = ()) -> Plan:
+def plan_with(scheduler: Scheduler, offer: Offer, pods: Mapping[str, int | None] | Iterable[str] = ()) -> Plan:
     """The same, asked of a scheduler and its cluster."""
     session = scheduler.session.fork()
     asked = pods if isinstance(pods, Mapping) else dict.fromkeys(pods)
     wanted = pods_of(asked, scheduler, session) if asked else Wanted(waiting_pods(scheduler.cluster, session))
-    variants = read_types(types, session.state) if types is not None else types_of_cluster(session, wanted.pods)
+    variants = offer.variants(session, wanted.pods)
     daemons = Daemons(session.state, wanted.daemons)
     for pod in [pod for node in scheduler.cluster.nodes for pod in Daemons(Cluster().state, wanted.daemons).on(node)]:
         session.state.set_pod(pod)  # they also run on existing nodes
     found = Adding(session, wanted.pods, variants, daemons).plan()
-    if types is None and found.nodes:
+    if offer == Offer() and found.nodes:
         found.notes.append("without types, one more node of any kind that the cluster has costs 1")
+    architectures = {node.labels.get(ARCHITECTURE, "") for node in (*found.new_nodes, *scheduler.cluster.nodes)} - {""}
+    if offer.catalogue is not None and found.new_nodes and len(architectures) > 1:
+        found.notes.append(
+            f"nodes of {' and '.join(sorted(architectures))}: a pod that selects no {ARCHITECTURE} may run on each"
+        )
     return found
 
 

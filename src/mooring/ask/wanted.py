@@ -27,6 +27,7 @@ from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_selector import NodeRequirements
 from mooring.core.state.pod_info import PodInfo
+from mooring.sim.catalogue import ON_DEMAND, SPOT, Catalogue, InstanceType
 
 
 def waiting_pods(cluster: Cluster, session: Session) -> list[PodInfo]:
@@ -169,6 +170,41 @@ def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) ->
         seen.add(each.name)
         variants += _variants(each, cluster, place)
     return variants
+
+
+def types_of_catalogue(
+    catalogue: Catalogue, cluster: ClusterState, zones: Iterable[str] = (), *, spot: bool = False
+) -> list[Variant]:
+    """The variants of a catalogue, on demand and, if asked for, as spot nodes.
+
+    A row without a zone is in each of ``zones``; without these, in the zones of the cluster and of the other rows.
+    """
+    named = {row.zone for row in catalogue if row.zone}
+    known = {info.labels[ZONE] for info in cluster.nodes().infos if ZONE in info.labels}
+    wanted = set(zones) or known | named or {""}
+    for zone in sorted(wanted - named) if all(row.zone for row in catalogue) else ():
+        if zone in zones:
+            raise InputError(f"{catalogue.source}: no type in zone {zone!r}; the zones are {', '.join(sorted(named))}")
+    found = []
+    for row in catalogue:
+        for zone in sorted(wanted & {row.zone} if row.zone else wanted):
+            if catalogue.find(row.type, zone) is not row:
+                continue  # the zone has a row of its own
+            for capacity_type in (ON_DEMAND, SPOT) if spot else (ON_DEMAND,):
+                price = row.price_as(capacity_type)
+                if price is not None:
+                    found.append(_bought(row, zone, capacity_type, price))
+    return found
+
+
+def _bought(row: InstanceType, zone: str, capacity_type: str, price: float) -> Variant:
+    labels = {**_DEFAULT_LABELS, **row.labels(zone, capacity_type)}
+    node = Node(metadata=ObjectMeta(labels=labels), spec=NodeSpec(), status=NodeStatus())
+    node.status.allocatable = dict(row.allocatable)
+    node.status.capacity = dict(row.allocatable)
+    type_ = row.type if capacity_type == ON_DEMAND else f"{row.type} ({capacity_type})"
+    name = "-".join(filter(None, (row.type, zone, capacity_type if capacity_type == SPOT else "")))
+    return Variant(name, type_, zone, price, None, node)
 
 
 def types_of_cluster(session: Session, pods: Iterable[PodInfo]) -> list[Variant]:

@@ -5,13 +5,16 @@ Each command asks a scheduler that decides on a copy of the cluster; the cluster
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import Integers, asked_scheduler, scheduler_options
+from mooring.cli.options import Integers, asked_scheduler, scheduler_for, scheduler_options
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
+
+if TYPE_CHECKING:
+    from mooring.ask.scheduler import Scheduler
 
 
 @click.command()
@@ -91,6 +94,10 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
     metavar="FILE",
     help="Read node types with prices and limits.",
 )
+@click.option("--catalogue", metavar="FILE", help="Read instance types as CSV or JSON.")
+@click.option("--zone", "zones", multiple=True, metavar="ZONE", help="Buy in this zone only; repeatable.")
+@click.option("--spot", is_flag=True, help="Buy spot nodes, too.")
+@click.option("--no-cluster", is_flag=True, help="Start without any nodes.")
 @click.option(
     "--pod",
     "pods",
@@ -100,7 +107,17 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
 )
 @click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N lines.")
 @output_option()
-def plan(types: str | None, pods: tuple[str, ...], top: int, output: str, **asked: Any) -> int:
+def plan(
+    types: str | None,
+    catalogue: str | None,
+    zones: tuple[str, ...],
+    spot: bool,
+    no_cluster: bool,
+    pods: tuple[str, ...],
+    top: int,
+    output: str,
+    **asked: Any,
+) -> int:
     """Find the cheapest nodes to add so that all pending pods fit.
 
     A plan is proved: all pods are placed with it on a copy of the cluster, as kube-scheduler would place them. Exit
@@ -111,15 +128,43 @@ def plan(types: str | None, pods: tuple[str, ...], top: int, output: str, **aske
     Example:
       mooring plan --cluster dump.json --types types.yaml
       mooring plan --cluster dump.json --types types.yaml --pod web.yaml --pod shop/db-0=3
+      mooring plan --no-cluster --catalogue catalogue.csv --spot --pod app/
     """
-    from mooring.ask.plan import draw, plan_with
+    from mooring.ask.plan import Offer, draw, plan_with
 
-    scheduler = asked_scheduler("plan", output, **asked, needs_nodes=not types)
+    offer = Offer(types, catalogue, zones, spot)
+    if no_cluster:
+        scheduler = _without_cluster(bool(pods and (types or catalogue)), **asked)
+    else:
+        scheduler = asked_scheduler("plan", output, **asked, needs_nodes=offer == Offer())
     found = plan_with(
-        scheduler, types, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
+        scheduler, offer, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
     )
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_complete else 1
+
+
+def _without_cluster(
+    is_complete: bool,
+    *,
+    dumps: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+) -> Scheduler:
+    """A scheduler for a cluster that has nothing yet."""
+    from mooring.core.cluster import Cluster
+
+    if dumps or kubeconfig or context:
+        raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
+    if not is_complete:
+        raise UsageError("--no-cluster has neither pods nor nodes: give --pod, and --types or --catalogue")
+    cluster = Cluster()
+    cluster.namespace = namespace or "default"
+    return scheduler_for(cluster, config_path, plugins, kubernetes_version)
 
 
 def _counted(text: str, what: str, default: int | None, complaint: str) -> tuple[str, Any]:
