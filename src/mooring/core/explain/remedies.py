@@ -167,7 +167,7 @@ class WhatIf:
             raise Exhausted
         self.asked += 1
         cluster, engine, profile = self.cluster, self._engine, self._profiles[preempt]
-        if any(change.edit_node is not None or change.removes for change in changes):
+        if any(change.edit_node or change.edit_cluster or change.removes for change in changes):
             cluster = _changed(self.cluster.fork(), changes)
             session = self._session.on(cluster)
             engine, profile = session.engine_for_hypotheses(), self._profile(session, preempt)
@@ -183,7 +183,7 @@ class WhatIf:
 
 
 def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:
-    """Make the changes to nodes and running pods on a cluster that is the question's own."""
+    """Make the changes to nodes, running pods and other objects on a cluster that is the question's own."""
     for change in changes:
         if change.edit_node is not None:
             node = deepcopy(cluster.table.nodes[change.node].node)
@@ -192,6 +192,8 @@ def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:
             cluster.set_node(node)
         for pod in change.removes:
             cluster.remove_pod(pod.uid)
+        if change.edit_cluster is not None:
+            change.edit_cluster(cluster)
     return cluster
 
 

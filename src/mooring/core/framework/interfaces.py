@@ -50,6 +50,7 @@ from mooring.core.framework.pod_groups import (
     Tried,
 )
 from mooring.core.framework.status import SKIP, NodeStatuses, PostFilterResult, Status, Verdict
+from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
@@ -75,6 +76,7 @@ class Change:
     node: str = ""
     edit_node: Callable[[Node], None] | None = None
     removes: tuple[Pod, ...] = ()
+    edit_cluster: Callable[[ClusterState], None] | None = None  # for other objects: it replaces them, on a fork
 
     def __str__(self) -> str:
         return self.text.replace("{node}", self.node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Coroutine, Hashable, Iterator, Sequence, Set
 from copy import copy
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from mooring.api.errors import ApiError, ParseError
 from mooring.api.meta import Object
 from mooring.api.pod_groups import PodGroup
 from mooring.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
-from mooring.api.text import count_of
 from mooring.core.config.types import DynamicResourcesArgs
 from mooring.core.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.core.framework.cycle_state import CycleState
@@ -24,6 +22,7 @@ from mooring.core.framework.interfaces import (
     Change,
     PreFilterResult,
     PreFlight,
+    Remedy,
     Scores,
     default_normalize,
 )
@@ -58,6 +57,7 @@ from mooring.core.plugins.devices.claims import (
     prioritized_score,
 )
 from mooring.core.plugins.devices.cluster_devices import ClusterDevices
+from mooring.core.plugins.devices.explained import DevicesExplained, held_elsewhere, release
 from mooring.core.plugins.devices.extended import (
     IN_MEMORY_NAME,
     find_claim,
@@ -82,7 +82,6 @@ STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource cl
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 NOTHING_TO_DO = ClaimAttempt()  # of a pod without claims; never changed
 BINDING_TIMEOUT_S = 600.0
-MOST_NODES = 200  # whose devices an explanation looks at
 
 
 class DynamicResources:
@@ -144,27 +143,33 @@ class DynamicResources:
         return pod_claims(pod, self._devices.claim, by_groups=self._groups_have_claims)
 
     def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[str]:
-        """By request: how many devices the refused nodes have, and why each does not serve."""
+        """Which devices the refused nodes have, and why each does not serve; where a claim's own devices are."""
         attempt = attempt_of(state)
-        wanted = None if attempt is None else next(iter(attempt.node_tasks.values()), None)
-        if attempt is None or attempt.allocator is None or wanted is None or wanted.task is None:
-            return
-        found: dict[str, Counter[str]] = {}
-        for node in nodes.infos[:MOST_NODES]:
-            for claim, request, why in attempt.allocator.refusals(node.name, node.labels, wanted.task):
-                wants = "all devices" if request.wants_all else count_of(request.count, "device")
-                name = f"claim {claim.key}, request {request.full_name} wants {wants} of one node"
-                found.setdefault(name, Counter())[why or "would do"] += 1
-        for name, reasons in found.items():
-            counted = "; ".join(f"{n} {why}" for why, n in reasons.most_common())
-            yield f"{name}; {reasons.total()} looked at: {counted}"
-        if not found:
-            yield f"no device is published for {count_of(len(nodes), 'node')}"
+        for index in sorted(attempt.unavailable) if attempt is not None else ():
+            assert attempt is not None
+            yield from held_elsewhere(attempt.claims[index], self._handle.cluster)
+        explained = self._explained(attempt, nodes)
+        if explained is not None:
+            yield from explained.facts()
 
-    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change | Remedy]:
+        attempt = attempt_of(state)
+        for index in sorted(attempt.unavailable) if attempt is not None else ():
+            assert attempt is not None
+            yield release(attempt.claims[index], self._handle.cluster)
+        explained = self._explained(attempt, nodes)
+        if explained is not None:
+            yield from explained.remedies()
         for claim in pod.pod.spec.resource_claims:
             source = claim.resource_claim_name or claim.resource_claim_template_name or ""
             yield _without_claim(claim.name, source)
+
+    def _explained(self, attempt: ClaimAttempt | None, nodes: NodeRows) -> DevicesExplained | None:
+        """What can be said about the devices of these nodes; None if the pod asks for none of them."""
+        wanted = None if attempt is None else next(iter(attempt.node_tasks.values()), None)
+        if attempt is None or attempt.allocator is None or wanted is None or wanted.task is None:
+            return None
+        return DevicesExplained(attempt.allocator, wanted.task, nodes, self._handle.cluster, self._devices.claims)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         add_or_update = ActionType.ADD | ActionType.UPDATE

@@ -24,9 +24,9 @@ from mooring.core.framework.status import Status
 from mooring.core.plugins.devices.cel import CelSelectors
 from mooring.core.plugins.devices.claims import ClaimPlan, ClassLookup, RequestedDevices, consumer_of, plan_claim
 from mooring.core.plugins.devices.constraints import AvailableCounters
-from mooring.core.plugins.devices.device_checks import DeviceChecks
+from mooring.core.plugins.devices.device_checks import DeviceChecks, Refusal, Why
 from mooring.core.plugins.devices.extended import IN_MEMORY_NAME, AllocatedState
-from mooring.core.plugins.devices.pools import FIRST_RULES, Inventory, Reach, Rules
+from mooring.core.plugins.devices.pools import FIRST_RULES, Inventory, Pool, PublishedDevice, Reach, Rules
 from mooring.core.plugins.devices.search import DeviceSearch, NodeSolution, SearchStage, Solution, stages_of
 from mooring.core.state.node_rows import Mask, NodeRows
 from mooring.core.state.node_selector import CompiledNodeSelector
@@ -94,12 +94,28 @@ class Allocator:
 
     def refusals(
         self, node_name: str, labels: Mapping[str, str], task: AllocationTask
-    ) -> Iterator[tuple[ResourceClaim, RequestedDevices, str]]:
-        """For every request and every device that the node reaches: why the request cannot have it, or nothing."""
-        for _, candidate in self._inventory.reach_of(node_name, labels).devices:
+    ) -> Iterator[tuple[ResourceClaim, RequestedDevices, Pool, PublishedDevice, Refusal | None]]:
+        """For every request and every device that the node reaches: why the request cannot have it, or None."""
+        for pool, candidate in self._inventory.reach_of(node_name, labels).devices:
             for plan in task.plans:
                 for request in (each for alternatives in plan.requests for each in alternatives):
-                    yield plan.claim, request, self._checks.refusal(plan.claim, request, candidate, node_name, labels)
+                    refusal = self._checks.refusal(plan.claim, request, candidate, node_name, labels)
+                    if refusal is None and candidate.device.consumes_counters:
+                        refusal = self._short_counter(pool, candidate)
+                    yield plan.claim, request, pool, candidate, refusal
+
+    def _short_counter(self, pool: Pool, candidate: PublishedDevice) -> Refusal | None:
+        """The first counter of which too little is left for the device beside those that are in use."""
+        if candidate.is_shareable and self._checks.has_shares(candidate):
+            return None  # has drawn them already
+        left = self._counters.left(pool)
+        for (counter_set, name), amount in self._counters.drawn_by(candidate):
+            if (there := left.get((counter_set, name), amount)) < amount:
+                text = f"counter {counter_set}/{name} is short: {amount} needed, {max(there, 0)} left"
+                return Refusal(Why.COUNTER, text)
+        return (
+            None if self._counters.of(pool) is not None else Refusal(Why.COUNTER, "counters of its pool are overdrawn")
+        )
 
     def _search(self, node_name: str, labels: Mapping[str, str], reach: Reach, task: AllocationTask) -> Solution | None:
         plans, stages = task.plans, task.stages

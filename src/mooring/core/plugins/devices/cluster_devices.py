@@ -55,6 +55,11 @@ def tainted(published: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Resou
     return replace(published, spec=replace(published.spec, devices=devices))
 
 
+def taints(rule: DeviceTaintRule, published: ResourceSlice, device: str) -> bool:
+    """Report whether the rule taints this device of the slice."""
+    return applies_to(rule, published) and _names(rule, device)
+
+
 def _names(rule: DeviceTaintRule, device: str) -> bool:
     selector = rule.spec.device_selector
     return selector is None or selector.device in (None, device)

@@ -206,7 +206,7 @@ class AvailableCounters:
     def of(self, pool: Pool) -> dict[CounterKey, Amount] | None:
         """Counters of the pool; None if devices in use draw more than there is: no other device can be taken then."""
         if pool.id not in self._known:
-            available = self._count(pool)
+            available = self.left(pool)
             self._known[pool.id] = None if any(left < 0 for left in available.values()) else available
         return self._known[pool.id]
 
@@ -216,7 +216,8 @@ class AvailableCounters:
             draws = self._draws[candidate.id] = counters_of(candidate)
         return draws
 
-    def _count(self, pool: Pool) -> dict[CounterKey, Amount]:
+    def left(self, pool: Pool) -> dict[CounterKey, Amount]:
+        """What devices in use leave of the pool's counters; less than nothing where they draw more than there is."""
         available = {
             (counter_set.name, name): _amount(counter.value)
             for counter_set in pool.counter_sets.values()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from mooring.api.errors import ParseError
+from mooring.api.quantity import parse_quantity
 from mooring.api.resource import ResourceClaim
-from mooring.core.plugins.devices.cel import CelSelectors, CompileError, RuntimeCelError
+from mooring.core.plugins.devices.cel import CelError, CelSelectors, CompileError, RuntimeCelError
 from mooring.core.plugins.devices.claims import RequestedDevices
 from mooring.core.plugins.devices.cluster_devices import prevents_allocation
 from mooring.core.plugins.devices.constraints import CapacityProblem, counters_of, fits, has_unknown_request
@@ -25,6 +28,32 @@ _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) "
     "or guarding the check with has() for optional fields"
 )
+
+
+class Why(Enum):
+    """What keeps a device from a request."""
+
+    SELECTOR = 1
+    NODE = 2
+    TAINT = 3
+    IN_USE = 4
+    CAPACITY = 5
+    COUNTER = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refusal:
+    why: Why
+    text: str
+    left: Mapping[str, Fraction] = field(default_factory=dict)  # of the device's capacities, where one is too small
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def brief(self) -> str:
+        """Without the selector's expression."""
+        return self.text.partition(": ")[0] if self.why is Why.SELECTOR else self.text
 
 
 class DeviceChecks:
@@ -64,23 +93,32 @@ class DeviceChecks:
         candidate: PublishedDevice,
         node_name: str,
         labels: Mapping[str, str],
-    ) -> str:
-        """Why a request cannot have a device, for people: the first check that it fails; empty if it passes all."""
-        if not request.admin_access and candidate.id in self.allocated.devices:
-            return "in use"
+    ) -> Refusal | None:
+        """Why a request cannot have a device, for people: the first check that it fails; None if it passes all.
+
+        What nobody can change soon comes first: a device that is in use, too, is refused by a selector.
+        """
         for i, expression in enumerate(request.expressions):
-            if not self._selectors.matches(expression, candidate.content):
-                of_class = i < request.class_expressions and request.device_class is not None
-                whose = f"class {request.device_class.name}" if of_class and request.device_class else "the request"
-                return f"refused by the selector of {whose}: {expression}"
+            of_class = i < request.class_expressions and request.device_class is not None
+            whose = f"class {request.device_class.name}" if of_class and request.device_class else "the request"
+            try:
+                if not self._selectors.matches(expression, candidate.content):
+                    return Refusal(Why.SELECTOR, f"refused by the selector of {whose}: {expression}")
+            except CelError as error:
+                return Refusal(Why.SELECTOR, f"an error in the selector of {whose}: {error}")
         if not self.is_selectable(claim, request, candidate, node_name, labels):
-            return "for other nodes"
+            return Refusal(Why.NODE, "for other nodes")
         if prevents_allocation(candidate.device, request.tolerations):
             taints = ", ".join(f"{taint.key}:{taint.effect}" for taint in candidate.device.taints)
-            return f"tainted: {taints}"
+            return Refusal(Why.TAINT, f"tainted: {taints}")
+        if not request.admin_access and candidate.id in self.allocated.devices:
+            return Refusal(Why.IN_USE, "in use")
         if not self.has_capacity(claim, request, candidate, NOTHING):
-            return "with too little capacity left"
-        return ""
+            consumed = self.allocated.capacity.get(candidate.id, NOTHING)
+            offered = candidate.device.capacity.items()
+            left = {name: parse_quantity(each.value) - consumed.get(name, 0) for name, each in offered}
+            return Refusal(Why.CAPACITY, "with too little capacity left", left)
+        return None
 
     def _passes_selectors(self, claim: ResourceClaim, request: RequestedDevices, candidate: PublishedDevice) -> bool:
         """Ask the class's and the request's selectors."""
