@@ -1,4 +1,4 @@
-"""What all parts of one scheduler share: options, the API writer, the cluster and the queue, work in the background.
+"""Shared state of one scheduler: options, the API writer, the cluster, the queue and background tasks.
 
 ``Scheduler`` builds one ``SchedulerContext`` and hands it to every part; a constructor names only what else it needs.
 """
@@ -33,7 +33,9 @@ T = TypeVar("T")
 
 
 class SchedulerWriter(BindWriter, Protocol):
-    """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more. A refusal raises ApiError."""
+    """Writes of the scheduler itself; VolumeBinding and DynamicResources require more. A rejected write raises
+    ApiError.
+    """
 
     async def patch_pod_status(self, namespace: str, name: str, patch: dict[str, Any]) -> None: ...
 
@@ -43,7 +45,7 @@ class SchedulerWriter(BindWriter, Protocol):
 
 
 def _build_extenders(config: KubeSchedulerConfiguration) -> Sequence[ExtenderClient]:
-    if not config.extenders:  # most have none: the client is imported only when it is needed
+    if not config.extenders:  # imported only when extenders are configured
         return ()
     from mooring.net.extender.client import build_extenders
 
@@ -52,7 +54,7 @@ def _build_extenders(config: KubeSchedulerConfiguration) -> Sequence[ExtenderCli
 
 @dataclass(slots=True)
 class SchedulerOptions:
-    """What does not come from the configuration file."""
+    """Settings that do not come from the configuration file."""
 
     features: Features = DEFAULT_FEATURES
     registry: Registry | None = None
@@ -64,17 +66,17 @@ class SchedulerOptions:
     limits: TimeLimits = field(default_factory=TimeLimits)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # awaited before a pod's condition is patched
-    is_held: Callable[[], bool] = lambda: False  # asked before each turn: whether what is known is out of date
+    is_held: Callable[[], bool] = lambda: False  # asked before each turn: whether the cached state is out of date
     is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
-    pause_thread: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nothing else needs it
+    pause_thread: Callable[[float], None] | None = None  # blocks the scheduler's thread; None if others need the thread
 
 
 class Tasks:
-    """Work in the background: bindings, evictions, patches. ``drain`` waits for all of it, ``abort`` stops it."""
+    """Background tasks: bindings, evictions, patches. ``drain`` waits for all of them, ``abort`` cancels them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -97,7 +99,7 @@ class Tasks:
             log.error(task.exception(), "Unexpected error in a background task")
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until nothing is under way; false if that takes too long."""
+        """Wait until no task is running; false after the timeout."""
         deadline = self._clock.monotonic() + timeout_s
         while self._running:
             left_s = deadline - self._clock.monotonic()
@@ -107,7 +109,7 @@ class Tasks:
         return True
 
     async def abort(self) -> None:
-        """Stop everything at once, and wait until it has stopped."""
+        """Cancel all tasks and wait until they have ended."""
         self.is_aborted = True
         tasks = tuple(self._running)
         for task in tasks:
@@ -116,11 +118,11 @@ class Tasks:
 
 
 class DeferredChanges:
-    """Makes changes to the cluster and the queue at once or, while a decision runs in another thread, after it.
+    """Apply changes to the cluster and the queue immediately or, while a decision runs in another thread, after it.
 
     Only decisions that ask extenders run in a thread, because the event loop must not wait for their HTTP answers.
     Until the decision is made, only that thread may touch the cluster or the queue. So every change goes through here:
-    watch events, the end of a binding, a reload. Changes that had to wait are applied in order.
+    watch events, the end of a binding, a reload. Deferred changes are applied in order.
     """
 
     def __init__(self) -> None:
@@ -134,36 +136,36 @@ class DeferredChanges:
             function(*arguments)
 
     async def held_during(self, work: Awaitable[T]) -> T:
-        """Hold changes back until the work is done, then make them."""
+        """Defer changes until the work is done, then apply them."""
         self.is_holding = True
         try:
             return await work
         finally:
-            while self._held:  # still holding: what one change sets off comes after those that wait already
+            while self._held:  # still held: changes caused by a deferred one come after those already deferred
                 function, arguments = self._held.popleft()
                 try:
                     function(*arguments)
-                except Exception as error:  # the others must not be lost
+                except Exception as error:  # the remaining changes must still be applied
                     log.error(error, "Failed to handle an event")
             self.is_holding = False
 
 
 @dataclass(slots=True)
 class SchedulerContext:
-    """What the parts of a scheduler work with. Only ``Scheduler`` replaces anything in it."""
+    """Context that the parts of a scheduler work with. Only ``Scheduler`` replaces its fields."""
 
     options: SchedulerOptions
     writer: SchedulerWriter
     recorder: EventWriter
     observers: Observers
-    pods: dict[str, Pod]  # what the watch last said of every unfinished pod, by namespace/name
+    pods: dict[str, Pod]  # every unfinished pod as last seen by the watch, by namespace/name
     waiting_pods: WaitingPodsMap = field(default_factory=WaitingPodsMap)
     changes: DeferredChanges = field(default_factory=DeferredChanges)
-    wake: Callable[[], None] = lambda: None  # says that there may be something to decide
+    wake: Callable[[], None] = lambda: None  # tells the loop that there may be a pod to decide
     clock: Clock = field(init=False)
     tasks: Tasks = field(init=False)
     session: Session = field(init=False)  # cluster, nominations, engine and profiles; a reload replaces it
-    queue: SchedulingQueue = field(init=False)  # made after the first profiles, which give it its order and hints
+    queue: SchedulingQueue = field(init=False)  # created after the first profiles, which define its order and hints
 
     def __post_init__(self) -> None:
         self.clock = self.options.clock

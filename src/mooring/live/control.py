@@ -1,4 +1,4 @@
-"""What runs beside the scheduler, in the control thread: the lease and the endpoints.
+"""The control thread's side of a scheduler process: the lease and the endpoints.
 
 Everything here has its own connections and never waits for the scheduler's thread without a limit.
 """
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a running scheduler shows of itself: its queue, and whether its cache agrees with the watches (SIGUSR2).
+# What a running scheduler reports about itself: its queue, and whether its cache agrees with the watches (SIGUSR2).
 
 
 def queue_content(scheduler: Scheduler) -> dict[str, Any]:
-    """All waiting pods: since when, why, and which events would wake them."""
+    """Return all pending pods: since when they wait, why, and which events would wake them."""
     pods = [
         {
             "namespace": pod.namespace,
@@ -74,7 +74,7 @@ def queue_content(scheduler: Scheduler) -> dict[str, Any]:
 
 
 def dump(scheduler: Scheduler, informers: InformerSet) -> None:
-    """Compare the cache with what the watches say, and write both and the queue to the log."""
+    """Compare the cache with the watches, and log both and the queue."""
     cluster = scheduler.cluster
     cached_nodes = {name for name, info in cluster.table.nodes.items() if info.node is not None}
     _compare("nodes", cached_nodes, {node.name for node in informers["nodes"] if isinstance(node, Node)})
@@ -108,15 +108,15 @@ ANSWER_S = 2.0
 """
 MARGIN_S = 5.0
 MAX_HANGING = 8
-"""With this many hanging threads the process is no longer healthy."""
+"""Number of hanging threads from which the process counts as unhealthy."""
 FAILING_S = 60.0
-"""For how long one kind may neither be listed nor watched. An API server that is restarted is back within a minute."""
+"""How long one kind may fail to be listed and watched. A restarted API server is back within a minute."""
 LONG_S = 60.0
 """How long the scheduler's loop may be busy where an attempt has no limit."""
 
 
 class ForwardedRequests:
-    """Has the lease's requests counted in the scheduler's thread, which makes all updates of these metrics."""
+    """Count the lease's requests in the scheduler's thread, which owns these metrics."""
 
     def __init__(self, metrics: SchedulerMetrics, main: asyncio.AbstractEventLoop) -> None:
         self._metrics, self._main = metrics, main
@@ -133,7 +133,7 @@ class ForwardedRequests:
 
 
 class Control:
-    """Made and used in the control thread's loop, except for what says otherwise."""
+    """The lease and the endpoints. Created and used in the control thread's loop unless a method says otherwise."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Control:
     async def start(
         self, client_config: ClientConfig, on_hang: Callable[[], Coroutine[Any, Any, None]] | None = None
     ) -> None:
-        """Serve the endpoints and watch the scheduler's loop; ``on_hang`` is called when that loop is beyond help."""
+        """Serve the endpoints and watch the scheduler's loop; ``on_hang`` is called when that loop hangs for good."""
         self._elect(client_config)
         await self._serve()
         if self._gives_up and on_hang is not None:
@@ -198,7 +198,7 @@ class Control:
                 await self._lease_events.stop(drain_s=1.0)
 
     async def release(self) -> None:
-        """Release the lease at once, whatever the scheduler is doing: the process is about to end."""
+        """Release the lease immediately, whatever the scheduler is doing: the process is about to end."""
         if self.elector is not None and self.elector.is_leader:
             await self.elector.release()
 
@@ -343,7 +343,7 @@ class HealthVerdict:
 
 
 def ping() -> str | None:
-    """Being able to answer is the answer."""
+    """Pass whenever the process can answer at all."""
     return None
 
 
@@ -398,7 +398,7 @@ class HealthChecks:
         return HealthVerdict(200, f"{''.join(lines)}{path} check passed\n")
 
     def run_one(self, path: str, name: str) -> HealthVerdict | None:
-        """Ask one check; None if there is no such check."""
+        """Run one check; None if there is no such check."""
         if name not in self._checks.get(path, {}):
             return None
         problem = self._ask(path, name)
@@ -416,5 +416,5 @@ class HealthChecks:
         return problem
 
     def render_slis(self) -> bytes:
-        """Write what the checks have said so far, for /metrics/slis."""
+        """Render the results of all checks so far, for /metrics/slis."""
         return self.registry.render().encode()

@@ -1,8 +1,8 @@
-"""A second thread with its own event loop that renews the lease and answers health checks, whatever happens.
+"""A second thread with its own event loop that renews the lease and answers health checks independently of decisions.
 
-The scheduler decides in the main thread's loop, and a decision can take a while. Nothing in this thread waits for
-the main thread without a limit, so a slow or hanging decision delays neither the lease nor the endpoints. Python
-switches between the two threads every few milliseconds.
+The scheduler decides in the main thread's loop, and a decision can take a while. Nothing in this thread waits for the
+main thread without a limit, so a slow or hanging decision delays neither the lease nor the endpoints. Python switches
+between the two threads every few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEAT_S = 1.0
 
 
 class ControlThread:
-    """The thread. ``run`` runs a coroutine in it."""
+    """A thread with an event loop; ``run`` runs a coroutine in it."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
@@ -32,7 +32,7 @@ class ControlThread:
         return await run_in(self.loop, work)
 
     def close(self) -> None:
-        """End the thread; whatever still runs in it is cancelled first."""
+        """End the thread after cancelling what still runs in it."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
@@ -98,24 +98,24 @@ async def ask(loop: asyncio.AbstractEventLoop, question: Callable[[], T], timeou
 
 
 class Heartbeat:
-    """Knows for how long another thread's loop has not come round."""
+    """Measures for how long another thread's loop has not answered."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float, clock: Clock | None = None) -> None:
-        """Later than ``limit_s`` is too late: ``check`` says so then."""
+        """``check`` reports an error once the loop has not answered for ``limit_s``."""
         self._loop = loop
         self._limit_s = limit_s
         self._clock = clock or SystemClock()
         self._asked_at: float | None = None
 
     async def run(self, too_late: Callable[[], Coroutine[Any, Any, None]], sleep: Any = asyncio.sleep) -> None:
-        """Ask every second. If there is no answer for twice the limit, nothing helps any more: call ``too_late``."""
+        """Ask every second. If there is no answer for twice the limit, call ``too_late``."""
         while self.late_s < 2 * self._limit_s:
             self.beat()
             await sleep(BEAT_S)
         await too_late()
 
     def beat(self) -> None:
-        """Ask the loop to answer, unless it still owes an answer."""
+        """Ask the loop to answer, unless an answer is still outstanding."""
         if self._asked_at is None:
             self._asked_at = self._clock.monotonic()
             self._loop.call_soon_threadsafe(self._answer)
@@ -129,6 +129,6 @@ class Heartbeat:
         return 0.0 if asked_at is None else self._clock.monotonic() - asked_at
 
     def check(self) -> str | None:
-        """Say what is wrong, for the health endpoints."""
+        """Report a loop that does not answer, for the health endpoints."""
         late_s = self.late_s
         return f"the scheduling loop has not answered for {late_s:.0f}s" if late_s > self._limit_s else None

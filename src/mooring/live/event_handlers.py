@@ -1,8 +1,7 @@
-"""What happens in the cluster, told to the cache and to the queue, in the order that upstream keeps.
+"""Handlers for cluster events: they update the cache and the queue in upstream's order.
 
-The live scheduler's informers and the replay of recorded histories use the
-same code. There is nothing asynchronous in it: an object comes, changes or
-goes, and when the call returns, the cluster and the queue know.
+The live scheduler's informers and the replay of recorded histories use the same code. It is synchronous: when a call
+returns, the cluster and the queue are up to date.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ RESOURCES: dict[type[Object], EventResource] = {
     PodGroup: EventResource.POD_GROUP,
     CoschedulingPodGroup: EventResource.COSCHEDULING_POD_GROUP,
 }
-"""The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
+"""Kinds besides pods and nodes that can wake a pod; objects of other kinds are only cached."""
 
 UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 
@@ -64,20 +63,19 @@ Observer = Callable[[str, float], None]  # the event's label, and how many secon
 
 
 def _timeless() -> float:
-    """For handlers without an observer: no time is measured."""
+    """Stand in for the clock of handlers without an observer: no time is measured."""
     return 0.0
 
 
 class EventHandlers:
     """Keeps a cluster and a queue up to date.
 
-    ``pods`` is what the API server last said of every unfinished pod, by
-    ``namespace/name``: what upstream asks its pod lister.
+    ``pods`` has every unfinished pod as the API server last sent it, by ``namespace/name``, like upstream's pod lister.
     """
 
     declared_features = True  # the gate NodeDeclaredFeatures
     gang_scheduling = False  # whether a new pod can complete another one's group
-    _observer: Observer | None = None  # told how long each event took, under the names that upstream's metric has
+    _observer: Observer | None = None  # receives the duration of each event under the label of upstream's metric
     _now: Callable[[], float] = staticmethod(_timeless)
 
     def __init__(self, cluster: ClusterState, queue: SchedulingQueue, pods: dict[str, Pod] | None = None) -> None:
@@ -86,25 +84,25 @@ class EventHandlers:
         self._queue = queue
 
     def observe(self, observer: Observer, clock: Clock) -> None:
-        """Tell how long each event takes from now on."""
+        """Report the duration of each event from now on."""
         self._observer, self._now = observer, clock.monotonic
 
-    # ---- what else follows from an event, for subclasses ---------------------------------------------------------
+    # ---- hooks for subclasses ---------------------------------------------------------------------------------
 
     def _reject_waiting_pod(self, uid: str) -> bool:
-        """Refuse a pod that waits on permit and is being deleted; false if it does not wait."""
+        """Reject a pod that waits on permit and is being deleted; false if it does not wait."""
         return False
 
     def _on_leaving(self, key: str) -> None:
-        """A running or binding pod is terminating or gone. The queue is notified afterwards.
+        """Handle a running or binding pod that is terminating or gone. The queue is notified afterwards.
 
-        One that goes at once is gone only when it is.
+        A pod that is removed without a grace period is reported only once it is gone.
         """
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
-        """An object is new or has changed; what was known of it is looked up here."""
+        """Handle a new or changed object; the previous version is looked up here."""
         if isinstance(obj, Pod):
             self._put_pod(obj)
         elif isinstance(obj, Node):
@@ -113,7 +111,7 @@ class EventHandlers:
             self._put_other(obj)
 
     def delete(self, obj: Object) -> None:
-        """An object is gone; one that was never known is no mistake."""
+        """Handle a deleted object; unknown objects are ignored."""
         if isinstance(obj, Pod):
             self._delete_pod(obj)
         elif isinstance(obj, Node):
@@ -177,7 +175,7 @@ class EventHandlers:
                 self._took(ASSIGNED_POD_ADD, started)
             if self._queue.handles(old.spec.scheduler_name):
                 started = self._now()
-                if not was_assumed:  # a pod that we placed ourselves is no longer in the queue
+                if not was_assumed:  # a pod that this scheduler placed is no longer in the queue
                     self._queue.delete(old)
                 if self._observer is not None:
                     self._took(UNSCHEDULED_POD_DELETE, started)
@@ -192,7 +190,7 @@ class EventHandlers:
         if self._cluster.is_assumed(new.uid):
             if new.is_terminating and not old.is_terminating:
                 self._forget_assumed(new.uid)
-            return  # what else changes is of no interest: it has its node
+            return  # other changes do not matter to a pod that has a node
         self._queue.update(old, self._cluster.info(new))
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
@@ -202,7 +200,7 @@ class EventHandlers:
     def _delete_pod(self, pod: Pod) -> None:
         known = self.pods.pop(pod.key, None)
         if known is not None and known.uid != pod.uid:
-            self.pods[pod.key] = known  # late news of a namesake
+            self.pods[pod.key] = known  # a late event of an earlier pod of the same name
             return
         if known is not None and known.spec.node_name and not pod.spec.node_name:
             pod = known
@@ -210,7 +208,7 @@ class EventHandlers:
         if pod.spec.node_name:
             self._cluster.remove_pod(pod.uid)
             self._on_leaving(pod.key)
-            if known is not None and not known.spec.node_name:  # bound and deleted before we saw either event
+            if known is not None and not known.spec.node_name:  # bound and deleted before either event arrived
                 self._queue.delete(known)
                 self._cluster.forget_member(known)
             self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
@@ -225,7 +223,7 @@ class EventHandlers:
             self._took(UNSCHEDULED_POD_DELETE, started)
 
     def _forget_assumed(self, uid: str) -> None:
-        """A pod that is being bound is deleted: free what it holds now; its binding will fail by itself."""
+        """Release what a pod holds that is deleted while being bound; its binding will fail by itself."""
         assumed = self._cluster.pod(uid)
         assert assumed is not None
         self._on_leaving(assumed.pod.key)
@@ -287,7 +285,7 @@ class EventHandlers:
             self._observer(event.label, self._now() - started)
 
     def _move(self, events: Iterable[ClusterEvent], old: Object, new: Object, started: float) -> None:
-        """Tell the queue of each event; to each its own time counts, and that of taking the object over."""
+        """Pass each event to the queue; its measured time includes that of caching the object."""
         taken_over = self._now() - started
         for event in events:
             began = self._now()
@@ -306,9 +304,9 @@ def _is_same_version(old: Object, new: Object) -> bool:
 
 
 def _is_another(old: Pod, new: Pod) -> bool:
-    """Whether the pod was deleted and recreated without an event, or has left its node.
+    """Report whether the pod was deleted and recreated without an event, or has lost its node.
 
-    No API server allows that, but one that was restored to an older state does not know the binding.
+    No API server allows the latter, but one that was restored to an older state does not know the binding.
     """
     return old.uid != new.uid or old.spec.node_name not in ("", new.spec.node_name)
 
@@ -318,7 +316,7 @@ def _at_most(priority: int) -> PreCheck:
 
 
 class LiveEventHandlers(EventHandlers):
-    """The handlers of a scheduler at work: what informers say waits while a decision is made in another thread.
+    """Handlers of a live scheduler: informer events are deferred while a decision is made in another thread.
 
     Informers call ``put``, ``update`` and ``delete``; ``take_in`` and ``forget`` are the same without waiting.
     """
@@ -341,11 +339,11 @@ class LiveEventHandlers(EventHandlers):
             obj = self._view(obj)
         if self._changes.is_holding:
             self._changes(self.take_in, obj)
-        else:  # nearly always: saves a call per object
+        else:  # the usual case: saves a call per object
             self.take_in(obj)
 
     def update(self, old: Object, new: Object) -> None:
-        """The same for an informer that passes both versions; the one remembered here counts."""
+        """Handle an update from an informer that passes both versions; the cached previous version is used."""
         self.put(new)
 
     def delete(self, obj: Object) -> None:
@@ -382,7 +380,7 @@ View = Callable[[Object], Object]
 
 
 def view_of(features: Mapping[str, bool]) -> View | None:
-    """How objects look to a scheduler with these gates; None: as they are."""
+    """Return how objects look to a scheduler with these gates, or None if they are unchanged."""
     views: list[tuple[type[Object], Callable[..., Object]]] = []
     if not features["PodLevelResources"]:
         views.append((Pod, _without_pod_level))

@@ -1,10 +1,10 @@
 """Events about pods, written in the background as upstream's recorder writes them.
 
-``record`` only notes what happened; it never waits and never fails. What was noted within a tenth of a second is
-written together, through events.k8s.io/v1, or through the core API where that group is not served. Equal events are one
-series: the first is created, the second patches the first with a count of two, further ones are counted here and
-written when the series ends (six minutes of quiet) or is refreshed (every half hour). A queue that is full drops the
-newest and says so.
+``record`` only notes an event; it never waits and never fails. Events within a tenth of a second are written together,
+through events.k8s.io/v1, or through the core API where that group is not served. Equal events form a series: the first
+is created, the second patches the first with a count of two, further ones are counted here and written when the series
+ends (after six minutes without one) or is refreshed (every half hour). A full queue drops the newest event and logs
+that.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ REFRESH_S = 1800.0
 MAX_TRIES = 12
 RETRY_S = 10.0
 NO_ANSWER = (0, 502, 504)
-"""There was no answer, or a proxy answered instead of the API server."""
+"""Codes that mean the API server did not answer; 502 and 504 come from a proxy."""
 LINGER_S = 0.1
-"""How long an event waits to be batched: nothing waits for events, and several together cost less."""
+"""How long an event waits to be batched: nothing depends on its time, and a batch costs less."""
 WORKERS = 48
-"""How many events are written at once: most of what waits, so that it is one write."""
+"""How many events are written concurrently: most of the queue, so that they share one write."""
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 _encode = msgspec.json.Encoder().encode
@@ -55,7 +55,7 @@ class EventClient(Protocol):
 
 
 class InvolvedObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The object an event is about."""
+    """Reference to the object that an event is about."""
 
     kind: str = ""
     namespace: str = ""
@@ -162,9 +162,9 @@ class _CoreV1:
 
 
 class EventWriter(Protocol):
-    """Takes note of events; what becomes of them is its own business."""
+    """Interface for recording events without waiting for their outcome."""
 
-    observers: Sequence[Callable[[InvolvedObject, str, str], None]]  # told each reason and note
+    observers: Sequence[Callable[[InvolvedObject, str, str], None]]  # called with each reason and note
 
     def record(
         self,
@@ -180,7 +180,7 @@ class EventWriter(Protocol):
 
 
 class EventRecorder:
-    """Notes events and writes them later. One recorder serves all profiles of a process."""
+    """Records events and writes them later. One recorder serves all profiles of a process."""
 
     def __init__(
         self,
@@ -211,11 +211,11 @@ class EventRecorder:
         self._busy = 0
         self._is_started = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._writing: dict[asyncio.Task[None], None] = {}  # in order: two runs in virtual time do the same
+        self._writing: dict[asyncio.Task[None], None] = {}  # ordered, so that two runs in virtual time do the same
         self._tending: asyncio.Task[None] | None = None
         self._last_nanoseconds = 0
         self._said_dropped_at = float("-inf")
-        self.observers: Sequence[Callable[[InvolvedObject, str, str], None]] = ()  # told each reason and note
+        self.observers: Sequence[Callable[[InvolvedObject, str, str], None]] = ()  # called with each reason and note
         self.dropped = 0
         self.written = 0
         self.failed = 0
@@ -231,7 +231,7 @@ class EventRecorder:
         controller: str = "default-scheduler",
         related: InvolvedObject | None = None,
     ) -> None:
-        """Note an event. Called from the hot path: no I/O, no encoding."""
+        """Record an event. Called from the hot path: no I/O, no encoding."""
         for tell in self.observers:
             tell(regarding, reason, note)
         now = self._clock.now()
@@ -276,7 +276,7 @@ class EventRecorder:
 
     @property
     def known(self) -> int:
-        """How many events are remembered, in case the same happens again."""
+        """Number of events remembered in case they are repeated."""
         return len(self._cache)
 
     async def start(self) -> None:
@@ -293,7 +293,7 @@ class EventRecorder:
         self._write_queued()
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything noted so far is written; false if that takes too long."""
+        """Wait until everything recorded so far is written; false after the timeout."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._write_queued()
@@ -318,7 +318,7 @@ class EventRecorder:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _write_queued(self) -> None:
-        """Let writers share what is queued; those that still have something to do are left to it."""
+        """Distribute the queued events over the writers."""
         self._alarm = None
         writers = min(len(self._queue), self._workers - len(self._writing))
         for number in range(writers):
@@ -336,7 +336,7 @@ class EventRecorder:
             self._idle.set()
 
     async def _work(self, share: int) -> None:
-        """Write this many events, or fewer if others are faster."""
+        """Write up to ``share`` events, fewer if other writers are faster."""
         for _ in range(share):
             if not self._queue:
                 return
@@ -359,7 +359,7 @@ class EventRecorder:
         log.error(None, "An event is given up", tries=MAX_TRIES, reason=event.reason, event=event.name)
 
     async def _try(self, event: _Event) -> bool:
-        """Write once; false means that trying again may help."""
+        """Write one event once; false if a retry may succeed."""
         count = event.count
         is_series = count > 1 and event.written_count > 0
         try:
@@ -408,7 +408,7 @@ class EventRecorder:
                     self.refresh_series()
 
     def finish_series(self) -> None:
-        """Forget events that are six minutes old; write the final count of series that have gone quiet."""
+        """Drop series without an event for six minutes, and write their final count."""
         before = self._clock.now() - FINISH_S
         for key, event in list(self._cache.items()):
             if max(event.at, event.last_at) > before:
@@ -418,7 +418,7 @@ class EventRecorder:
                 self._enqueue(event)
 
     def refresh_series(self) -> None:
-        """Write the counts of series that go on, so that the server keeps them."""
+        """Write the counts of continuing series, so that the server keeps them."""
         for event in self._cache.values():
             if event.count > 1 and self._enqueue(event):
                 event.written_count = 1

@@ -1,4 +1,4 @@
-"""What the scheduler notes of its extenders: answers for records, number and duration of calls for metrics."""
+"""Observation of extenders: answers for records, number and duration of calls for metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=ExtenderFilterResult | Prioritized | Mapping[str, Victims
 
 
 class ObservedExtender:
-    """An extender whose answers are noted in each list of ``answers``. The observer that added a list empties it."""
+    """An extender that appends its answers to each list of ``answers``. The observer that added a list empties it."""
 
     def __init__(self, extender: ExtenderClient, answers: list[list[ExtenderAnswer]]) -> None:
         self._extender, self._answers = extender, answers

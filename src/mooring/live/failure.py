@@ -80,7 +80,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of_error(error: Exception) -> Failure:
-        """Something broke that should not have."""
+        """Make a failure of an unexpected exception."""
         return Failure(SCHEDULER_ERROR, f"{type(error).__name__}: {error}")
 
     @property
@@ -89,7 +89,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class FailureHandler:
-    """Ends attempts that failed."""
+    """Ends failed attempts."""
 
     def __init__(self, context: SchedulerContext, patches: StatusPatches, preemptions: PreemptionExecutor) -> None:
         self._context = context
@@ -102,7 +102,7 @@ class FailureHandler:
     def refused(
         self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float
     ) -> asyncio.Future[None] | None:
-        """No node fits. If a future is returned, the attempt ends with it, and no other pod is tried before that."""
+        """Handle a pod that fits no node. If a future is returned, no other pod is tried until it is done."""
         if decision.victims and decision.nominated_node:
             if not self._evicts_in_background:
                 return self._context.tasks.spawn(self._evict_first(info, profile, decision, started))
@@ -125,7 +125,7 @@ class FailureHandler:
             self._preemptions.start(preemption, decision.victims)
 
     def give_up(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
-        """No node fits, and preemption for this pod alone is not possible."""
+        """Handle a pod that fits no node where preemption for this pod alone is not possible."""
         self.fail(info, profile, Failure.of_decision(decision), started)
         self.after(profile, decision.state, decision.pod)
 
@@ -135,25 +135,25 @@ class FailureHandler:
         """End an attempt only after its victims are evicted."""
         try:
             problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
-            if problem is not None:  # the pod is nominated to no node then
+            if problem is not None:  # the pod is nominated to no node in this case
                 message = f"preemption: {problem}"
                 decision = msgspec.structs.replace(
                     decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
                 )
             self._context.changes(self.give_up, info, profile, decision, started)
-        except Exception as error:  # our own mistake: it costs this pod an attempt
+        except Exception as error:  # a bug in mooring: it costs this pod an attempt
             log.error(error, "Unexpected error in an eviction", pod=info.key)
             self._context.changes(self.fail, info, profile, Failure.of_error(error), started)
 
     def after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
-        """Notify plugins of a failed attempt, and let them release what it held at the API server."""
+        """Notify plugins of a failed attempt, and let them release what the pod held in the API server."""
         for plugin, work in after_failure(profile, state, pod):
             self._context.tasks.spawn(_give_back(plugin, work, pod.pod.key))
 
     # ---- every failure -----------------------------------------------------------------------------------------
 
     def fail(self, info: QueuedPodInfo, profile: Profile, failure: Failure, started: float) -> None:
-        """Bring a pod back into the queue, and tell people why it has no node."""
+        """Requeue a pod, and report in an event and its condition why it has no node."""
         context, queue, pod = self._context, self._context.queue, info.pod_info.pod
         for tell in context.observers.failed:
             tell(info, profile, failure.reason, failure.message, context.clock.monotonic() - started)
@@ -202,7 +202,7 @@ class FailureHandler:
             )
         patch = status_patch(pod, self._context.clock.now(), condition=condition, nominated_node=failure.nominated_node)
         if patch is not None:
-            # A nomination keeps room: it is as urgent as an eviction. A condition is for people.
+            # A nomination reserves room, so it is as urgent as an eviction. A condition only informs people.
             self._patches.send(pod, patch, can_wait="nominatedNodeName" not in patch["status"])
 
     def event(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:

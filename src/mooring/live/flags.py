@@ -1,7 +1,7 @@
 """The command line of ``mooring run``: kube-scheduler's flags, read as kube-scheduler reads them.
 
-A flag is in one of three groups: it works as upstream; it is accepted and means nothing here (a log line says so); or
-it is refused with a sentence, unless it says what is the case anyway. Nothing is silently ignored.
+A flag works as upstream, or is accepted without effect (a log line says so), or is rejected with a reason unless its
+value is the default anyway. Nothing is silently ignored.
 
 | | kube-scheduler | here |
 |---|---|---|
@@ -37,9 +37,9 @@ class Flag:
     kind: str = STRING
     default: str = ""
     help: str = ""
-    no_effect: str = ""  # why it means nothing here
-    refused: str = ""  # why it cannot be had, unless it has its default
-    same: tuple[str, ...] = ()  # values that say the same as the default
+    no_effect: str = ""  # why it has no effect here
+    refused: str = ""  # why it is rejected, unless it has its default
+    same: tuple[str, ...] = ()  # values equivalent to the default
 
 
 _PYTHON_SERVES = "the endpoints speak HTTP/1.1"
@@ -197,11 +197,11 @@ class Flags:
         return [part for part in self.values[name].split(",") if part]
 
     def shown(self) -> dict[str, str]:
-        """As /flagz shows them."""
+        """Return the flags as /flagz shows them."""
         return {name: f"[{value}]" if FLAGS[name].kind == LIST else value for name, value in self.values.items()}
 
     def without_effect(self) -> Iterable[str]:
-        """A line for each flag that was given and means nothing here."""
+        """Yield a line for each given flag that has no effect."""
         for name in sorted(self.given):
             flag = FLAGS[name]
             if flag.no_effect and self.values[name] != flag.default:
@@ -282,7 +282,7 @@ def _is_default(flag: Flag, value: str) -> bool:
 
 
 def help_text(example: str, width: int = 110) -> str:
-    """All flags by group, with their defaults."""
+    """Render all flags by group, with their defaults."""
     lines = [
         "Usage: mooring run [flags]",
         "",
@@ -312,7 +312,7 @@ def help_text(example: str, width: int = 110) -> str:
 
 
 def openssl_ciphers(names: Sequence[str]) -> str:
-    """Cipher suites by OpenSSL's names; Go's are translated."""
+    """Translate Go's names of cipher suites to OpenSSL's."""
     return ":".join(filter(None, (_openssl_name(name) for name in names)))
 
 
@@ -320,7 +320,7 @@ def _openssl_name(name: str) -> str:
     if not name.startswith("TLS_"):
         return name
     if "_WITH_" not in name:
-        return ""  # TLS 1.3: not for choosing, in Go as here
+        return ""  # TLS 1.3 suites cannot be chosen, as in Go
     exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")
     cipher = cipher.replace("AES_128", "AES128").replace("AES_256", "AES256").replace("_CBC", "")
     cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305")

@@ -1,4 +1,4 @@
-"""The cluster as the API server tells it: watched for the scheduler, or listed once for commands that only read."""
+"""Informers for the scheduler, and a single listing for commands that only read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mooring.net.watch_events import EventReader, Garbled, ResourceKind
 
 
 class Listener(Protocol):
-    """Listener for objects: the scheduler."""
+    """Receiver of objects, such as the scheduler."""
 
     def put(self, obj: Object) -> None: ...
 
@@ -47,7 +47,7 @@ class Listener(Protocol):
 
 
 def kinds_for(resources: Iterable[EventResource]) -> list[ResourceKind[Any]]:
-    """The kinds that a scheduler must watch for plugins that register for these resources."""
+    """Return the kinds that a scheduler must watch for plugins that register for these resources."""
     wanted = set(resources)
     return [*SCHEDULER_KINDS, *(kind for resource, kind in EXTRA_KINDS.items() if resource in wanted)]
 
@@ -59,7 +59,7 @@ def connect(
     raw: RawObjects | None = None,
     resources: Iterable[EventResource] = (),
 ) -> None:
-    """Have every kind that the scheduler needs watched, and the listener told.
+    """Watch every kind that the scheduler needs, and pass events to the listener.
 
     ``resources`` are what plugins register for. ``raw`` keeps the JSON of pods and nodes, for extenders that need whole
     objects.
@@ -81,7 +81,7 @@ def _after(first: Callable[[Object], None], then: Callable[[Object], None]) -> C
 
 
 async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES) -> list[Any]:
-    """Everything that a scheduler would watch, as it is now. What may not be read raises Forbidden, with its name."""
+    """List everything that a scheduler would watch. A kind that may not be read raises Forbidden, with its name."""
     objects: list[Any] = []
     also = (DEVICE_TAINT_RULES,) if features["DRADeviceTaintRules"] else ()
     for kind in (*SCHEDULER_KINDS, *also):
@@ -113,11 +113,11 @@ async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
 # A cluster watched from its own thread, for code without an event loop, such as a served extender.
 
 STOP_S = 5.0
-CLOSE_S = 0.25  # TLS says goodbye; a loop that ends before leaves sockets open
+CLOSE_S = 0.25  # time for TLS to close; without it the sockets of an ended loop stay open
 
 
 class ClusterWatch:
-    """``start`` returns when every existing object is known; from then on the listener receives changes.
+    """Watches a cluster. ``start`` returns when every existing object is known; the listener receives later changes.
 
     The listener is called in the watch's thread. Nothing is written to the cluster.
     """
@@ -132,7 +132,7 @@ class ClusterWatch:
         self._client: RestClient | None = None
 
     def start(self, timeout_s: float) -> None:
-        """Begin to watch; raise when the first lists do not come in time."""
+        """Start watching; raise if the first lists do not arrive in time."""
         self._thread.start()
         try:
             missing = asyncio.run_coroutine_threadsafe(self._begin(timeout_s), self._loop).result()
@@ -183,7 +183,7 @@ _CONSEQUENCES = {
 
 
 def consequences(not_served: Iterable[str]) -> str:
-    """One line for the log: the kinds that are missing, and what follows where something does."""
+    """Describe the missing kinds in one log line, with the consequence of each."""
     return "; ".join(
         f"{name} ({_CONSEQUENCES[name]})" if name in _CONSEQUENCES else name for name in sorted(not_served)
     )

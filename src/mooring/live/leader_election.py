@@ -5,8 +5,8 @@ lease expired when that is longer ago than the lease's duration, by its own mono
 
 A leader renews every ``retry_period_s`` without reading first. When renewals fail for ``renew_deadline_s`` it stops,
 well before another candidate may take over; it tries until then, where client-go ends up to one period earlier. Its
-right to write ends by a clock that does not stop, counted from when it sent its last renewal, and earlier than the
-lease: what it sent last needs time to arrive, and clocks run apart.
+right to write ends by a monotonic clock, counted from when it sent its last renewal, and earlier than the lease: the
+last write needs time to arrive, and clocks drift.
 
 | a candidate looks at the lease | client-go | here |
 |---|---|---|
@@ -41,16 +41,16 @@ JITTER_FACTOR = 1.2
 LOOKS_PER_PERIOD = 4
 LOOK_JITTER = 0.2
 EXPIRED_S = 0.001
-"""So long after a lease has expired a candidate looks: then it has."""
+"""How long after the expiry of a lease a candidate checks it."""
 LAST_TRY_S = 0.25
-"""No renewal is tried so shortly before the deadline: its answer would come too late."""
+"""No renewal is attempted this close to the deadline: its answer would arrive too late."""
 WATCHDOG_S = 20.0
 RELEASED_S = 1
 """Duration of a released Lease, as client-go writes it."""
 
 
 class LeaseLost(MooringError):
-    """The lease could not be renewed in time, or another candidate has it."""
+    """The lease was not renewed in time, or another candidate holds it."""
 
 
 class LeadershipObserver(Protocol):
@@ -84,18 +84,18 @@ class LeaderElectionSettings:
 
     @property
     def lease_s(self) -> int:
-        """The duration as the Lease has it, and as other candidates count."""
+        """Lease duration in whole seconds, as written to the Lease and used by other candidates."""
         return int(self.lease_duration_s)
 
     @property
     def arrives_within_s(self) -> float:
-        """How long the last write of a leader may take to arrive: half of what lies between deadline and duration."""
+        """Time that the last write of a leader may take to arrive: half of the time between deadline and duration."""
         return (self.lease_s - self.renew_deadline_s) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionRecord:
-    """What a Lease says about the leader."""
+    """Leader information in a Lease."""
 
     holder: str = ""
     duration_s: int = 0
@@ -105,12 +105,12 @@ class LeaderElectionRecord:
 
 
 def default_identity() -> str:
-    """Name this process: host name and a unique suffix, as upstream."""
+    """Return an identity of this process: host name and a unique suffix, as upstream."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaderElector:
-    """One candidate. ``run`` campaigns, leads and gives up the lease; ``check`` is the watchdog's question."""
+    """One candidate. ``run`` campaigns, leads and releases the lease; ``check`` is the watchdog's health check."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class LeaderElector:
         self._renewed_at = float("-inf")
         self._renewal: asyncio.Task[None] | None = None
 
-    # What others ask
+    # Questions from other parts
 
     @property
     def leader(self) -> str:
@@ -155,17 +155,17 @@ class LeaderElector:
 
     @property
     def is_expired(self) -> bool:
-        """Report whether another candidate may have taken the lease since we last renewed it. Any thread may ask.
+        """Report whether another candidate may have acquired the lease since the last renewal. Callable in any thread.
 
-        Others count from when they see a renewal, which is after we have sent it. Between the end of our right to
-        write and the lease's end there is half of what lies between deadline and duration: time for what is under way
-        to arrive, and for clocks that do not run at the same rate.
+        Others count from when they see a renewal, which is after it was sent. The right to write ends earlier than the
+        lease by half of the time between deadline and duration: time for requests under way to arrive, and for clocks
+        that run at different rates.
         """
         right_s = self.settings.renew_deadline_s + self.settings.arrives_within_s
         return not self.is_leader or self._clock.monotonic() >= self._renewed_at + right_s
 
     def check(self, tolerance_s: float = WATCHDOG_S) -> str | None:
-        """Say what is wrong: a leader that has not renewed long after its lease expired should have died."""
+        """Report a leader that has not renewed long after its lease expired: it should have exited."""
         if not self.is_leader:
             return None
         if self._clock.monotonic() - self._observed_at > self.settings.lease_duration_s + tolerance_s:
@@ -193,24 +193,24 @@ class LeaderElector:
                 work.result()
         finally:
             lost = renewal.done()
-            # What is in flight may need a while to finish; the lease stays ours until then.
+            # Requests in flight may need a while to finish; the lease stays ours until then.
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
             self._observe_leadership(False)
-            # What was cut off may still be on its way to the server: then the lease has to expire by itself.
+            # A cancelled request may still be on its way to the server: then the lease has to expire by itself.
             await asyncio.shield(self._step_down(release=not lost))
         if lost:
             raise LeaseLost("leader election lost")
 
     def depose(self) -> None:
-        """End the term: a write came too late, so the lease is lost whatever the next renewal would say."""
+        """End the term: a write was too late, so the lease counts as lost whatever the next renewal returns."""
         if self._renewal is not None:
             self._renewal.cancel()
 
     async def acquire(self) -> None:
-        """Try until the lease is ours."""
+        """Retry until the lease is acquired."""
         log.info("Attempting to acquire leader lease...", lock=self._where)
         while True:
             got_it = await self._try()
@@ -223,17 +223,17 @@ class LeaderElector:
         log.info("Successfully acquired lease", lock=self._where)
 
     def _until_next_look(self) -> float:
-        """How long a candidate waits: until the lease it has seen expires, or is looked at again."""
+        """Return how long a candidate waits: until the observed lease expires, or until the next poll."""
         if not self._observed.holder or not self._is_valid():
-            return self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())  # it failed to take it
+            return self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())  # it failed to acquire
         look_s = self.settings.retry_period_s / LOOKS_PER_PERIOD * (1 + LOOK_JITTER * self._rng.random())
         expires_s = self._observed_at + self._observed.duration_s - self._clock.monotonic()
         return min(look_s, expires_s + EXPIRED_S)
 
     async def renew(self) -> None:
-        """Renew the lease; return once another candidate has it, or renewing has failed for the renew deadline.
+        """Renew the lease; return once another candidate holds it, or renewals have failed for the renew deadline.
 
-        client-go goes on trying until the deadline although it can see the new holder.
+        client-go continues until the deadline although it can see the new holder.
         """
         while True:
             deadline = self._clock.monotonic() + self.settings.renew_deadline_s
@@ -246,7 +246,7 @@ class LeaderElector:
                 if left_s < LAST_TRY_S:
                     log.info("Failed to renew lease", lock=self._where)
                     return
-                # Shorter pauses at the end: an outage that is over before the deadline does not cost the lease.
+                # Shorter pauses near the deadline: an outage that ends before it does not cost the lease.
                 await self._sleep(min(self.settings.retry_period_s, left_s / 2))
             self._report_transition()
             await self._sleep(self.settings.retry_period_s)
@@ -299,14 +299,14 @@ class LeaderElector:
                 old = await self._get()
             except NotFound:
                 if self._observed.holder and not self.is_leader and self._is_valid():
-                    return False  # deleted while its holder, which may not know yet, goes on leading
+                    return False  # deleted, while its holder may still be leading
                 record = LeaderElectionRecord(self.identity, duration_s, now, now, 0)
                 await self._post(record)
                 self._renewed(record, began)
                 return True
             if self._is_emptied(old):
                 if not self.is_leader:
-                    return False  # its holder may not know yet, and goes on leading
+                    return False  # emptied, while its holder may still be leading
             elif old != self._observed_raw:
                 self._observe(old)
                 self._observed_raw = old
@@ -332,8 +332,9 @@ class LeaderElector:
         return is_empty and bool(self._observed.holder) and self._is_valid()
 
     def _renewed(self, record: LeaderElectionRecord, began: float) -> None:
-        """The lease is ours. The term counts from ``began``, before the request was sent: other candidates count from
-        when they see the answer, so ours always ends first."""
+        """Note a renewal. The term counts from ``began``, before the request was sent: other candidates count from when
+        they see the renewal, so ours always ends first.
+        """
         self._renewed_at = began
         self._observe(record)
 

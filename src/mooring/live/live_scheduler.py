@@ -37,11 +37,11 @@ log = get_logger("mooring.live")
 
 COMPONENT = "mooring"
 SHARE = 10
-"""A patch waits for at most this many requests of the limit: a tenth of the rate is for patches in any case."""
+"""A patch waits for at most this many requests of the rate limit, so patches always get a tenth of it."""
 
 
 def _build_extenders(*arguments: Any, **named: Any) -> Sequence[ExtenderClient]:
-    """Few schedulers have extenders: their client is imported when it is needed."""
+    """Import the extender client only when extenders are configured."""
     from mooring.net.extender.client import build_extenders
 
     return build_extenders(*arguments, **named)
@@ -49,7 +49,7 @@ def _build_extenders(*arguments: Any, **named: Any) -> Sequence[ExtenderClient]:
 
 @dataclass(frozen=True, slots=True)
 class HostEnvironment:
-    """What a scheduler process gets from its machine: time, randomness, connections, a second thread.
+    """What a scheduler process takes from its machine: time, randomness, connections, a second thread.
 
     The defaults are the machine's own. Tests of faults in virtual time give each replica clocks, a network and threads
     that they can break; the scheduler is the same.
@@ -74,9 +74,9 @@ class HostEnvironment:
 class SpareRequests:
     """``turn`` returns when a request that can wait may be sent; callers are served in order.
 
-    A client sends ``clientConnection.qps`` requests per second. Thousands of pods that fit nowhere want as many patches
-    of their condition, and a pod that fits must not wait behind them. So a patch takes only requests that bindings do
-    not need, but a tenth of the rate in any case.
+    A client sends ``clientConnection.qps`` requests per second. Thousands of unschedulable pods need a condition patch
+    each, and a pod that fits must not wait behind them. So patches only take requests that bindings do not need, but at
+    least a tenth of the rate.
     """
 
     def __init__(
@@ -102,7 +102,9 @@ class SpareRequests:
 
 
 class LiveScheduler:
-    """``start`` begins to watch, ``synced`` waits for the first lists, ``run`` schedules, ``stop`` ends."""
+    """A scheduler with its connections: ``start`` begins to watch, ``synced`` waits for the first lists, ``run``
+    schedules, ``stop`` ends.
+    """
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class LiveScheduler:
         self.scheduler.session.handle.devices.get_ready(found)
 
     def _on_restoring(self) -> None:
-        """Decide nothing while some of what is known is of a state that the API server does not have any more."""
+        """Pause decisions while part of the cached state is newer than the restored API server's."""
         if self.informers.is_restoring:
             log.warning(
                 "The API server was restored to an older state; decisions pause until everything is listed again"
@@ -180,7 +182,7 @@ class LiveScheduler:
         missing = self.informers.not_served() if is_synced else []
         if missing:
             log.info("The API server does not serve all kinds; continuing without", kinds=consequences(missing))
-            self.scheduler.reconsider()  # pods came before it was known that their claims never will
+            self.scheduler.reconsider()  # these pods arrived before it was known that their claims are not served
         return is_synced
 
     async def run(self) -> None:
@@ -193,7 +195,7 @@ class LiveScheduler:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def stop(self, *, drain_s: float = 0.0) -> bool:
-        """Let bindings under way finish, then stop watching and writing; false if bindings had to be given up."""
+        """Let bindings in flight finish, then stop watching and writing; false if bindings had to be abandoned."""
         is_done = await self.scheduler.finish(drain_s)
         if not is_done:
             await self.scheduler.abort()

@@ -7,8 +7,8 @@ I1115 20:25:38.000000       1 scheduler.py:12] "Successfully bound pod to node" 
 ```
 
 Verbosity 0 is logging's INFO; each further level is one below it, so ``-v 2`` shows levels 18 and up.
-``StructuredLogger`` takes keys and values; ordinary loggers work too, their text is the message. From ``-v 2`` on an
-error brings its traceback. A line costs some 25 µs: ask ``v(n)`` first, it is falsy if the line would not be shown.
+``StructuredLogger`` takes keys and values; ordinary loggers work too. From ``-v 2`` on an error is logged with its
+traceback. A line costs about 25 µs: check ``v(n)`` first, it is falsy if the line would not be shown.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mooring.api.errors import UsageError
 from mooring.api.text import printable
 
 OBJECTS = frozenset(("pod", "preemptor", "victim", "waitingPod"))
-"""Keys whose value is an object's ``namespace/name``; in JSON it has two fields, as klog's KObj has."""
+"""Keys whose value is an object's ``namespace/name``; JSON splits it into two fields, as klog's KObj does."""
 TRACEBACKS = logging.INFO - 2
 _SEVERITY = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))
 
 
 class StructuredLogger:
-    """A logger whose messages carry keys and values."""
+    """A logger for messages with keys and values."""
 
     __slots__ = ("_level", "_logger")
 
@@ -42,7 +42,7 @@ class StructuredLogger:
         return self._logger.isEnabledFor(self._level)
 
     def v(self, verbosity: int) -> StructuredLogger:
-        """The same logger for a verbosity; false if such messages are not shown."""
+        """Return this logger at a verbosity; false if such messages are not shown."""
         return StructuredLogger(self._logger, logging.INFO - verbosity)
 
     def info(self, message: str, **values: Any) -> None:
@@ -52,7 +52,7 @@ class StructuredLogger:
         self._emit(logging.WARNING, message, values)
 
     def error(self, error: BaseException | str | None, message: str, **values: Any) -> None:
-        """Log an error; its text goes into ``err`` as upstream does."""
+        """Log an error; its text goes into ``err`` as upstream."""
         if error is not None:
             values = {"err": str(error), **values}
         shows_trace = isinstance(error, BaseException) and self._logger.isEnabledFor(TRACEBACKS)
@@ -74,12 +74,12 @@ def verbosity_of(level: int) -> int:
 
 
 class KlogFormatter(logging.Formatter):
-    """klog's text form."""
+    """Formats records in klog's text form."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.datetime.fromtimestamp(record.created)
         letter = next((letter for level, letter in _SEVERITY if record.levelno >= level), "I")
-        # klog puts the process id where others have a thread's.
+        # klog writes the process id where other formats have a thread id.
         head = f"{letter}{when:%m%d %H:%M:%S.%f} {record.process or os.getpid():7d} {record.filename}:{record.lineno}] "
         values: dict[str, Any] | None = getattr(record, "values", None)
         if values is None:
@@ -92,7 +92,7 @@ class KlogFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """The JSON form of Kubernetes' components: one object per line."""
+    """Formats records in the JSON form of Kubernetes components: one object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -110,7 +110,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """For people at a terminal: level, logger, message, then keys and values."""
+    """Formats records for people at a terminal: level, logger, message, then keys and values."""
 
     def format(self, record: logging.LogRecord) -> str:
         values: dict[str, Any] = getattr(record, "values", None) or {}
@@ -148,7 +148,7 @@ def value_text(value: Any) -> str:
 def set_up(
     *, logging_format: str = "text", verbosity: int = 0, stream: TextIO | None = None, root: str = "mooring"
 ) -> logging.Handler:
-    """Send the logs of ``root`` to a stream (standard error by default) in the wanted form."""
+    """Send the logs of ``root`` to a stream (standard error by default) in the given format."""
     if logging_format not in ("text", "json"):
         raise UsageError(f"--logging-format: {logging_format!r}; it should be text or json")
     if verbosity < 0:

@@ -1,4 +1,4 @@
-"""What the scheduler counts and times."""
+"""Counters and timers of the scheduler."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mooring.live.metrics import SchedulerMetrics
 from mooring.live.observer import Room, SchedulerObserver
 
 SAMPLED = 10
-"""Plugins are timed in one of ten attempts; upstream draws one of ten at random."""
+"""Plugins are timed in one of ten attempts; upstream samples the same share at random."""
 
 
 class _Evaluated:
-    """How often the plugins of a list were asked at a point; spread over the plugins before a scrape.
+    """Number of evaluations of a list of plugins at a point; distributed over the plugins before a scrape.
 
-    It holds the list, so that no other list gets its identity.
+    Holding the list keeps its identity from being reused.
     """
 
     __slots__ = ("plugins", "point", "times")
@@ -51,7 +51,7 @@ class ProfileMeters(PluginMeters):
         self._evaluated: dict[int, _Evaluated] = {}  # by the identity of the list of plugins
 
     def attempt(self, result: str, seconds: float) -> None:
-        """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
+        """Count an attempt that ended as ``scheduled``, ``unschedulable`` or ``error``."""
         self._metrics.schedule_attempts[result, self._name].value += 1
         self._metrics.scheduling_attempt_duration[result, self._name].later(seconds)
         self._metrics.noted()
@@ -134,7 +134,7 @@ class ProfileMeters(PluginMeters):
     # ---- before a scrape ---------------------------------------------------------------------------------------
 
     def spread_evaluations(self) -> None:
-        """Give every plugin its share of what was counted since the last time."""
+        """Add each plugin's share of the evaluations since the last call."""
         for counted in self._evaluated.values():
             for entry in counted.plugins if counted.times else ():
                 plugin = entry[0] if isinstance(entry, tuple) else entry
@@ -143,7 +143,7 @@ class ProfileMeters(PluginMeters):
 
 
 class ProfileGates:
-    """The same for the queue, which takes its own samples of what PreEnqueue plugins take."""
+    """Meters of the queue's PreEnqueue plugins, with samples of their own."""
 
     __slots__ = ("_asked", "_noted", "_profile", "extension_point")
 
@@ -155,12 +155,12 @@ class ProfileGates:
 
     def plugin_timer(self) -> PluginTimer | None:
         self._asked += 1
-        self._noted()  # gates may be asked again and again without an attempt
+        self._noted()  # gates may be evaluated repeatedly without an attempt
         return self._profile.timer if self._asked % SAMPLED == 1 else None
 
 
 class Meters(SchedulerObserver, QueueRecorder):
-    """All metrics of a scheduler, as an observer and as the queue's recorder."""
+    """All metrics of a scheduler, as an observer and as the queue's metrics recorder."""
 
     wants_hint_durations = True
 
@@ -176,7 +176,7 @@ class Meters(SchedulerObserver, QueueRecorder):
             meters = self._profiles[name] = ProfileMeters(self.metrics, name, self._clock)
         return meters
 
-    # ---- what the scheduler tells ------------------------------------------------------------------------------
+    # ---- from the scheduler ----------------------------------------------------------------------------------
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self.metrics.scheduling_algorithm_duration[()].later(seconds)
@@ -233,11 +233,11 @@ class Meters(SchedulerObserver, QueueRecorder):
             self.metrics.preemption_goroutines_execution.labels(result).inc()
 
     def timed_out(self, what: str) -> None:
-        """An attempt, or a plugin's call, did not end in time."""
+        """Count an attempt or a plugin call that did not end in time."""
         self.metrics.timeouts.labels(what).inc()
 
     def follow(self, queue: SchedulingQueue, cluster: ClusterState, hanging: Callable[[], int] = lambda: 0) -> None:
-        """Bring the gauges up to date before every scrape."""
+        """Update the gauges before every scrape."""
 
         def refresh() -> None:
             for name, count in queue.counts().items():
@@ -255,32 +255,32 @@ class Meters(SchedulerObserver, QueueRecorder):
 
         self.metrics.on_render(refresh)
 
-    # ---- what /metrics asks ------------------------------------------------------------------------------------
+    # ---- for /metrics ------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Bring the gauges up to date."""
         self.metrics.refresh()
 
     def exposition(self) -> bytes:
-        """Write all metrics as they are, in any thread."""
+        """Render all metrics as they are; callable in any thread."""
         return self.metrics.exposition()
 
     def render(self) -> bytes:
         return self.metrics.render()
 
     def reset(self) -> None:
-        """Forget all counts."""
+        """Reset all counts."""
         self.metrics.reset()
-        for profile in self._profiles.values():  # engines hold on to them
+        for profile in self._profiles.values():  # engines keep references to them
             profile.forget()
 
-    # ---- what the event handlers tell --------------------------------------------------------------------------
+    # ---- from the event handlers ------------------------------------------------------------------------------
 
     def event_handled(self, event: str, seconds: float) -> None:
         self.metrics.event_handling_duration[self.metrics.versioned.event(event),].later(seconds)
-        self.metrics.noted()  # a standby receives events for weeks and makes no attempt
+        self.metrics.noted()  # a standby receives events for weeks without an attempt
 
-    # ---- what the queue tells ----------------------------------------------------------------------------------
+    # ---- from the queue ----------------------------------------------------------------------------------------
 
     def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
         label = self.metrics.versioned.event(event)

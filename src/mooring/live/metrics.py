@@ -1,9 +1,8 @@
-"""kube-scheduler's metrics under kube-scheduler's names, so that existing dashboards and alerts go on working.
+"""kube-scheduler's metrics under kube-scheduler's names, so that existing dashboards and alerts keep working.
 
-``SchedulerMetrics`` has one attribute per metric, which takes label values in the order given here. Rendering is for
-the endpoint and happens there.
+``SchedulerMetrics`` has one attribute per metric, which takes label values in the order given here.
 
-Not here: kube-scheduler's ``workqueue_*``, because there are no work queues, and what is about Go alone.
+Missing are kube-scheduler's ``workqueue_*``, because there are no work queues, and metrics of the Go runtime.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _SLI = exponential_buckets(0.01, 2, 20)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 FOLD = 8_000
-"""Noted observations are folded into histograms after this many attempts and requests: about 40,000 numbers."""
+"""Number of attempts and requests after which observations are folded into histograms: about 40,000 numbers."""
 
 
 class SchedulerMetrics:
-    """All metrics of a scheduler process, one row each. CONTRIBUTING.md says what a new one needs."""
+    """All metrics of a scheduler process, one row each. CONTRIBUTING.md says how to add one."""
 
     # Attempts
     schedule_attempts = counter(
@@ -331,7 +330,7 @@ class SchedulerMetrics:
         ).set(1)
 
     def on_render(self, callback: Callable[[], None]) -> None:
-        """Have gauges brought up to date just before they are shown."""
+        """Call back just before rendering, to update gauges."""
         self._before_render.append(callback)
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
@@ -344,34 +343,34 @@ class SchedulerMetrics:
         self.noted()
 
     def held_back(self, host: str, method: str, seconds: float) -> None:
-        """Time how long the client's own rate limit held a request back, for ``RestClient``."""
+        """Observe how long the client's rate limit delayed a request, for ``RestClient``."""
         self.rest_client_rate_limiter_duration[method, host].later(seconds)
 
     def noted(self) -> None:
-        """Something was noted in histograms; it is counted before it becomes much."""
+        """Count an observation; pending ones are folded before they become many."""
         self._noted += 1
         if self._noted >= FOLD:
             self._noted = 0
             self.registry.fold()
 
     def observe_leadership(self, name: str, is_leader: bool) -> None:
-        """Note whether this process leads; fits ``LeaderElector``'s observer."""
+        """Record whether this process leads, as ``LeaderElector``'s observer."""
         self.leader_election_master_status.labels(name).set(float(is_leader))
 
     def refresh(self) -> None:
-        """Bring the gauges up to date, in the thread that they belong to."""
+        """Update the gauges, in the thread that owns them."""
         for callback in self._before_render:
             callback()
 
     def exposition(self) -> bytes:
-        """Write all metrics as they are in Prometheus' text form, in any thread."""
+        """Render all metrics in Prometheus' text form; callable in any thread."""
         return (self.registry.render() + process_metrics()).encode()
 
     def render(self) -> bytes:
-        """Bring the gauges up to date and write all metrics."""
+        """Update the gauges and render all metrics."""
         self.refresh()
         return self.exposition()
 
     def reset(self) -> None:
-        """Forget the scheduler's own counts, as DELETE /metrics does upstream."""
+        """Reset the scheduler's own counts, as DELETE /metrics does upstream."""
         self.registry.reset(name for name in self.registry.names() if name.startswith("scheduler_"))

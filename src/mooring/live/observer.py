@@ -39,7 +39,7 @@ log = get_logger("mooring.live.observer")
 
 
 class Room(msgspec.Struct, frozen=True):
-    """Room that is made by evicting pods: for a pod on a node, or for a group (its first pod stands for it)."""
+    """Room made by evicting pods, for a pod on a node or for a group, which its first pod represents."""
 
     preemptor: Pod
     kind: str  # pod or podgroup
@@ -50,7 +50,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Observed(Protocol):
-    """What an observer may read of the scheduler that it observes."""
+    """View of the scheduler for its observers."""
 
     config: KubeSchedulerConfiguration
     cluster: ClusterState
@@ -76,23 +76,23 @@ class Observed(Protocol):
 
 
 class SchedulerObserver:
-    """Override the methods you need; the rest costs nothing. A method must be quick."""
+    """Base class of observers: override the methods you need. A method must be quick."""
 
     def configured(self, scheduler: Observed) -> None:
-        """The scheduler is put together, or goes on with another configuration."""
+        """The scheduler was assembled, or its configuration was reloaded."""
 
     def put(self, obj: Object) -> None:
-        """An object is new or has changed. The scheduler processes it after the observers."""
+        """An object is new or has changed. Observers are called before the scheduler processes it."""
 
     def delete(self, obj: Object) -> None:
-        """An object is gone. The scheduler forgets it after the observers were called."""
+        """An object was deleted. Observers are called before the scheduler removes it."""
 
     def wants_detail(self) -> bool:
-        """Asked before each decision: whether it should keep its scores by plugin, for ``decided``."""
+        """Report whether a decision should keep its scores by plugin for ``decided``. Called before each decision."""
         return False
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
-        """A decision was made. Nothing has followed from it yet."""
+        """A decision was made. It has no effects yet."""
 
     def group_decided(
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
@@ -112,10 +112,10 @@ class SchedulerObserver:
         """A pod is bound; ``seconds`` have passed since its attempt began."""
 
     def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
-        """A pod had a node, and could not be bound; ``failed`` follows."""
+        """A pod with a node could not be bound; ``failed`` follows."""
 
     def binding_ended(self, info: QueuedPodInfo) -> None:
-        """A pod's binding cycle has ended, one way or the other."""
+        """A pod's binding cycle has ended, successfully or not."""
 
     def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
         """An attempt failed ``seconds`` after it began; ``reason`` is ``Unschedulable`` or ``SchedulerError``."""
@@ -124,10 +124,10 @@ class SchedulerObserver:
         """Victims are about to be evicted."""
 
     def evicted(self, preemptor: Pod, victim: Pod, node_name: str) -> None:
-        """A victim was deleted, or stopped before it ran."""
+        """A victim was deleted, or cancelled while it waited to be bound."""
 
     def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
-        """Evictions ended ``seconds`` after they began; ``is_done`` unless something went wrong."""
+        """Evictions ended ``seconds`` after they began; ``is_done`` is false after an error."""
 
     def event(self, regarding: InvolvedObject, reason: str, note: str) -> None:
         """An Event is being written about an object."""
@@ -137,10 +137,10 @@ class SchedulerObserver:
 
 
 class Observers:
-    """Several observers as one: for each event, the methods of those that implement it.
+    """Several observers as one: each event goes to those that implement its method.
 
-    An observer that raises fails alone: the others receive the event, and the scheduler continues. Only a MooringError,
-    which is meant for the user, passes: a simulation ends when its record cannot be written.
+    An exception of an observer is logged, and the other observers receive the event. Only a MooringError, which is
+    meant for the user, propagates: a simulation ends when its record cannot be written.
     """
 
     def __init__(self, observers: Iterable[SchedulerObserver] = ()) -> None:
@@ -170,7 +170,7 @@ class Observers:
         self.moved = hearing("moved")
 
     def wants_detail(self) -> bool:
-        """Ask all of them, also after the first yes: an observer may remember what it answered."""
+        """Ask all observers, even after the first yes: an observer may remember its answer."""
         wanted = False
         for ask in self._asking:
             wanted |= bool(ask())
@@ -178,7 +178,7 @@ class Observers:
 
 
 def _guarded(tell: Callable[..., Any]) -> Callable[..., Any]:
-    """Log what an observer's method raises; what it raises again is passed over."""
+    """Wrap an observer's method so that its exceptions are logged."""
     has_failed = False
 
     @wraps(tell)
@@ -201,8 +201,8 @@ def _guarded(tell: Callable[..., Any]) -> Callable[..., Any]:
 # --------------------------------------------------------------------------------------------------------------------
 # The decision log: one JSON line per decision, sampled, written in the background, rotated by size.
 #
-# ``record`` encodes and returns; a task writes what has gathered twice a second. When the disk is slower than the
-# scheduler the buffer fills, and then decisions are left out of the log and counted: the scheduler is never held up.
+# ``record`` encodes and returns; a task writes the buffer twice a second. When the disk is slower than the scheduler
+# the buffer fills, and further decisions are dropped and counted: the log never blocks the scheduler.
 
 FLUSH_S = 0.5
 
@@ -242,11 +242,11 @@ class DecisionLog:
             raise UsageError(f"--decision-log {path}: {error.strerror or error}") from None
 
     def is_sampled(self) -> bool:
-        """Throw the dice; ask before building an entry that costs something."""
+        """Decide at random whether to log; ask before building an expensive entry."""
         return self._sample_rate >= 1 or self._rng.random() < self._sample_rate
 
     def record(self, entry: object) -> None:
-        """Take an entry that was sampled: anything msgspec can encode."""
+        """Buffer a sampled entry: anything that msgspec can encode."""
         if self._buffered >= self._buffer_bytes:
             self._not_taken += 1
             return
@@ -256,7 +256,7 @@ class DecisionLog:
 
     @property
     def dropped(self) -> int:
-        """How many decisions were left out."""
+        """Number of dropped decisions."""
         return self._not_taken + self._not_written
 
     def start(self) -> None:
@@ -264,21 +264,21 @@ class DecisionLog:
         self._task = asyncio.create_task(self._run(), name="decision log")
 
     async def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the buffer and close the file."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._writing is not None:
-            # A thread that writes cannot be called back: its lines come first.
+            # A writing thread cannot be cancelled: its lines come first.
             await asyncio.wait([self._writing])
         self.flush()
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the file without what is left to be written."""
+        """Close the file without writing the buffer."""
         if self._file is not None:
             file, self._file = self._file, None
-            with contextlib.suppress(OSError):  # the disk is full, and that has been said
+            with contextlib.suppress(OSError):  # the disk is full, which was reported already
                 file.close()
 
     async def _run(self) -> None:
@@ -290,7 +290,7 @@ class DecisionLog:
                 await asyncio.shield(self._writing)
 
     def flush(self) -> None:
-        """Write what has gathered, now."""
+        """Write the buffer now."""
         lines = self._take()
         if lines:
             self._write(lines)
@@ -332,12 +332,12 @@ class DecisionLog:
 
 
 def _open(path: str) -> BinaryIO:
-    """Open the log for its owner only: it names pods of every namespace."""
+    """Open the log readable by its owner only: it names pods of every namespace."""
     return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The decision log's observer: a sample of the decisions becomes lines of the log.
+# The decision log's observer: writes a sample of the decisions to the log.
 
 MAX_NODES = 5
 """How many nodes' scores and reasons a line holds; the best first."""
@@ -349,7 +349,7 @@ class LoggedDecisions(SchedulerObserver):
     def __init__(self, log: DecisionLog, clock: Clock | None = None) -> None:
         self._log = log
         self._clock = clock or SystemClock()
-        self._is_sampled = False  # the decision that is being made
+        self._is_sampled = False  # of the current decision
 
     def wants_detail(self) -> bool:
         self._is_sampled = self._log.is_sampled()
@@ -361,7 +361,7 @@ class LoggedDecisions(SchedulerObserver):
 
 
 def log_entry(decision: ScheduleResult, profile: Profile, attempt: int, now: float, seconds: float) -> dict[str, Any]:
-    """The decision in plain data: bounded, whatever the size of the cluster."""
+    """Return the decision as plain data of bounded size, whatever the size of the cluster."""
     pod = decision.pod.pod
     entry: dict[str, Any] = {
         "time": format_micro_time(now),

@@ -1,4 +1,4 @@
-"""An attempt at a pod group: whether it may be tried, and what follows the decision for its pods and for itself."""
+"""Attempts at pod groups: whether a group may be tried, and the consequences of a decision for its pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Place = Callable[[QueuedPodInfo, Profile, ScheduleResult, float], None]
 
 
 class GroupAttempts:
-    """Begins and ends attempts at groups. ``place`` sends a pod on its way to its node."""
+    """Begins and ends attempts at groups. ``place`` starts the binding of one pod."""
 
     def __init__(self, context: SchedulerContext, queue: PodGroupQueue, failures: FailureHandler, place: Place) -> None:
         self._context = context
@@ -37,9 +37,9 @@ class GroupAttempts:
         self._groups_have_policy = context.options.features["PodGroupPreemptionPolicy"]
 
     def profile_for(self, entity: QueuedPodGroupInfo, is_skipped: Callable[[Pod], bool]) -> Profile | None:
-        """The profile that tries the group, or None if it is not to be tried."""
+        """Return the profile that tries the group, or None to skip it."""
         known = self._context.session.state.objects.get(PodGroup, entity.group.key)
-        if known is not None:  # what the queue has may be older
+        if known is not None:  # the queue's copy may be older
             entity.group = known
         objection = self._objection(entity, entity.group)
         if objection:
@@ -49,7 +49,7 @@ class GroupAttempts:
         return self._context.session.profiles[name] if self._leave_out(entity, is_skipped) else None
 
     def _objection(self, entity: QueuedPodGroupInfo, group: PodGroup) -> str:
-        """Why a group may not be tried at all, or nothing: its pods must agree with it and with each other."""
+        """Return why a group may not be tried, or "": its pods must agree with it and with each other."""
         waiting = [member.pod_info.pod for member in entity.members]
         placed = [info.pod for info in self._context.session.state.groups.placed(group.key).values()]
         name = waiting[0].spec.scheduler_name
@@ -75,7 +75,7 @@ class GroupAttempts:
         self._queue.finish_group(entity, Status.error(text))
 
     def _leave_out(self, entity: QueuedPodGroupInfo, is_skipped: Callable[[Pod], bool]) -> bool:
-        """Leave out pods that are going, or placed already; false if none is left, and the attempt is over."""
+        """Drop pods that are terminating or placed already; false if none is left, which ends the attempt."""
         for member in [*entity.members]:
             if is_skipped(member.pod_info.pod):
                 self._queue.done(member.uid)
@@ -85,7 +85,7 @@ class GroupAttempts:
         return bool(entity.members)
 
     def conclude(self, entity: QueuedPodGroupInfo, profile: Profile, decision: GroupDecision, started: float) -> None:
-        """Bind the pods, or bring them back; then the group itself goes back into the queue, if any pod is left."""
+        """Bind the pods, or requeue them; then requeue the group itself if any pod is left."""
         took_s = self._context.clock.monotonic() - started
         for tell in self._context.observers.group_decided:
             tell(entity.members, profile, decision, took_s)
@@ -103,7 +103,7 @@ class GroupAttempts:
         self._queue.finish_group(entity, decision.attempt_status)
 
     def _set_condition(self, group: PodGroup, wanted: tuple[str, str, str]) -> None:
-        """Tell people; a group that was scheduled once stays so, whatever becomes of pods that come later."""
+        """Report the result in the group's condition. A group stays "scheduled" once it was."""
         known = next((each for each in group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
         status, reason, message = wanted
         if known is not None:

@@ -1,4 +1,4 @@
-"""Making room: victims are evicted in the background, and their preemptor waits until they are on their way."""
+"""Execution of preemptions: victims are evicted in the background while their preemptor waits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from mooring.live.writer import reference_to
 log = get_logger("mooring.live.preemption")
 PARALLEL = 16
 BEHIND_S = 2.0
-"""How long a preemptor waits for a watch that is behind the answer to an eviction. Tried earlier, it would be refused
-again, or would choose other victims."""
+"""How long a preemptor waits for a watch that is behind the answer to an eviction. An earlier attempt would fail again,
+or choose other victims.
+"""
 
 Gate = tuple[str, str]
 """A plugin that holds a preemptor back, and the preemptor's key."""
@@ -29,10 +30,10 @@ Gate = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RunningPreemption:
-    """The preemptor and its target: a pod on a node, or a group in the whole cluster."""
+    """A preemptor and its target: a pod on a node, or a group in the whole cluster."""
 
     plugin: str  # the PostFilter plugin that chose the victims
-    preemptor: Pod  # of a group its first pod: it stands for all
+    preemptor: Pod  # for a group its first pod
     node_name: str
     group: PodGroup | None = None
     pdb_violations: int = 0
@@ -56,20 +57,21 @@ class RunningPreemption:
 
 
 class _Evicted(NamedTuple):
-    """What came of one victim: a problem if the API server did not play along."""
+    """Outcome of one eviction, with the API server's error if it failed."""
 
     problem: ApiError | None = None
-    was_waiting: bool = False  # to be bound: there was nothing to delete
+    was_waiting: bool = False  # was waiting to be bound: there was nothing to delete
 
 
 class PreemptionExecutor:
-    """Carries out what a PostFilter plugin decided, and knows which preemptors have victims.
+    """Carries out preemptions that PostFilter plugins decided, and tracks which preemptors wait for victims.
 
-    The plugin's ``pre_enqueue`` and the queue both ask it (the framework's ``Preemptions``); it is the only bookkeeper.
+    The plugin's ``pre_enqueue`` and the queue both ask it (the framework's ``Preemptions``); no other place tracks
+    this.
 
-    Of several victims the last is evicted after all others. The preemptor may be tried again as soon as the watch shows
-    that victim gone or terminating, so that no event that should wake it comes too early. A victim without a grace
-    period is waited for until it is gone.
+    Of several victims one is evicted after all others. The preemptor may be retried as soon as the watch shows that
+    victim gone or terminating, so that no event that should wake it comes too early. A victim without a grace period is
+    waited for until it is gone.
     """
 
     def __init__(self, context: SchedulerContext) -> None:
@@ -78,12 +80,12 @@ class PreemptionExecutor:
         # By uid of the pod or group: the key of its last victim, or "" while others are still being evicted.
         self._running: dict[str, str] = {}
         self._held_back: set[Gate] = set()
-        self._last_victims: dict[str, set[Gate]] = {}  # by the victim's key: the gates that open when it goes
+        self._last_victims: dict[str, set[Gate]] = {}  # by the victim's key: the gates that open when it is gone
 
-    # ---- what the plugin and the queue ask -----------------------------------------------------------------------
+    # ---- questions of the plugin and the queue ------------------------------------------------------------------
 
     def is_running(self, uid: str) -> bool:
-        """Whether victims of the pod or group are still being evicted: trying it before that is of no use."""
+        """Report whether victims of the pod or group are still being evicted, so that an attempt would be futile."""
         last = self._running.get(uid)
         if last is None:
             return False
@@ -93,19 +95,20 @@ class PreemptionExecutor:
         return victim is not None and not victim.is_terminating
 
     def holds_back(self, plugin: str, key: str) -> bool:
-        """Whether the pod of this key waits at the plugin's gate until its last victim goes: no event can help it.
+        """Report whether the pod of this key waits at the plugin's gate for its last victim, so that no event can help
+        it.
 
         This lasts longer than ``is_running`` where the watch is behind the answer to the eviction.
         """
         return (plugin, key) in self._held_back
 
     def victim_goes(self, key: str) -> None:
-        """A pod is terminating or gone, or could not be bound: open the gates of those whose last victim it is."""
+        """Open the gates that wait for this pod, which is terminating, gone, or could not be bound."""
         for gate in self._last_victims.pop(key, ()):
             self._open(gate)
 
     def _stop_waiting_for(self, victim: str, gate: Gate) -> None:
-        """Open a gate, whatever the watch says of the last victim."""
+        """Open a gate without waiting for the watch."""
         waiting = self._last_victims.get(victim, set())
         waiting.discard(gate)
         if not waiting:
@@ -119,7 +122,7 @@ class PreemptionExecutor:
     # ---- evictions -----------------------------------------------------------------------------------------------
 
     def start(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> None:
-        """Evict the victims in the background; those that are going already are left alone."""
+        """Evict the victims in the background; those already terminating are skipped."""
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         if not alive:
             return
@@ -130,9 +133,11 @@ class PreemptionExecutor:
         self._context.tasks.spawn(self._run(preemption, alive, room))
 
     async def evict_now(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> ApiError | None:
-        """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
+        """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; return an error, if
+        any.
 
-        All victims are deleted at once: the preemptor is still being tried, and events in that time wake it afterwards.
+        All victims are deleted concurrently: the preemptor is still being tried, and events in that time wake it
+        afterwards.
         """
         room, started = self._begin(preemption, victims), self._context.clock.monotonic()
         alive = [victim for victim in victims if not victim.pod.is_terminating]
@@ -173,7 +178,7 @@ class PreemptionExecutor:
             cleared = await self._clear_nominations(preemption)
             last = await self._evict_all(preemption, victims)
             is_done = last.problem is None and cleared
-        except Exception as error:  # our own mistake: at once, the same would happen again
+        except Exception as error:  # a bug in mooring: an immediate retry would fail again
             log.error(error, "Unexpected error in an eviction", preemptor=preemption.preemptor.key)
             is_broken = True
         finally:
@@ -194,7 +199,7 @@ class PreemptionExecutor:
         )
 
     def _came_too_late(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> bool:
-        """Whether no victim has room any more while the preemptor was still held back, so that no event will wake it.
+        """Report whether all victims were gone while the preemptor was still held back, so that no event will wake it.
 
         Upstream leaves it to the five-minute sweep. It happens if another client deletes a victim at the same time, or
         if a victim could not be bound.
@@ -224,7 +229,7 @@ class PreemptionExecutor:
         return is_done
 
     async def _evict_all(self, preemption: RunningPreemption, victims: Sequence[PodInfo]) -> _Evicted:
-        """What came of the last one, or what kept it from being evicted."""
+        """Evict all victims; return the outcome of the last one, or the error that prevented it."""
         *first, last = victims
         problem = await self._evict_together(preemption, first)
         if problem is not None:
@@ -246,7 +251,7 @@ class PreemptionExecutor:
         return next((problem for problem in problems if problem is not None), None)
 
     async def _evict(self, preemption: RunningPreemption, victim: PodInfo) -> _Evicted:
-        """Make one victim go."""
+        """Evict one victim."""
         preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
         pod, known = victim.pod, self._context.pods.get(victim.pod.key)

@@ -1,6 +1,6 @@
-"""The scheduler as a process: endpoints, leader election, signals, reload, and a clean end.
+"""The scheduler as a process: endpoints, leader election, signals, reload and shutdown.
 
-Its threads, and everything that two of them share, are listed in ``docs/architecture/threads.md``.
+``docs/architecture/threads.md`` lists its threads and everything that two of them share.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 log = get_logger("mooring.live")
 
 DRAIN_S = 20.0
-"""How long bindings under way may take after SIGTERM; after 30 seconds a kubelet would kill us."""
+"""How long bindings in flight may take after SIGTERM; a kubelet kills the process after 30 seconds."""
 ABORT_S = 5.0
-"""How long the scheduler has to stop after that, or after the lease is lost, before the process ends all the same."""
+"""How long the scheduler has to stop after that, or after losing the lease, before the process exits anyway."""
 OK, FAILED = 0, 1
 
 
 class SchedulerProcess:
-    """One process. ``run`` returns its exit code.
+    """A scheduler process. ``run`` returns its exit code.
 
     The scheduler works in the loop that calls ``run``. The lease and the endpoints live in their own thread.
     """
@@ -75,9 +75,9 @@ class SchedulerProcess:
         self._reloader: ConfigReloader | None = None
 
     async def run(self, *, signals: bool = True) -> int:
-        """Schedule until a signal comes (0) or the lease is lost (1); what cannot be begun raises UsageError.
+        """Schedule until a signal arrives (0) or the lease is lost (1); a failed start raises UsageError.
 
-        With ``signals`` this is the whole process: what hangs cannot keep it from ending.
+        With ``signals`` the process is exclusively ours: hanging code cannot keep it from exiting.
         """
         self._ends_hard = signals
         settings, host = self._settings, self._host
@@ -134,7 +134,7 @@ class SchedulerProcess:
         return None if self._control is None else self._control.server
 
     def stop(self) -> None:
-        """End cleanly: no new decisions, bindings in flight finish, the lease is released."""
+        """Shut down: make no new decisions, finish bindings in flight, release the lease."""
         self._is_stopping = True
         if self._main is not None:
             self._main.cancel()
@@ -180,7 +180,7 @@ class SchedulerProcess:
         if not live.informers.has_synced:
             await self._sync(live)
         if self._control is not None and self._control.elector is not None:
-            await live.informers.catch_up()  # with what the previous leader has written: a list may be older than that
+            await live.informers.catch_up()  # with the writes of the previous leader: a list may be older than those
         self._is_leading = True
         self.ready.set()
         try:
@@ -212,8 +212,8 @@ class SchedulerProcess:
         """Report whether another replica may be leading; asked before every write, which is refused then.
 
         The invariant: no write leaves this process after its lease may have expired, however late that is noticed. A
-        process that was suspended wakes up with an expired lease before its own renewal has failed, so the clock of
-        the lease, which goes on during a suspension, decides here and not the elector's state.
+        process that was suspended resumes with an expired lease before its own renewal has failed, so the clock of the
+        lease, which continues during a suspension, decides here and not the elector's state.
         """
         elector = None if self._control is None else self._control.elector
         if elector is None or self._has_lost_lease:
@@ -237,14 +237,14 @@ class SchedulerProcess:
         self._end_within(ABORT_S, "The scheduler did not stop after the lease was lost")
 
     async def _give_up(self) -> None:
-        """The scheduler's loop is beyond help: let another replica, or the next process, take over."""
+        """End the process because the scheduler's loop hangs: another replica, or the next process, takes over."""
         self._has_lost_lease = True
         assert self._control is not None
         await self._control.release()
         self._end_now("The scheduling loop hangs and cannot be interrupted")
 
     def _end_within(self, seconds: float, why: str) -> None:
-        """End the process if it has not ended by itself by then; called in any thread."""
+        """Exit if the process has not ended after ``seconds``; callable in any thread."""
         if self._ends_hard and self._control_thread is not None:
             loop = self._control_thread.loop
             loop.call_soon_threadsafe(loop.call_later, seconds, self._end_now, why)

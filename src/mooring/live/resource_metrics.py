@@ -1,4 +1,4 @@
-"""Figures that are computed when they are asked for: resources of pods (/metrics/resources) and of this process."""
+"""Metrics that are computed per request: resources of pods (/metrics/resources) and of this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BYTES = frozenset(("memory", "storage", "ephemeral-storage"))
 
 
 def render_pod_resources(pods: Iterable[Pod]) -> bytes:
-    """Write both families; zeros are left out, and so are pods that have ended on a node. May run in another thread."""
+    """Render both families without zeros and without finished pods. May run in another thread."""
     requests: list[str] = []
     limits: list[str] = []
     for pod in pods:
@@ -81,7 +81,7 @@ def pod_limits(pod: Pod) -> Amounts:
 
 
 def unit_of(resource: str) -> str:
-    """The unit a resource is counted in; empty for extended resources."""
+    """Return the unit of a resource; empty for extended resources."""
     if resource == "cpu":
         return "cores"
     if resource in _BYTES or resource.startswith("hugepages-"):
@@ -115,7 +115,7 @@ _UTIME, _STIME, _START, _VIRTUAL, _RESIDENT = 10, 11, 18, 19, 20
 
 
 def process_metrics(proc: Path = _PROC) -> str:
-    """Read the figures and write them in Prometheus' text form; without /proc only Python's own."""
+    """Render the process's figures in Prometheus' text form; without /proc only Python's own."""
     registry = MetricsRegistry()
     gauge = registry.gauge
     gauge("python_gc_objects_frozen", "Objects out of the garbage collector's sight.").set(gc.get_freeze_count())

@@ -5,9 +5,8 @@ schedule_one ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─
                      │                        │          │
                      └── no node ─────────────┴──────────┴──▶ failed: back into the queue, an event, the pod's condition
 
-bind_pod ─▶ pre-flight ─▶ nominate ─▶ wait on permit ─▶ pre-bind ─▶ bind ─▶ post-bind
-                                            └───────────────┴─────────┴──▶ failed: unreserve, forget, and as above
-```
+The scheduling cycle never waits for the API server: each pod is bound in its own task. An exception of a plugin becomes
+the status of its pod, and never ends the process. failure.py handles failures.
 
 The scheduling cycle never waits for the API server: each pod is bound in its own task. What a plugin raises becomes the
 status of its pod, and never ends the process. What follows a failure is in failure.py.
@@ -57,11 +56,11 @@ T = TypeVar("T")
 _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
 READY = PreFlight(SUCCESS)
-NOT_TIMED = -1.0  # start time of an extension point that is not measured
+NOT_TIMED = -1.0  # start time of an extension point that is not timed
 
 
 class PodPlacement(msgspec.Struct):
-    """A pod with its node, on the way to be bound. The decision is not held: its columns take a lot of memory."""
+    """A pod with its node while it is being bound. The decision is not kept: its columns take a lot of memory."""
 
     info: QueuedPodInfo
     profile: Profile
@@ -70,7 +69,7 @@ class PodPlacement(msgspec.Struct):
     node_name: str
     started: float
     clock: Clock
-    to_activate: dict[str, Pod]  # which pods its plugins want to be tried at once
+    to_activate: dict[str, Pod]  # pods that its plugins want to be activated
     extenders: Sequence[ExtenderClient] = ()
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
@@ -78,12 +77,12 @@ class PodPlacement(msgspec.Struct):
 
 
 class PodAttempts:
-    """Tries pods, and binds those that have got a node."""
+    """Tries pods, and binds those that got a node."""
 
     def __init__(
         self, context: SchedulerContext, preemptions: PreemptionExecutor, *, on_cut_off: Callable[[], None]
     ) -> None:
-        """``on_cut_off`` is called after an attempt that was interrupted in the middle."""
+        """``on_cut_off`` is called after an attempt that was interrupted."""
         options = context.options
         self._context = context
         self._patches = StatusPatches(context.writer, context.tasks, options.condition_turn)
@@ -97,16 +96,16 @@ class PodAttempts:
         if isinstance(context.queue, PodGroupQueue):  # where the gate GenericWorkload is on
             self._groups = GroupAttempts(context, context.queue, self._failures, self.place)
         self._thread: DecisionThread | None = None  # for decisions that ask extenders
-        self._left: list[DecisionThread] = []  # those that hang
+        self._left: list[DecisionThread] = []  # threads that hang
         self._freed: list[tuple[ClusterEvent, Object, Object]] | None = None  # only while a failed binding is undone
         self.decisions = 0
-        self.evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
+        self.evicting: asyncio.Future[None] | None = None  # pending evictions that end before the next pod is tried
         self.under_way: set[str] = set()  # uids of pods whose binding is not acknowledged yet
-        self.steps_before = 0  # how many of them wait for answers that other requests follow before they are bound
+        self.steps_before = 0  # how many of them wait for a request that precedes their binding
 
     @property
     def hanging(self) -> int:
-        """How many decisions hang in threads that were left behind. Any thread may ask."""
+        """Number of decisions that hang in abandoned threads. Callable in any thread."""
         return sum(left.is_alive for left in self._left)
 
     def close(self) -> None:
@@ -117,7 +116,7 @@ class PodAttempts:
     # ---- the scheduling cycle ----------------------------------------------------------------------------------
 
     def schedule_one(self, info: QueuedEntity) -> None:
-        """Try one pod, or one group of pods. Whatever goes wrong costs it an attempt, nothing else."""
+        """Try one pod, or one group of pods. An error costs only this attempt."""
         profile = self._profile_for(info)
         if profile is not None:
             started, detail = self._begin(info)
@@ -125,7 +124,7 @@ class PodAttempts:
             self._conclude(info, profile, decision, started)
 
     async def schedule_in_thread(self, info: QueuedEntity) -> None:
-        """The same with extenders: the event loop continues, and the cluster does not change."""
+        """Try one pod in a thread, for extenders: the event loop continues, and the cluster does not change."""
         profile = self._profile_for(info)
         if profile is None:
             return
@@ -144,20 +143,20 @@ class PodAttempts:
             self._left = [*(left for left in self._left if left.is_alive), thread]
             self._thread = None
             decision = AttemptTimeout()
-        # A change that had to wait may concern this very pod.
+        # A deferred change may concern this very pod.
         if isinstance(info, QueuedPodInfo) and self._is_settled(info):
             self._context.queue.done(info.uid)
             return
         self._conclude(info, profile, decision, started)
 
     def _is_settled(self, info: QueuedPodInfo) -> bool:
-        """Whether the pod is gone, or has a node by now."""
+        """Report whether the pod is deleted or has a node by now."""
         known = self._context.pods.get(info.key)
         is_other = known is None or known.uid != info.uid or bool(known.spec.node_name)
         return is_other or self._context.session.state.pod(info.uid) is not None
 
     def _profile_for(self, info: QueuedEntity) -> Profile | None:
-        """The profile that tries the pod, or None if it is not to be tried."""
+        """Return the profile that tries the pod, or None to skip it."""
         if not isinstance(info, QueuedPodInfo):
             assert isinstance(info, QueuedPodGroupInfo)
             assert self._groups is not None, "only a queue for groups makes them"
@@ -177,7 +176,7 @@ class PodAttempts:
         return self._context.session.state.pod(pod.metadata.uid) is not None
 
     def _begin(self, info: QueuedEntity) -> tuple[float, bool]:
-        """When the attempt began, and whether an observer wants the decision in detail."""
+        """Return the start time of the attempt, and whether an observer wants the decision in detail."""
         if _v3:
             _v3.info("Attempting to schedule pod", pod=info.key)
         self.decisions += 1
@@ -192,7 +191,7 @@ class PodAttempts:
         on_stuck: Callable[[], None] | None = None,
     ) -> ScheduleResult | GroupDecision | Exception:
         try:
-            if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # no limit would be checked
+            if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # there is no limit to check
                 return session.engine.decide(info.pod_info, profile, detail=detail)
             timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
             limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
@@ -205,7 +204,7 @@ class PodAttempts:
             return self._limits.run(limit, session.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
         except AttemptTimeout as error:
             return error
-        except Exception as error:  # a plugin's mistake is caught closer to it; this one is ours
+        except Exception as error:  # plugin errors are caught closer to the plugin; this is a bug in mooring
             log.error(error, "Unexpected error in a scheduling cycle", pod=info.key)
             return error
 
@@ -248,7 +247,7 @@ class PodAttempts:
             self._groups.refuse(entity, Failure.of_error(decision).message)
 
     def _timed_out(self, info: QueuedPodInfo, profile: Profile, error: AttemptTimeout) -> Failure:
-        """Why an attempt ran out of time. A pod to which that happens again waits until long waiters are tried."""
+        """Describe an attempt that ran out of time. After a repeated timeout the pod waits for the periodic flush."""
         took = format_duration(self._attempt_timeout_s)
         where = place_of(error, {type(plugin.plugin).__module__ for plugin in profile.plugins.values()})
         message = f"the attempt to find a node did not end within {took}{where}"
@@ -256,7 +255,7 @@ class PodAttempts:
         return Failure(SCHEDULER_ERROR, message, waits)
 
     def place(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, started: float) -> None:
-        """Send a pod on its way: assume, reserve, permit, and a task that binds it."""
+        """Start to bind a pod: assume, reserve, permit, and a task for the binding cycle."""
         node_name = decision.node or ""
         try:
             assumed = self._context.session.assume(decision.pod, node_name)
@@ -295,7 +294,7 @@ class PodAttempts:
         self._context.tasks.spawn(self.bind_pod(placement))
 
     def _not_permitted(self, placement: PodPlacement, status: Status) -> None:
-        """A Reserve or Permit plugin refused the node, or failed."""
+        """Handle a Reserve or Permit plugin that rejected the node, or failed."""
         self.undo(placement)
         failure = Failure.of_status(status, on_node=True)
         self._failures.fail(placement.info, placement.profile, failure, placement.started)
@@ -304,14 +303,14 @@ class PodAttempts:
     # ---- the binding cycle -------------------------------------------------------------------------------------
 
     async def bind_pod(self, placement: PodPlacement) -> None:
-        """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
+        """Bind a pod, or undo its reservation. Never raises, except when cancelled."""
         uid = placement.pod.uid
         self.under_way.add(uid)
         for tell in self._context.observers.binding:
             tell(placement.info)
         try:
             status, on_node = await self._attempt(placement)
-        except Exception as error:  # our own mistake: it costs this pod an attempt
+        except Exception as error:  # a bug in mooring: it costs this pod an attempt
             log.error(error, "Unexpected error in a binding cycle", pod=placement.info.key)
             status, on_node = Status.error(f"{type(error).__name__}: {error}"), False
         finally:
@@ -324,7 +323,7 @@ class PodAttempts:
             self._context.changes(self._failed, placement, status, on_node)
 
     async def _attempt(self, placement: PodPlacement) -> tuple[Status, bool]:
-        """The status, and whether a refusal is one of the chosen node."""
+        """Return the status, and whether it is a rejection of the chosen node."""
         started = start(placement)
         status, groups = pre_flights(placement)
         timed("PreBindPreFlight", placement, status, started)
@@ -355,7 +354,7 @@ class PodAttempts:
         return status, False
 
     async def _step_before(self, step: Coroutine[Any, Any, T]) -> T:
-        """Do something that has to be done before a pod is bound."""
+        """Await a request that must precede the binding."""
         self.steps_before += 1
         try:
             return await step
@@ -450,20 +449,20 @@ class PodAttempts:
     # ---- failure -------------------------------------------------------------------------------------------------
 
     def undo(self, placement: PodPlacement) -> None:
-        """Take back what was reserved and assumed."""
+        """Undo reservations and the assumption."""
         take_back(self._context.session.state, placement)
 
     def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
-        """A plugin releases what it had reserved.
+        """Handle a plugin that releases a reservation.
 
-        Other pods are woken only if a binding failed: a reservation that ends with its own scheduling cycle was never
-        seen by another pod.
+        Other pods are woken only if a binding failed: a reservation that ends within its own scheduling cycle was never
+        visible to another pod.
         """
         if self._freed is not None:
             self._freed.append((event, before, after))
 
     def _failed(self, placement: PodPlacement, status: Status, on_node: bool) -> None:
-        """Take back what was assumed, wake the pods that might use it, and bring the pod back."""
+        """Undo the assumption, wake pods that might use the room, and requeue the pod."""
         if self._context.tasks.is_aborted:
             return
         failure = Failure.of_status(status, on_node=on_node)
@@ -474,7 +473,7 @@ class PodAttempts:
         self._freed = None
         freed = placement.pod.pod
         counted = self._context.session.state.pod(freed.uid)
-        # Upstream wakes no pod if the watch has moved the pod elsewhere; its room is free all the same.
+        # Upstream wakes no pod if the watch has moved the pod elsewhere; its former room is free nevertheless.
         is_free = counted is None or counted.pod.spec.node_name != placement.node_name
         self._preemptions.victim_goes(freed.key)
         if is_free and not failure.is_rejection:
@@ -502,7 +501,7 @@ def reserve(placement: PodPlacement) -> Status:
 
 
 def permit(placement: PodPlacement) -> tuple[Status, dict[str, float]]:
-    """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
+    """Ask all Permit plugins until one rejects or fails. The second value maps plugins to their timeouts."""
     if not placement.profile.permit:
         nothing_done("Permit", placement)
         return SUCCESS, {}
@@ -531,7 +530,7 @@ def _permit(placement: PodPlacement) -> tuple[Status, dict[str, float]]:
 
 
 def pre_flights(placement: PodPlacement) -> tuple[Status, list[list[ResolvedPlugin]]]:
-    """Ask which plugins have something to do before binding; those that may run side by side stand in one group."""
+    """Ask which plugins have work before binding; plugins that may run in parallel share a group."""
     groups: list[list[ResolvedPlugin]] = []
     joinable = False
     state, pod, node_name, timer = placement.state, placement.pod, placement.node_name, placement.state.timer
@@ -548,7 +547,7 @@ def pre_flights(placement: PodPlacement) -> tuple[Status, list[list[ResolvedPlug
             problem = problem_of(error, ask or plugin.pre_bind)
             return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {problem}',), plugin.name), []
         status = flight.status
-        if status is SKIP:  # nearly always
+        if status is SKIP:  # the usual case
             joinable &= flight.allow_parallel
         elif status.is_success:
             if flight.allow_parallel and joinable:
@@ -566,7 +565,7 @@ def pre_flights(placement: PodPlacement) -> tuple[Status, list[list[ResolvedPlug
             )
             return Status(Code.ERROR, (text,), plugin.name), []
         else:
-            joinable &= flight.allow_parallel  # also one that is skipped separates its neighbours
+            joinable &= flight.allow_parallel  # a skipped plugin also separates its neighbours
     return SUCCESS, groups
 
 
@@ -575,7 +574,7 @@ async def pre_bind(plugin: ResolvedPlugin, placement: PodPlacement) -> Status:
 
 
 async def bind(placement: PodPlacement) -> Status:
-    """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
+    """Let the first interested extender bind the pod, or else the first Bind plugin that does not skip it."""
     started = start(placement)
     status = await _bind_by_extender(placement) if placement.extenders else SKIP
     for plugin in placement.profile.bind:
@@ -612,7 +611,7 @@ async def _bind_by_extender(placement: PodPlacement) -> Status:
 async def _await_plugin(
     point: str, name: str, method: Callable[..., Awaitable[Status]], placement: PodPlacement
 ) -> Status:
-    """Await a plugin's PreBind or Bind; what it raises becomes an error. Only Bind may skip a pod."""
+    """Await a plugin's PreBind or Bind; exceptions become an error status. Only Bind may skip a pod."""
     timer = placement.state.timer
     started = 0.0 if timer is None else timer.now()
     answer: Status | Exception
@@ -634,7 +633,7 @@ async def _await_plugin(
 
 
 def post_bind(placement: PodPlacement) -> None:
-    """Run PostBind, whichever plugin fails."""
+    """Run all PostBind plugins, even if one fails."""
     if not placement.profile.post_bind:
         nothing_done("PostBind", placement)
         return
@@ -649,7 +648,7 @@ def post_bind(placement: PodPlacement) -> None:
 
 
 def take_back(cluster: ClusterState, placement: PodPlacement) -> None:
-    """Undo what was reserved, whichever plugin fails, and what was assumed."""
+    """Undo all reservations, even if a plugin fails, and the assumption."""
     started = start(placement)
     for problem in release(cluster, placement.profile, placement.state, placement.pod):
         log.error(problem.message, "Unreserve failed", plugin=problem.plugin, pod=placement.info.key)
@@ -657,7 +656,7 @@ def take_back(cluster: ClusterState, placement: PodPlacement) -> None:
 
 
 def pods_to_activate(placement: PodPlacement) -> list[Pod]:
-    """Take out the pods that plugins want to be tried at once."""
+    """Remove and return the pods that plugins want to be activated."""
     asked = placement.to_activate
     pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
     if len(pods) != len(asked):
@@ -670,26 +669,26 @@ def pods_to_activate(placement: PodPlacement) -> list[Pod]:
 
 
 def start(placement: PodPlacement) -> float:
-    """When an extension point begins, for ``timed``."""
+    """Return the start time of an extension point, for ``timed``."""
     return NOT_TIMED if placement.profile.observer is None else placement.clock.monotonic()
 
 
 def timed(point: str, placement: PodPlacement, status: Status, started: float) -> None:
-    """Tell the profile's observer how long an extension point took."""
+    """Report the duration of an extension point to the profile's observer."""
     observer = placement.profile.observer
     if observer is not None:
         observer.extension_point(point, CODE_NAMES[status.code], placement.clock.monotonic() - started)
 
 
 def nothing_done(point: str, placement: PodPlacement) -> None:
-    """Tell of an extension point that has nothing to do, which takes no time."""
+    """Report an extension point without plugins to run, which takes no time."""
     observer = placement.profile.observer
     if observer is not None:
         observer.extension_point(point, "Success", 0.0)
 
 
 def call(name: str, method: Callable[..., T], placement: PodPlacement) -> T:
-    """Call a plugin's method about a placement, with a look at the clock in attempts that are timed."""
+    """Call a plugin's method about a placement, timed in sampled attempts."""
     state, timer = placement.state, placement.state.timer
     if timer is None:
         return method(state, placement.pod, placement.node_name)

@@ -1,4 +1,4 @@
-"""The scheduler put together: cluster, queue, plugins, loop, bindings, evictions, and what each needs of the others."""
+"""Assembly of a scheduler: cluster, queue, plugins, loop, bindings and evictions."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ log = get_logger("mooring.live")
 class Scheduler:
     """Everything between the watches and the writes; ``run`` is the loop.
 
-    Informers call ``put``, ``update`` and ``delete``: there is no other way in. While another thread makes a decision,
-    changes wait. ``make_writer`` is given the newest version of every pod from the watch, by ``namespace/name``.
+    Informers call ``put``, ``update`` and ``delete``; there is no other input. While another thread makes a decision,
+    changes are deferred. ``make_writer`` gets the newest version of every pod from the watch, by ``namespace/name``.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Scheduler:
         self.cluster = ClusterState()
         self.pods: dict[str, Pod] = {}
         self._nominator = QueueNominator(known=self.pods.get)
-        self.heard: list[list[ExtenderAnswer]] = []  # what extenders answered, for each observer that added a list
-        self.drawn: list[list[int]] = []  # random numbers, in the same way
+        self.heard: list[list[ExtenderAnswer]] = []  # extender answers, for each observer that added a list
+        self.drawn: list[list[int]] = []  # random numbers, likewise
         self.meters = Meters(options.metrics, options.clock)
         options.limits.on_timeout = self.meters.timed_out
         own_observers = (self.meters,) if options.is_metered else ()
@@ -67,7 +67,8 @@ class Scheduler:
         self._context = context = SchedulerContext(options, make_writer(self.pods), recorder, observers, self.pods)
         self.waiting_pods = context.waiting_pods
         self.preemptions = PreemptionExecutor(context)
-        # Plugins come before the queue, which takes its order and hints from them; the binding cycle comes after it.
+        # Plugins are built before the queue, which takes its order and hints from them; the binding cycle is built
+        # last.
         self._context.session = self._build(config, None)
         self.queue = context.queue = queue = self._make_queue()
         self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._rebuild_session)
@@ -102,27 +103,27 @@ class Scheduler:
     # ---- at work -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedule until cancelled; what is on its way then goes on: see ``finish`` and ``abort``."""
+        """Schedule until cancelled; bindings in flight continue: see ``finish`` and ``abort``."""
         await self._loop.run()
 
     @property
     def schedule_one(self) -> Callable[..., None]:
-        """Try one pod that was popped from the queue; for callers with their own loop."""
+        """Try one popped pod; for callers with their own loop."""
         return self._attempts.schedule_one
 
     @property
     def decisions(self) -> int:
-        """How many attempts were made."""
+        """Number of attempts so far."""
         return self._attempts.decisions
 
     @property
     def hanging(self) -> int:
-        """How many decisions hang in threads that were left behind."""
+        """Number of decisions that hang in abandoned threads."""
         return self._attempts.hanging
 
     @property
     def in_flight(self) -> int:
-        """How many bindings and other writes are under way."""
+        """Number of bindings and other writes in flight."""
         return len(self._context.tasks)
 
     def unconfirmed(self) -> list[PodInfo]:
@@ -130,7 +131,7 @@ class Scheduler:
         return [pod for pod in self.cluster.assumed() if pod.uid not in self._attempts.under_way]
 
     def requeue(self, pod: PodInfo) -> None:
-        """Free what a pod holds and queue it again, as if it were recreated: its binding is lost."""
+        """Release what a pod holds and queue it again, as if it were recreated: its binding is lost."""
         self._context.changes(self._requeue, pod)
 
     def _requeue(self, pod: PodInfo) -> None:
@@ -141,21 +142,21 @@ class Scheduler:
             self._handlers.take_in(known)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait for bindings and other writes under way; false if that takes too long."""
+        """Wait for bindings and other writes in flight; false after the timeout."""
         return await self._context.tasks.drain(timeout_s)
 
     async def finish(self, timeout_s: float) -> bool:
-        """End cleanly: what is being written is waited for, pods that wait on permit are left to the next scheduler."""
+        """Shut down: wait for writes in flight; pods that wait on permit are left to the next scheduler."""
         for waiting in self.waiting_pods.all():
             waiting.abandon()
         return await self._context.tasks.drain(timeout_s)
 
     async def abort(self) -> None:
-        """Stop everything under way at once: the lease is lost, and another replica may be binding the same pods."""
+        """Cancel everything immediately: the lease is lost, and another replica may be binding the same pods."""
         await self._context.tasks.abort()
 
     def close(self) -> None:
-        """Close the connections to extenders; one that is asked once more opens another."""
+        """Close the connections to extenders; a later call opens new ones."""
         for extender in self._context.session.handle.extenders:
             close = getattr(extender, "close", None)
             if close is not None:
@@ -181,7 +182,7 @@ class Scheduler:
 
     @property
     def session(self) -> Session:
-        """The engine and its profiles, as they are now."""
+        """The current engine and profiles."""
         return self._context.session
 
     @property
@@ -198,9 +199,9 @@ class Scheduler:
         return {hint.event.resource for profile in self.session.queue_profiles() for hint in profile.hints}
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
-        """Go on with another configuration, or raise ConfigError and go on with the old one.
+        """Switch to another configuration, or raise ConfigError and keep the old one.
 
-        Pods that are being bound are bound by the profiles that decided.
+        Pods in their binding cycle keep the profiles that decided them.
         """
         session = self._build(config, self._context.session)
         self.config = config
@@ -212,15 +213,15 @@ class Scheduler:
             tell(self)
 
     def reconsider(self) -> None:
-        """Give every waiting pod another chance: something has changed that is no event."""
+        """Make every pending pod eligible for a retry after a change that is not an event."""
         self._context.changes(self.queue.move_all, CONFIGURATION_CHANGE)
 
     def wake(self) -> None:
-        """Say that there may be something to decide."""
+        """Tell the loop that there may be a pod to decide."""
         self._loop.wake()
 
     def _rebuild_session(self) -> None:
-        """Rebuild plugins and engine: the attempt was interrupted anywhere, and their state may be inconsistent."""
+        """Rebuild plugins and engine after an interrupted attempt, which may have left their state inconsistent."""
         try:
             session = self._build(self.config, self._context.session)
         except MooringError as error:
@@ -236,7 +237,7 @@ class Scheduler:
             self._handlers.take_in_pending()
 
     def _free(self, event: ClusterEvent, before: Object, after: Object) -> None:
-        self._attempts.freed(event, before, after)  # made later than the first plugins
+        self._attempts.freed(event, before, after)  # created after the first plugins
 
     def _build(self, config: KubeSchedulerConfiguration, before: Session | None) -> Session:
         def prepare(handle: Handle) -> None:
@@ -249,7 +250,7 @@ class Scheduler:
             handle.meters = self.meters.profile
             handle.pick = self._pick
             if before is not None:
-                handle.devices = before.handle.devices  # knows what is reserved for pods that are being bound
+                handle.devices = before.handle.devices  # has the reservations of pods in their binding cycle
 
         session = open_session(
             config,

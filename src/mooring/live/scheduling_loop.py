@@ -1,7 +1,7 @@
-"""The scheduling loop: it tries the pods that are ready, and rests while there are none.
+"""The scheduling loop: it tries ready pods, and sleeps while there are none.
 
-The loop never waits for the API server. It decides for a few milliseconds and then gives the event loop a turn for
-watches, bindings and timers. When nothing is ready it rests until ``wake`` is called, or until the queue's next timer.
+The loop never waits for the API server. It decides for a few milliseconds and then yields to the event loop for
+watches, bindings and timers. When no pod is ready it sleeps until ``wake`` is called, or until the queue's next timer.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from mooring.live.context import SchedulerContext
 from mooring.live.schedule_one import PodAttempts
 
 SLICE_S = 0.005
-"""How long the loop decides before the event loop gets a turn."""
+"""How long the loop decides before it yields to the event loop."""
 SLICE_PODS = 100
-"""A turn also ends after this many pods: in virtual time a burst would start all of its bindings at once."""
+"""A turn also ends after this many pods: otherwise a burst in virtual time would start all of its bindings together."""
 TIMERS_S = 1.0
-"""How often a loop that is never at rest looks at the queue's timers, as upstream does."""
+"""How often a loop under constant load checks the queue's timers, as upstream does."""
 
 
 class SchedulingLoop:
-    """``run`` is the loop; ``attempts`` tries the pods."""
+    """Runs attempts one after another; ``attempts`` tries the pods."""
 
     def __init__(self, context: SchedulerContext, attempts: PodAttempts) -> None:
         pause_thread = context.options.pause_thread
@@ -32,8 +32,8 @@ class SchedulingLoop:
         self._over: asyncio.Future[None] | None = None  # while it runs
         self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
         self._alarm_at = 0.0
-        self._timers_at = 0.0  # when the queue's timers are looked at however much there is to do
-        self._asking: asyncio.Future[None] | None = None  # the decision that a thread is making
+        self._timers_at = 0.0  # when the queue's timers are checked even under load
+        self._asking: asyncio.Future[None] | None = None  # the decision that runs in another thread
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -52,18 +52,18 @@ class SchedulingLoop:
                 self._attempts.close()
 
     def wake(self) -> None:
-        """Say that there may be something to do."""
+        """Schedule a turn: there may be a pod to decide."""
         if self._is_resting and self._over is not None:
             self._is_resting = False
             self._over.get_loop().call_soon(self._turn_soon)
 
     def _turn_soon(self) -> None:
-        """Let what happens at the same moment come first: the most important of these pods is tried first."""
+        """Let events of the same moment arrive first, so that the pod with the highest priority is tried first."""
         if self._over is not None:
             self._over.get_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
+        """Decide for a while. A plain function, not a task: in the usual case nothing is awaited."""
         if self._over is None or self._over.done():
             return
         if self._context.options.is_held():
@@ -86,7 +86,7 @@ class SchedulingLoop:
             self._over.set_exception(error)
 
     def _resume(self, awaited: asyncio.Future[None]) -> None:
-        """Take the next turn when what was waited for has come."""
+        """Continue with the next turn when the awaited future is done."""
         if awaited is self._asking:
             self._asking = None
             if not awaited.cancelled() and (error := awaited.exception()) is not None:
@@ -94,7 +94,7 @@ class SchedulingLoop:
         self._turn()
 
     def _decide_for_a_while(self) -> asyncio.Future[None] | None:
-        """Try the pods that are ready, unless there are too many; returns what has to end before the next one."""
+        """Try ready pods up to the limits of a turn; return a future that must be done before the next pod."""
         queue, now = self._context.queue, self._context.clock.monotonic
         started = now()
         if started >= self._timers_at or not queue.has_ready:
@@ -119,7 +119,7 @@ class SchedulingLoop:
         if self._pause is not None:
             self._pause.rest()
         due = self._context.queue.next_wakeup()
-        if due is None:  # only what wakes can change that
+        if due is None:  # only ``wake`` can change that
             return
         if self._alarm is not None:
             if self._alarm_at <= due:
@@ -137,9 +137,9 @@ class SchedulingLoop:
 # --------------------------------------------------------------------------------------------------------------------
 # The gather pause: the scheduler's thread sleeps for some milliseconds after it has decided all ready pods.
 #
-# What arrives in that time, answers to bindings and watch events of several pods, is then read in one go: waking up for
-# each of them costs more than processing them. A pause must not delay requests that are about to be sent, so it begins
-# only some turns of the event loop after the last decision, when they are on the wire.
+# Binding answers and watch events that arrive in the meantime are then read together, which costs less than waking up
+# for each of them. A pause must not delay requests that are about to be sent, so it begins some turns of the event loop
+# after the last decision, when they are on the wire.
 
 GATHER_S = 0.005
 """The usual length of a pause."""
@@ -151,27 +151,27 @@ GATHER_MORE = 3
 TURNS_TO_WRITE = 3
 """How many turns of the event loop it takes until bindings are on the wire: a task for each, one write for all."""
 TURNS_TO_DECIDE = 5
-"""How many turns it takes from a watch event until its pod is decided on."""
+"""Number of turns from a watch event to the decision on its pod."""
 MOST_AGAIN = 10
-"""How often the pause is repeated, where many pods came, because bindings are not answered yet."""
+"""How often the pause is repeated after a burst while bindings are not answered yet."""
 MOST_TURNS = 12
-"""The pause begins after this many turns in any case. Where a pod comes in every turn, it saves most."""
+"""The pause begins at the latest after this many turns. It saves most where a pod arrives in every turn."""
 
 
 class GatherPause:
-    """Decides when to pause and for how long; ``pause_thread`` blocks the thread for some seconds."""
+    """Decides when to pause and for how long; ``pause_thread`` blocks the thread."""
 
     def __init__(self, pause_thread: Callable[[float], None], context: SchedulerContext, attempts: PodAttempts) -> None:
         self._stand_still = pause_thread
         self._tasks = context.tasks
         self._attempts = attempts
-        self._decisions = 0  # how many there were at the last pause
+        self._decisions = 0  # number of decisions at the last pause
         self._pause_s = GATHER_S
         self._turns_to_write = self._turns_left = 0  # until the next pause
         self._again_left = 0
 
     def rest(self) -> None:
-        """All ready pods are decided on: pause soon."""
+        """Plan a pause, because all ready pods are decided."""
         decisions = self._attempts.decisions
         if decisions == self._decisions:
             return
@@ -182,7 +182,7 @@ class GatherPause:
         self._pause_after(TURNS_TO_WRITE)
 
     def _pause_after(self, turns: int) -> None:
-        """Pause after some turns; a pause that is coming already is put off, for all that is decided until then."""
+        """Pause after some turns; a planned pause is postponed by decisions made until then."""
         is_coming = self._turns_left > 0
         self._turns_to_write = turns
         if not is_coming:

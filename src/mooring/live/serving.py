@@ -1,7 +1,7 @@
-"""The process's own endpoints on HTTPS, with upstream's paths, headers and bodies.
+"""The process's HTTPS endpoints, with upstream's paths, headers and bodies.
 
-What they show comes in through callables, so that nothing here knows the scheduler. Every answer is made from memory;
-only authentication and authorisation ask the API server.
+Their content comes from callables, so that this module does not depend on the scheduler. Every answer is made from
+memory; only authentication and authorisation ask the API server.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ MAX_BODIES_BYTES = 8 << 20  # of all requests that are arriving
 
 
 class MetricsSource(Protocol):
-    """Where /metrics comes from."""
+    """Source of /metrics."""
 
     def refresh(self) -> None:
-        """Bring gauges up to date; called by way of ``Sources.ask``."""
+        """Update gauges; called through ``Sources.ask``."""
 
     def exposition(self) -> bytes:
-        """Write what is known; called in any thread, one call at a time."""
+        """Render the metrics; called in any thread, one call at a time."""
 
     def reset(self) -> None:
-        """Forget all counts; called by way of ``Sources.ask``."""
+        """Reset all counts; called through ``Sources.ask``."""
 
 
 Pages = Mapping[str, Callable[[Request, str], Awaitable[Response]]]
 
 
 async def ask_here(question: Callable[[], Any]) -> Any:
-    """Ask in the same thread."""
+    """Call the function in the same thread."""
     return question()
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """The flags of the secure server; loopback unless told otherwise."""
+    """Flags of the secure server, which listens on loopback by default."""
 
     bind_address: str = "127.0.0.1"
     port: int = 10259
@@ -81,14 +81,14 @@ class ServingSettings:
     """Makes a certificate for these hosts, where no files are given."""
     profiling: bool = True
     read_s: float = 32.0
-    """How long a request may take to arrive; upstream's servers allow as much for its headers."""
+    """Read timeout of a request; upstream's servers allow as much for its headers."""
     idle_s: float = 90.0
-    """How long a connection may be silent; upstream's servers allow as much."""
+    """Idle timeout of a connection, as of upstream's servers."""
 
 
 @dataclass(slots=True)
 class Sources:
-    """What the endpoints show. Each callable is called for every request."""
+    """Content of the endpoints. Each callable is called for every request."""
 
     metrics: MetricsSource
     health: HealthChecks
@@ -101,9 +101,9 @@ class Sources:
     json_endpoints: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Further paths with a JSON body, such as the queue's content; called by way of ``ask``."""
     pages: Pages = field(default_factory=dict)
-    """What is served below further paths, such as "/ui". It is asked for the rest of the path, which begins with /."""
+    """Pages below further paths, such as "/ui". A page gets the rest of the path, which begins with /."""
     ask: Callable[[Callable[[], Any]], Awaitable[Any]] = ask_here
-    """Calls a function in the scheduler's thread; raises TimeoutError while that is busy."""
+    """Calls a function in the scheduler's thread; raises TimeoutError while that thread is busy."""
     component: str = "kube-scheduler"
     version: str = "1.36.4"
     emulation_version: str = "1.36"
@@ -113,14 +113,14 @@ class Sources:
 
 
 def default_health() -> HealthChecks:
-    """The checks every scheduler has; those that depend on wiring are added by it."""
+    """Return the checks of every scheduler; the caller adds those that depend on its connections."""
     health = HealthChecks()
     health.add("ping", ping, "healthz", "livez")
     return health
 
 
 class EndpointServer:
-    """The HTTPS server. ``start`` listens, ``stop`` lets answers in flight finish for five seconds.
+    """The HTTPS server. ``start`` listens, ``stop`` lets requests in flight finish for five seconds.
 
     Each connection has a thread, which speaks TLS and HTTP; answers are made in the loop in which ``start`` was called.
     """
@@ -165,7 +165,7 @@ class EndpointServer:
         return self._port
 
     async def start(self, *, reload_s: float = RELOAD_S) -> None:
-        """Listen."""
+        """Start to listen."""
         settings = self._settings
         self._loop = asyncio.get_running_loop()
         connections = Connections(
@@ -186,7 +186,7 @@ class EndpointServer:
         log.info("Serving securely", address=f"{address}:{self.port}")
 
     async def stop(self) -> None:
-        """Stop listening and let answers in flight finish."""
+        """Stop listening and let requests in flight finish."""
         if self._reloader is not None:
             self._reloader.cancel()
             await asyncio.gather(self._reloader, return_exceptions=True)
@@ -202,7 +202,7 @@ class EndpointServer:
     # Every request
 
     def _handle(self, message: Message, connection: Connection) -> Response:
-        """Have a request answered; called in the connection's thread, which waits."""
+        """Answer a request; called in the connection's thread, which waits."""
         assert self._loop is not None
         peer = connection.sock.getpeercert() if isinstance(connection.sock, ssl.SSLSocket) else None
         request = Request.of(message, body_of(message, MAX_BODY_BYTES, connection.share))
@@ -256,7 +256,7 @@ class EndpointServer:
         if page is None or request.method != "GET":
             return _not_found()
         if path == f"/{top}":
-            return Response(b"", 301, headers={"Location": f"{top}/"})  # what it loads lies below it
+            return Response(b"", 301, headers={"Location": f"{top}/"})  # its links are relative to that
         return await page(request, f"/{name}")
 
     # Health
@@ -283,7 +283,7 @@ class EndpointServer:
         return self._exposition(await asyncio.shield(self._next_scrape))
 
     async def _scrape(self) -> bytes:
-        """Write all metrics. Requests that come meanwhile share the next scrape, so a flood of them costs two.
+        """Render all metrics. Concurrent requests share the next scrape, so a flood of them costs two.
 
         It runs in its own thread, because the lease is renewed in this one.
         """
@@ -294,7 +294,7 @@ class EndpointServer:
             return await asyncio.to_thread(self._sources.metrics.exposition)
 
     async def _resources(self, request: Request) -> Response:
-        # Writing tens of thousands of pods takes a while; yield in between.
+        # Rendering tens of thousands of pods takes a while; yield in between.
         pods = list(self._sources.pods())
         return self._exposition(await asyncio.to_thread(render_pod_resources, pods))
 
@@ -383,7 +383,7 @@ class EndpointServer:
 
 
 def negotiate(accept: str, kind: str) -> tuple[str, str] | None:
-    """Choose a z-page's form: text by default, structured only if the client names group, version and kind."""
+    """Choose a z-page's format: text by default, structured only if the client names group, version and kind."""
     for entry in accept.split(",") if accept.strip() else ["*/*"]:
         media, *parameters = (part.strip() for part in entry.split(";"))
         values = dict(parameter.partition("=")[::2] for parameter in parameters)

@@ -1,4 +1,4 @@
-"""Access to our endpoints: the API server is asked, as every Kubernetes component asks it.
+"""Access control of the endpoints: the API server is asked, as by every Kubernetes component.
 
 A client certificate or a token identifies the user (TokenReview); a SubjectAccessReview authorises the request. Answers
 are cached for ten seconds. Some paths are open to all, and members of ``system:masters`` are always allowed.
@@ -30,7 +30,7 @@ NOBODY_TO_ASK = "there is no cluster to ask: give --authentication-kubeconfig an
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user of a request."""
+    """The user who sent a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class _Cache(Generic[V]):
 
 
 class AuthenticationFailed(Exception):
-    """A token was shown, and it is not good."""
+    """The client presented an invalid token."""
 
 
 class DelegatedAuth:
@@ -170,7 +170,7 @@ class DelegatedAuth:
         return User(user.username, groups, user.uid, extra)
 
     async def authorize(self, user: User, verb: str, path: str) -> tuple[bool, str]:
-        """Say whether ``user`` may, and why not; raises ``ApiError`` when the API server cannot be asked."""
+        """Report whether ``user`` may, and why not; raise ``ApiError`` when the API server cannot be asked."""
         if self.is_open(path) or MASTERS in user.groups:
             return True, ""
         if self._authorization is None:
@@ -208,7 +208,7 @@ class DelegatedAuth:
 
 
 def user_of_certificate(peer: Mapping[str, Any]) -> User:
-    """The user a verified client certificate names: common name and organisations."""
+    """Return the user that a verified client certificate names: common name and organisations."""
     name, groups = "", []
     for part in peer.get("subject", ()):
         for key, value in part:
@@ -220,7 +220,7 @@ def user_of_certificate(peer: Mapping[str, Any]) -> User:
 
 
 async def client_ca_of_cluster(client: Any) -> bytes | None:
-    """Fetch the CA of client certificates that the API server publishes; none if it may not be read."""
+    """Fetch the CA of client certificates that the API server publishes; None if it may not be read."""
     path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
     try:
         answer = await client.get(path)
@@ -235,7 +235,7 @@ async def client_ca_of_cluster(client: Any) -> bytes | None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The certificate our own endpoints show: from files that may be replaced, or made on the spot and signed by itself.
+# The certificate of the endpoints: from files that may be replaced, or self-signed in memory.
 
 _VERSIONS = {"": ssl.TLSVersion.TLSv1_2, "VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -252,10 +252,10 @@ class TlsFiles:
 
 
 class ServerTls:
-    """The TLS context of the endpoints; ``reload`` makes another one when files were replaced.
+    """The TLS context of the endpoints; ``reload`` builds another one when files were replaced.
 
-    A context that clients shake hands with in other threads is never changed: between its new certificate and its new
-    key it would have none that fits.
+    A context that is in use by handshakes in other threads is never changed: it would have a certificate and key that
+    do not match for a moment.
     """
 
     def __init__(
@@ -306,8 +306,8 @@ class ServerTls:
         return context
 
     def reload(self) -> bool:
-        """Take up new files, if there are any; a pair that does not fit is reported and the old one stays in force."""
-        stamp = self._stamp_now()  # first: files that are replaced later are read again
+        """Load new files, if there are any; a pair that does not match is logged and the old one stays in effect."""
+        stamp = self._stamp_now()  # read first, so that files replaced from here on are loaded next time
         if not self._files.certificate_file or stamp == self._stamp:
             return False
         try:

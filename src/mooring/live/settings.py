@@ -1,4 +1,4 @@
-"""From flags and the configuration file to what a scheduler process is made of."""
+"""Settings of a scheduler process from flags and the configuration file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAIR_NAME = "kube-scheduler"
 
 @dataclass(slots=True)
 class Settings:
-    """Everything that can be wrong is found while this is made."""
+    """Validated settings of a process; creating them finds every mistake."""
 
     flags: Flags
     features: Features
@@ -60,9 +60,10 @@ class Settings:
         return scheduler_config(self.config.client_connection.kubeconfig, master=self.flags.text("master"))
 
     def review_config(self, flag: str) -> ClientConfig | None:
-        """The API server that authenticates clients: of the given file, or the cluster we run in or schedule for.
+        """Return the API server that authenticates clients: from the given file, or the cluster that we run in or
+        schedule for.
 
-        Outside of a cluster and without a file, upstream treats all visitors as anonymous; so does an empty flag here.
+        Outside of a cluster and without a file, upstream treats all clients as anonymous; so does an empty flag here.
         """
         path = self.flags.text(flag)
         if path:
@@ -89,7 +90,7 @@ class Settings:
 
 
 def asked_version(flags: Flags) -> KubernetesVersion | None:
-    """The version of Kubernetes that the flags ask for; None: the cluster's counts."""
+    """Return the Kubernetes version that the flags ask for; None if the cluster's version is to be used."""
     for flag in ("kubernetes-version", "emulated-version"):
         if flags.text(flag):
             return parse_version(flags.text(flag).removeprefix("kube="), f"--{flag}")
@@ -97,10 +98,10 @@ def asked_version(flags: Flags) -> KubernetesVersion | None:
 
 
 def load_settings(flags: Flags, version: KubernetesVersion | None = None) -> Settings:
-    """Read the configuration file, or take the flags that stand for one.
+    """Read the configuration file, or the flags that replace it.
 
-    ``version`` is the cluster's; flags that ask for another one come first. While the version is unknown, settings that
-    suit any version will do: the cluster decides which one it is.
+    ``version`` is the cluster's; flags take precedence over it. While the version is unknown, any settings will do:
+    they are replaced once the cluster's version is known.
     """
     asked = asked_version(flags) or version
     if asked is not None:
@@ -120,12 +121,12 @@ def _load_settings(flags: Flags, version: KubernetesVersion) -> Settings:
     registry, own, problems = load_registry(flags.words("plugin"))
     config, warnings = load_configuration(flags, features, own)
     settings = Settings(flags, features, config, registry, (*warnings, *problems))
-    _ = settings.leader_election  # durations that do not fit together are refused here
+    _ = settings.leader_election  # incompatible durations are rejected here
     return settings
 
 
 def load_registry(references: Iterable[str]) -> tuple[Registry, list[str], list[str]]:
-    """All plugins: mooring's, those named, and the installed ones; the names of those named; and what is wrong."""
+    """Return all plugins (mooring's, named and installed ones), the names of the named ones, and errors."""
     registry = in_tree_registry()
     try:
         own = load_plugins(references, registry)
@@ -137,9 +138,9 @@ def load_registry(references: Iterable[str]) -> tuple[Registry, list[str], list[
 def load_configuration(
     flags: Flags, features: Features, own: Sequence[str] = ()
 ) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
-    """The configuration and what its author should know. Also called to read a changed file again.
+    """Return the configuration and warnings for its author. Also called to read a changed file again.
 
-    Plugins of the user's ``own`` are enabled where no file says which plugins are.
+    The user's ``own`` plugins are enabled where no file says which plugins are.
     """
     path = flags.text("config")
     warnings: tuple[str, ...] = ()
@@ -165,7 +166,7 @@ def _overruled(config: KubeSchedulerConfiguration, flags: Flags) -> list[str]:
 
 
 def _connected(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedulerConfiguration:
-    """A file that names no kubeconfig leaves that to the flag; upstream ignores the flag, and looks for a cluster."""
+    """Apply the kubeconfig flag to a file that names none; upstream ignores the flag, and looks for a cluster."""
     connection = config.client_connection
     if connection.kubeconfig or not flags.text("kubeconfig"):
         return config
@@ -173,7 +174,7 @@ def _connected(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedule
 
 
 def _of_flags(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedulerConfiguration:
-    """The deprecated flags count only without a configuration file."""
+    """Apply the deprecated flags, which count only without a configuration file."""
     connection = replace(
         config.client_connection,
         kubeconfig=flags.text("kubeconfig"),
@@ -190,7 +191,7 @@ def _of_flags(config: KubeSchedulerConfiguration, flags: Flags) -> KubeScheduler
 
 
 def _elect(config: LeaderElectionConfiguration, flags: Flags) -> LeaderElectionConfiguration:
-    """Flags that were given overrule the file."""
+    """Apply the leader election flags, which override the file."""
 
     def given(name: str) -> bool:
         return name in flags.given
@@ -211,7 +212,7 @@ def _elect(config: LeaderElectionConfiguration, flags: Flags) -> LeaderElectionC
 
 
 def _pair_in(directory: str, address: str) -> tuple[str, str]:
-    """The certificate and key in a directory; they are made where there are none, as upstream does."""
+    """Return the certificate and key of a directory, and create missing ones, as upstream does."""
     certificate = os.path.join(directory, f"{PAIR_NAME}.crt")
     key = os.path.join(directory, f"{PAIR_NAME}.key")
     if os.path.exists(certificate) and os.path.exists(key):
@@ -231,7 +232,7 @@ def _pair_in(directory: str, address: str) -> tuple[str, str]:
 # --------------------------------------------------------------------------------------------------------------------
 # Live reload: the configuration file is read again when it changes, or on SIGHUP.
 #
-# A file that cannot be used is reported, and the configuration in force stays in force.
+# An unusable file is logged, and the current configuration stays in effect.
 
 log = get_logger("mooring.live")
 
@@ -240,7 +241,7 @@ _AT_START_ONLY = ("leader_election", "client_connection", "pod_initial_backoff_s
 
 
 class ConfigReloader:
-    """Watches one file. ``apply`` takes the new configuration in, or raises."""
+    """Watches one file. ``apply`` activates the new configuration, or raises."""
 
     def __init__(
         self,
@@ -257,11 +258,11 @@ class ConfigReloader:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """Read the file again soon, changed or not."""
+        """Read the file again soon, even if it has not changed."""
         self._asked.set()
 
     async def run(self, every_s: float = LOOK_EVERY_S) -> None:
-        """Look now and then, until cancelled."""
+        """Check the file periodically, until cancelled."""
         while True:
             is_asked = await self._wait(every_s)
             found = self._fingerprint()
@@ -279,7 +280,7 @@ class ConfigReloader:
         return True
 
     def reload(self) -> bool:
-        """Read and apply the file now; false if the old configuration stays."""
+        """Read and apply the file now; false if the old configuration stays in effect."""
         try:
             config = self._load()
             self._apply(config)
@@ -298,19 +299,19 @@ class ConfigReloader:
         try:
             return hashlib.sha256(self._path.read_bytes()).digest()
         except OSError:
-            return None  # perhaps it is just being replaced
+            return None  # possibly just being replaced
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Which version of Kubernetes to be: what the API server says, before anything is built.
+# The Kubernetes version to emulate: the API server's, found out before anything is built.
 
 TIMEOUT_S = 10.0
 
 
 async def for_cluster(settings: Settings, timeout_s: float = TIMEOUT_S) -> Settings:
-    """The settings for the cluster's version, or the nearest; as they are, if the flags ask for a version.
+    """Return the settings for the cluster's version, or the nearest; unchanged if the flags ask for a version.
 
-    A server that does not say its version in time leaves the default one, with a warning.
+    If the server does not answer in time, the default version is used, with a warning.
     """
     if asked_version(settings.flags) is not None:
         return settings

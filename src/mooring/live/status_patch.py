@@ -1,7 +1,7 @@
-"""Patches of a pod's status: what kube-scheduler sends, which is the difference between two versions of the status.
+"""Patches of a pod's status, as kube-scheduler sends them: the difference between two versions of the status.
 
-A condition that is the pod's first is sent whole. With others there, only what changes is sent, under the merge key
-``type``, beside the order in which all conditions are to stand. A status that does not change is not sent at all.
+A condition that is the pod's first is sent whole. Otherwise only changed fields are sent, under the merge key ``type``,
+with the order of all conditions. An unchanged status is not sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DISRUPTION_TARGET = "DisruptionTarget"
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A patch that waits for its turn, and what it will say by then."""
+    """A patch that waits for its turn; newer patches of the pod update it."""
 
     pod: Pod
     patch: Patch
@@ -37,21 +37,21 @@ class _Waiting:
 
 
 class StatusPatches:
-    """Sends patches of pods' status in the background. Those of one pod keep their order.
+    """Sends status patches in the background, in order for each pod.
 
-    A pod has at most one patch that waits: a newer one takes its place, for it says what the older says, and more.
+    A pod has at most one waiting patch: a newer one replaces it, because it includes the older one's changes.
     """
 
     def __init__(self, writer: SchedulerWriter, tasks: Tasks, turn: Turn | None = None) -> None:
-        """A patch that can wait waits for its ``turn``."""
+        """``turn`` delays patches that can wait."""
         self._writer = writer
         self._tasks = tasks
         self._turn = turn
-        self._last: dict[str, asyncio.Future[Any]] = {}  # by uid: what is being sent, or is about to be
+        self._last: dict[str, asyncio.Future[Any]] = {}  # by uid: the patch that is being sent, or is about to be
         self._waiting: dict[str, _Waiting] = {}  # by uid
 
     def send(self, pod: Pod, patch: Patch, *, can_wait: bool = False) -> asyncio.Future[None]:
-        """Send a patch after those of the pod that are under way; one that still waits is replaced."""
+        """Send a patch after earlier ones of the pod; a waiting one is replaced."""
         waiting = self._waiting.get(pod.uid)
         if not can_wait or self._turn is None:
             self._waiting.pop(pod.uid, None)
@@ -64,7 +64,7 @@ class StatusPatches:
         return waiting.task
 
     def drop(self, uid: str) -> None:
-        """Drop patches that still wait: the pod is about to be bound, and its condition would be outdated."""
+        """Drop waiting patches: the pod is about to be bound, which would make its condition outdated."""
         self._waiting.pop(uid, None)
 
     async def _send_in_turn(self, waiting: _Waiting, turn: Turn) -> None:
@@ -77,7 +77,7 @@ class StatusPatches:
         finally:
             if self._waiting.get(uid) is waiting:
                 del self._waiting[uid]
-        if is_wanted:  # at once, in this task: whose turn it is takes what the next one must not count on
+        if is_wanted:  # sent in this task: the turn's request must not be granted twice
             before, self._last[uid] = self._last.get(uid), _current()
             await self._send(waiting.pod, waiting.patch, before)
 
@@ -101,7 +101,7 @@ class StatusPatches:
 
 
 def _current() -> asyncio.Future[Any]:
-    """The task that is running."""
+    """Return the running task."""
     task = asyncio.current_task()
     assert task is not None
     return task
@@ -110,7 +110,7 @@ def _current() -> asyncio.Future[Any]:
 def status_patch(
     pod: Pod, now: float, *, condition: Condition | None = None, nominated_node: str | None = None
 ) -> Patch | None:
-    """The patch that gives the pod this condition and this nomination (None: leave it), or None if it has both."""
+    """Return the patch that gives the pod this condition and nomination (None: unchanged), or None if it has both."""
     status: Patch = {}
     is_nomination_new = nominated_node is not None and nominated_node != pod.status.nominated_node_name
     if condition is not None:
@@ -121,7 +121,7 @@ def status_patch(
 
 
 def is_condition_current(pod: Pod, reason: str, message: str, nominated_node: str | None) -> bool:
-    """Whether the status of a pod that could not be scheduled already says this: no patch is needed."""
+    """Report whether the status of an unschedulable pod already says this, so that no patch is needed."""
     status = pod.status
     if nominated_node is not None and nominated_node != status.nominated_node_name:
         return False
@@ -132,7 +132,7 @@ def is_condition_current(pod: Pod, reason: str, message: str, nominated_node: st
 
 
 def pod_scheduled(pod: Pod, reason: str, message: str) -> Condition:
-    """The condition of a pod that could not be scheduled."""
+    """Return the condition of an unschedulable pod."""
     return Condition(POD_SCHEDULED, "False", reason, message, pod.metadata.generation)
 
 
@@ -143,7 +143,7 @@ def disruption_target(pod: Pod, scheduler_name: str, kind: str = "pod") -> Condi
 
 
 def _condition_patch(pod: Pod, wanted: Condition, now: float, *, is_sent_anyway: bool) -> Patch:
-    """What changes in the conditions. A new generation alone is sent only if something else is sent anyway."""
+    """Return the changed condition fields. A new generation alone is sent only if something else is sent anyway."""
     known = pod.status.conditions
     old = next((condition for condition in known if condition.type == wanted.type), None)
     if old is None:

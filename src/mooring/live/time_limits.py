@@ -1,6 +1,6 @@
-"""Time limits: an attempt or a plugin call that does not end in time costs its pod, never the process.
+"""Time limits: an attempt or a plugin call that runs too long costs its pod an attempt, never the process.
 
-Its own thread watches the clock, so that nothing the scheduler does can delay it. When a limit is over:
+A separate thread watches the clock, so that the scheduler cannot delay it. When a limit expires:
 
 1. It is marked as spent. The engine and the long searches look at that mark between their steps and end by themselves.
 2. If that does not help within a moment, the thread that runs too long is interrupted: ``OutOfTime`` is raised in it.
@@ -35,28 +35,28 @@ log = get_logger("mooring.live.time_limits")
 T = TypeVar("T")
 
 SIGNAL = signal.SIGURG
-"""Interrupts the main thread. By default it is ignored; Go also interrupts its threads by it."""
+"""Interrupts the main thread. It is ignored by default; Go uses it for the same purpose."""
 POLL_S = 0.25
 GRACE_S = 1.0
-"""How long each of the steps above is given before the next one follows."""
+"""Grace period of each of the steps above before the next one."""
 NO_LIMIT = float("inf")
 ATTEMPT_TIMEOUT = "AttemptTimeout"
-"""Stands for a plugin's name where a pod has run out of time again: no event wakes that pod, only time does."""
+"""Stands for a plugin's name where a pod has timed out again: no event wakes that pod, only time does."""
 
 PLUGIN_METHODS = tuple(method.name for method in METHODS.values() if method.metric and not method.is_async)
 """The methods that block the scheduler while they run. An ``async`` method that waits does not."""
 
 
 class AttemptTimeout(Exception):
-    """An attempt at a pod did not end in time."""
+    """An attempt to schedule a pod did not end in time."""
 
 
 class PluginTimeout(Exception):
-    """A plugin did not come back in time."""
+    """A plugin call did not return in time."""
 
 
 class Limit(Budget):
-    """One piece of work and when it has to be over."""
+    """A piece of work and its deadline."""
 
     __slots__ = ("deadline", "error", "grace_s", "interrupted_at", "is_done", "is_stuck", "name", "on_stuck", "thread")
 
@@ -69,7 +69,7 @@ class Limit(Budget):
         grace_s: float = GRACE_S,
         on_stuck: Callable[[], None] | None = None,
     ) -> None:
-        """``grace_s`` is how long the work may look at ``is_spent`` before it is interrupted."""
+        """``grace_s`` is how long the work may run after ``is_spent`` before it is interrupted."""
         self.is_spent = False
         self.name = name
         self.deadline = deadline
@@ -82,11 +82,11 @@ class Limit(Budget):
         self.is_stuck = False
 
 
-_interrupted: set[Limit] = set()  # in the main thread: its signal handler has to know which of them still run
+_interrupted: set[Limit] = set()  # in the main thread: its signal handler must know which are still running
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """The main thread's part of an interruption; work that has just ended by itself is left alone."""
+    """Interrupt the main thread's work, unless it has just ended by itself."""
     if any(not limit.is_done for limit in tuple(_interrupted)):
         raise OutOfTime
 
@@ -96,11 +96,9 @@ class TimeLimits:
 
     def __init__(self, clock: Clock | None = None, *, poll_s: float = POLL_S) -> None:
         self.clock = clock or SystemClock()
-        self.on_timeout: Callable[[str], None] | None = None  # told the name of a limit that was not kept
+        self.on_timeout: Callable[[str], None] | None = None  # called with the name of an expired limit
         self._poll_s = poll_s
-        self._telling = (
-            threading.Lock()
-        )  # the thread that works and the one that watches may both have something to tell
+        self._telling = threading.Lock()  # both the working and the watching thread may report
         self._running: list[Limit] = []
         self._is_sending = False
         self._is_over: threading.Event | None = None
@@ -124,7 +122,7 @@ class TimeLimits:
     # ---- the threads that work ---------------------------------------------------------------------------------
 
     def run(self, limit: Limit, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """Call the function; raise the limit's error if that takes too long."""
+        """Call the function; raise the limit's error if it runs too long."""
         limit.thread = threading.get_ident()
         self._running.append(limit)
         try:
@@ -133,15 +131,15 @@ class TimeLimits:
             finally:
                 self._leave(limit)
         except OutOfTime as interruption:
-            self._leave(limit)  # the interruption may have come while the line above was leaving
+            self._leave(limit)  # the interruption may have arrived while the line above was leaving
             if not limit.is_spent:
-                raise  # it is meant for the work around this one
+                raise  # meant for the work around this one
             if not limit.is_stuck:
                 self._tell(limit)
             raise limit.error.with_traceback(interruption.__traceback__) from None
 
     def _leave(self, limit: Limit) -> None:
-        """From here on the limit interrupts nothing, and an interruption on its way is called back."""
+        """End the limit: it interrupts nothing any more, and a pending interruption is cancelled."""
         limit.is_done = True
         if limit.interrupted_at is not None:
             while self._is_sending:
@@ -157,11 +155,11 @@ class TimeLimits:
         while not is_over.wait(self._poll_s):
             try:
                 self.check()
-            except Exception as error:  # the watch must not end: nothing would hold the limits any more
+            except Exception as error:  # the watching thread must not end: no limit would be enforced
                 log.error(error, "Unexpected error while checking time limits")
 
     def check(self) -> None:
-        """Look at the clock once."""
+        """Check all limits once."""
         now = self.clock.monotonic()
         for limit in tuple(self._running):
             late_s = now - limit.deadline
@@ -188,7 +186,7 @@ class TimeLimits:
 
     def _interrupt(self, limit: Limit, now: float) -> None:
         # ``_leave`` sets is_done and then reads interrupted_at; here it is the other way round. So either the work has
-        # ended and nothing is sent, or ``_leave`` waits for what is being sent and calls it back.
+        # ended and nothing is sent, or ``_leave`` waits for the interruption and cancels it.
         self._is_sending = True
         try:
             limit.interrupted_at = now
@@ -204,13 +202,13 @@ class TimeLimits:
 
 
 def _interrupt(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next line of Python; None calls one back that has not been raised yet."""
+    """Raise an exception in a thread at its next line of Python; None cancels a pending one."""
     exception = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
 
 
 def is_in_tree(plugin: ResolvedPlugin) -> bool:
-    """Whether a plugin is one of mooring's own."""
+    """Report whether a plugin is one of mooring's own."""
     return type(plugin.plugin).__module__.startswith("mooring.core.plugins.")
 
 
@@ -245,11 +243,11 @@ P = ParamSpec("P")
 
 
 class ThreadLeft(Exception):
-    """The thread hangs and was abandoned; its request will never be answered."""
+    """The thread hangs and was abandoned; its request is never answered."""
 
 
 class DecisionThread(Executor):
-    """One thread that does one thing at a time. It is a daemon: a thread that hangs cannot keep the process alive.
+    """One thread that does one thing at a time. It is a daemon, so a hanging call cannot keep the process alive.
 
     It is an executor like those of the standard library, so that an event loop in virtual time can do without it.
     """
@@ -271,7 +269,7 @@ class DecisionThread(Executor):
         return await answer
 
     def leave(self) -> None:
-        """Give up waiting; called in the event loop. The thread ends when its work comes back, if it ever does."""
+        """Stop waiting; called in the event loop. The thread ends when its work returns, if it ever does."""
         if self._left is not None and not self._left.done():
             self._left.set_result(None)
         self.close()
@@ -281,11 +279,11 @@ class DecisionThread(Executor):
         return self._thread is not None and self._thread.is_alive()
 
     def close(self) -> None:
-        """Let the thread end after its current work."""
+        """End the thread after its current work."""
         self._work.put(None)
 
     def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
-        """Have something done in the thread; called by the event loop."""
+        """Run the function in the thread; called by the event loop."""
         answer: Future[T] = Future()
 
         def work() -> None:

@@ -1,7 +1,7 @@
-"""Traces for OpenTelemetry: one per attempt that is drawn, with a span for each extension point and each plugin.
+"""Traces for OpenTelemetry: one per sampled attempt, with a span for each extension point and each plugin.
 
-A scheduler without tracing has no trace of it: this is an observer like any other. With tracing, an attempt that is
-not drawn costs one random number and a look at a variable per extension point.
+Without tracing there is no overhead: this is an observer like any other. With tracing, an attempt that is not sampled
+costs one random number and one variable access per extension point.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_OPEN = 10_000  # attempts whose pods are being bound
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt that is traced. Its spans are made at its end, when it is known which pod it is about."""
+    """A traced attempt. Its spans are created at its end, when its pod is known."""
 
     started_ns: int
     points: list[tuple[str, str, int, int]] = field(default_factory=list)  # name, status, from, to
@@ -47,11 +47,11 @@ class _Attempt:
 
 
 _binding: ContextVar[_Attempt | None] = ContextVar("mooring_traced_binding", default=None)
-_NOT_TRACED = _Attempt(0)  # stands for the binding of a pod whose attempt was not drawn
+_NOT_TRACED = _Attempt(0)  # stands for the binding of a pod whose attempt was not sampled
 
 
 class Tracing(SchedulerObserver):
-    """Give it to one scheduler. ``tracer`` comes from OpenTelemetry; this class only uses its API."""
+    """Tracer of one scheduler. ``tracer`` comes from OpenTelemetry; this class only uses its API."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Tracing(SchedulerObserver):
         self._share = rate_per_million / MILLION
         self._draw, self._now_ns = draw, now_ns
         self._scheduler: Observed | None = None
-        self._profiles: object = None  # those that are listened to
-        self._current: _Attempt | None = None  # one attempt follows another
+        self._profiles: object = None  # the profiles that are observed
+        self._current: _Attempt | None = None  # attempts do not overlap
         self._open: dict[str, _Attempt] = {}  # by the uid of the pod that is being bound
 
     # ---- the scheduler -------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class Tracing(SchedulerObserver):
                 profile.observer = _Cycle(self, profile.observer)
 
     def wants_detail(self) -> bool:
-        """An attempt begins."""
+        """Begin an attempt."""
         assert self._scheduler is not None
         if self._scheduler.profiles is not self._profiles:
             self._listen()
@@ -104,7 +104,7 @@ class Tracing(SchedulerObserver):
             self._open[info.uid] = attempt
 
     def binding(self, info: QueuedPodInfo) -> None:
-        """The binding cycle is a separate task: its events belong to this attempt."""
+        """Begin a binding cycle, a separate task whose events belong to this attempt."""
         _binding.set(self._open.get(info.uid, _NOT_TRACED))
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
@@ -116,7 +116,7 @@ class Tracing(SchedulerObserver):
         attempt = self._open.pop(info.uid, None)
         if attempt is None:
             attempt, self._current = self._current, None
-            if attempt is None or _binding.get() is not None:  # a pod of another attempt could not be bound
+            if attempt is None or _binding.get() is not None:  # it was a pod of another attempt
                 return
         self._export(attempt, info, profile, {"mooring.reason": reason, "mooring.message": message})
 
@@ -124,14 +124,14 @@ class Tracing(SchedulerObserver):
 
     @property
     def attempt(self) -> _Attempt | None:
-        """The one that is being told of."""
+        """The attempt that current events belong to."""
         attempt = _binding.get()
         if attempt is None:
             return self._current
         return None if attempt is _NOT_TRACED else attempt
 
     def span(self, seconds: float) -> tuple[int, int]:
-        """Something that took so long has just ended."""
+        """Return the span of something that took ``seconds`` and has just ended."""
         now = self._now_ns()
         return now - int(seconds * 1e9), now
 
@@ -187,7 +187,7 @@ class _Cycle:
         self._also: Any = None  # the timer of the other observer, in attempts that both time
 
     def __getattr__(self, name: str) -> Any:
-        """What plugins count beside extension points is none of ours."""
+        """Forward what plugins report besides extension points."""
         return getattr(self._observer, name)
 
     def extension_point(self, point: str, status: str, seconds: float) -> None:
@@ -202,7 +202,7 @@ class _Cycle:
             self._observer.evaluated(point, plugins, times)
 
     def plugin_timer(self) -> PluginTimer | None:
-        """In an attempt that is traced every plugin is timed."""
+        """Time every plugin in a traced attempt."""
         other = None if self._observer is None else self._observer.plugin_timer()
         if self._tracing.attempt is None:
             return other
@@ -240,14 +240,14 @@ SERVICE = "mooring"
 
 @dataclass(frozen=True, slots=True)
 class TracingConfiguration:
-    """Where traces go, and how many attempts of a million are traced."""
+    """Where traces are sent, and how many of a million attempts are traced."""
 
     endpoint: str = ""  # empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, or http://localhost:4318
     rate_per_million: int = 0
 
 
 def read_tracing_configuration(path: str) -> TracingConfiguration:
-    """Read the file, or say in one line what is wrong with it."""
+    """Read the file; a mistake is reported in one line."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -276,14 +276,14 @@ def read_tracing_configuration(path: str) -> TracingConfiguration:
 
 
 def _url(endpoint: str) -> str:
-    """Traces go by HTTP; a bare host and port gets the path that collectors serve."""
+    """Return the URL for traces over HTTP; a bare host and port gets the path that collectors serve."""
     if not endpoint or "://" in endpoint:
         return endpoint
     return f"http://{endpoint}/v1/traces"
 
 
 def _is_reachable(url: str) -> bool:
-    """Whether an exporter could send to it, as far as the text says."""
+    """Report whether an exporter could send to the URL, as far as its syntax says."""
     try:
         parts = urlsplit(url)
         _ = parts.port  # which is checked when it is read
@@ -294,7 +294,7 @@ def _is_reachable(url: str) -> bool:
 
 
 def start_tracing(config: TracingConfiguration) -> tuple[Tracing, Callable[[], None]]:
-    """An observer that exports traces in the background, and what ends it: the rest is sent first."""
+    """Return an observer that exports traces in the background, and a function that flushes and ends it."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource

@@ -1,4 +1,4 @@
-"""Metrics that differ between versions of Kubernetes, or belong to features of the newer ones."""
+"""Metrics that differ between Kubernetes versions, or belong to features of newer ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEXTS_OF_ENTITIES = {
 
 
 class _Former:
-    """Until 1.36."""
+    """Labels and metrics until 1.36."""
 
     claims_created = counter(
         "scheduler_resourceclaim_creates_total",
@@ -42,7 +42,7 @@ class _Former:
 
 
 class GroupMetrics:
-    """Those of pod groups: in the registry where the gate GenericWorkload is on."""
+    """Metrics of pod groups, registered where the gate GenericWorkload is on."""
 
     attempts = counter(
         "scheduler_podgroup_schedule_attempts_total",
@@ -99,7 +99,7 @@ class GroupMetrics:
 
 
 class PlacementMetrics:
-    """Those of places for pod groups: in the registry where the gate TopologyAwareWorkloadScheduling is on."""
+    """Metrics of placements for pod groups, registered where the gate TopologyAwareWorkloadScheduling is on."""
 
     generated = counter(
         "scheduler_generated_placements_total",
@@ -122,7 +122,7 @@ class PlacementMetrics:
 
 
 class VersionedMetrics:
-    """Metrics of the version are registered; others can be updated, but are not exposed."""
+    """All version-dependent metrics; those of other versions can be updated, but are not exposed."""
 
     queued_entities = gauge(
         "scheduler_queued_entities",
@@ -150,7 +150,7 @@ class VersionedMetrics:
         ("profile",),
         buckets=exponential_buckets(0.00001, 2, 12),
     )
-    # Never counted: it takes the gate SchedulerPreQueueingHints, which only saves time upstream.
+    # Never counted: it needs the gate SchedulerPreQueueingHints, which only saves time upstream.
     pre_queueing_hint_evaluations = counter(
         "scheduler_pre_queueing_hint_evaluations_total",
         "[ALPHA] Number of PreQueueingHint evaluations, labeled by plugin and result (all_pods or narrowed).",
@@ -182,18 +182,18 @@ class VersionedMetrics:
         self._tells_of_failed_evictions = features["MetricsTellOfFailedEvictions"]
 
     def event(self, label: str) -> str:
-        """What the version calls an event."""
+        """Return the version's label of an event."""
         if not self._tells_target_pods or not label.startswith("UnschedulablePod"):
             return label
         what = label.removeprefix("UnschedulablePod")
         return ("TargetPod" if what.startswith("UpdatePod") else "UnscheduledPod") + what
 
     def eviction(self, *, is_done: bool) -> str:
-        """The result of evictions; until 1.36 it was counted before it was known."""
+        """Return the result of evictions; until 1.36 it was counted before it was known."""
         return "success" if is_done or not self._tells_of_failed_evictions else "error"
 
     def claim_created(self, *, is_created: bool) -> None:
-        """A claim for an extended resource was written, or could not be."""
+        """Count a claim for an extended resource that was written, or failed to be."""
         status = "success" if is_created else "failure"
         self._former.claims_created.labels(status).inc()
         self.claims_created.labels(status, "false", "", "Pod").inc()

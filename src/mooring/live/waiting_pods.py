@@ -1,6 +1,6 @@
 """Pods that have a node but are not bound yet: those that wait on permit, and those in PreBind.
 
-Their node is held for them. A more important pod can still stop them without a request to the API server.
+Their node is reserved. A pod of higher priority can still cancel them without a request to the API server.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from mooring.core.framework.status import SUCCESS, Code, Status
 from mooring.core.state.pod_info import PodInfo
 
 MAX_WAIT_S = 15 * 60.0
-"""No plugin can keep a pod waiting for longer."""
+"""Longest time that a plugin can keep a pod waiting."""
 
 
 class PermitWait:
-    """One waiting pod; the first word of refusal, or the last of permission, is final."""
+    """A waiting pod; the first rejection, or the last permission, is final."""
 
     def __init__(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> None:
         loop = asyncio.get_running_loop()
@@ -43,11 +43,11 @@ class PermitWait:
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Make room for a more important pod; unlike a refusal this does not make the pod unschedulable."""
+        """Make room for a pod of higher priority; unlike a rejection this does not make the pod unschedulable."""
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     def abandon(self) -> None:
-        """The process ends: no verdict is needed any more."""
+        """Stop waiting without a verdict, because the process ends."""
         for timer in self._timers.values():
             timer.cancel()
         self._verdict.cancel()
@@ -79,7 +79,7 @@ class PreBinding:
         self.stopped_by = ""
 
     def cancel(self, why: str) -> bool:
-        """Stop it; false if it is too late for that."""
+        """Cancel it; false if it is too late."""
         if self._is_over or self._task.done():
             return False
         self.stopped_by = why
@@ -87,7 +87,7 @@ class PreBinding:
         return True
 
     def finish(self) -> bool:
-        """Pre-binding is done: from now on it cannot be stopped. False if it was."""
+        """End pre-binding, which cannot be cancelled from now on. False if it was cancelled."""
         self._is_over = True
         return not self.stopped_by
 
@@ -100,7 +100,7 @@ class WaitingPodsMap:
         self.pre_binding: dict[str, PreBinding] = {}  # by uid
 
     def add(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> PermitWait:
-        """Let a pod wait for each plugin at most the given seconds, and never longer than a quarter of an hour."""
+        """Let a pod wait for each plugin up to the given seconds, and at most 15 minutes."""
         bounded = {plugin: min(max(seconds, 0.0), MAX_WAIT_S) for plugin, seconds in max_wait_s.items()}
         waiting = self._pods[pod.uid] = PermitWait(pod, node_name, bounded)
         return waiting
@@ -115,7 +115,7 @@ class WaitingPodsMap:
         return tuple(self._pods.values())
 
     def reject_deleted(self, uid: str) -> bool:
-        """Refuse a pod that is being deleted; false if it does not wait here."""
+        """Reject a pod that is being deleted; false if it does not wait here."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False
@@ -123,7 +123,7 @@ class WaitingPodsMap:
         return True
 
     def stop(self, uid: str, plugin: str) -> bool:
-        """Stop a pod's way to its node for a more important pod; false if it is bound, or too far to be stopped."""
+        """Cancel a pod's binding for a pod of higher priority; false if it is bound, or too far along."""
         waiting = self._pods.get(uid)
         if waiting is not None:
             return waiting.preempt(plugin, "preempted")

@@ -47,8 +47,9 @@ PATCH_PAUSE_S = 0.01  # times five after each try
 MAX_PAUSE_S = 5.0
 PATIENCE, PATIENCE_S = 100, 5.0
 AGAIN_S = (0.0, 0.05, 0.25, 1.25)
-"""A Binding that may still be on its way is sent again after these pauses. The last one is followed by a last look:
-so long what was sent before a connection broke may take to be carried out."""
+"""Pauses before a Binding whose outcome is unknown is sent again. After the last one the pod is looked up once more: a
+request sent before a connection broke may take that long to be carried out.
+"""
 DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
 _COLLECTIONS: dict[type[Object], str] = {
     PersistentVolume: "/api/v1/persistentvolumes",
@@ -59,7 +60,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def reference_to(pod: Pod) -> InvolvedObject:
-    """What events about a pod refer to."""
+    """Return the reference to a pod in events."""
     meta = pod.metadata
     return InvolvedObject("Pod", meta.namespace, meta.name, meta.uid, "v1", meta.resource_version)
 
@@ -67,8 +68,7 @@ def reference_to(pod: Pod) -> InvolvedObject:
 class ApiWriter:
     """Writes through a client; implements what the framework, VolumeBinding and DynamicResources ask of a writer.
 
-    ``pods`` is what the watch last said of every pod, by ``namespace/name``.
-    Every refusal raises ApiError.
+    ``pods`` has every pod as last seen by the watch, by ``namespace/name``. Every rejected request raises ApiError.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ApiWriter:
             "target": {"kind": "Node", "name": node_name},
         }
         path, data = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding", _encode(body)
-        is_open = False  # one of them may still be on its way
+        is_open = False  # an earlier try may still be on its way
         for pause_s in AGAIN_S:
             try:
                 await self._post_binding(path, data)
@@ -121,7 +121,7 @@ class ApiWriter:
             raise problem
 
     async def _post_again(self, path: str, body: bytes) -> Any:
-        """As since 1.37: try again at once after what a patch is tried again after, but for a conflict."""
+        """Post as since 1.37: retry immediately after the errors that a patch is retried after, except a conflict."""
         pause_s = PATCH_PAUSE_S
         for tries_left in range(PATCH_TRIES - 1, -1, -1):
             try:
@@ -133,13 +133,13 @@ class ApiWriter:
             pause_s *= 5
 
     async def _is_bound(self, pod: Pod, node_name: str) -> bool:
-        """Look the pod up after a Binding of unknown outcome; one that is gone, or has another node, raises."""
+        """Look the pod up after a Binding of unknown outcome; raise if it is gone or on another node."""
         found = await self._look_up(pod)
         if found.uid != pod.uid:
             raise _not_found(pod)
         if found.spec.node_name in ("", node_name):
             return bool(found.spec.node_name)
-        # Another scheduler was faster. The watch is about to say so; the pod need not be tried again until it has.
+        # Another scheduler was faster. The watch will say so; the pod need not be retried before that.
         for _ in range(PATIENCE):
             known = self._pods.get(pod.key)
             if known is None or known.uid != pod.uid or known.spec.node_name:
@@ -149,7 +149,7 @@ class ApiWriter:
         raise Conflict(f'Operation cannot be fulfilled on pods/binding "{pod.name}": {taken}', code=409) from None
 
     async def _look_up(self, pod: Pod) -> Pod:
-        """The pod as the API server has it, however long it takes to get an answer."""
+        """Read the pod, and retry until there is an answer."""
         pause_s = PATCH_PAUSE_S
         while True:
             known = self._pods.get(pod.key)
@@ -173,7 +173,9 @@ class ApiWriter:
         await self._patch(path, patch)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None:
-        """Patch. Try again at once where upstream does: after a conflict, a 500, a 503, or a refused connection."""
+        """Patch a status; retry immediately where upstream does: after a conflict, a 500, a 503 or a refused
+        connection.
+        """
         await self._patch(f"/api/v1/namespaces/{namespace}/pods/{name}/status", patch)
 
     async def _patch(self, path: str, patch: Mapping[str, Any]) -> None:
@@ -225,7 +227,7 @@ class ApiWriter:
         obj: dict[str, Any] = msgspec.json.decode(answer.body)
         metadata = obj["metadata"]
         metadata.pop("managedFields", None)
-        metadata["resourceVersion"] = resource_version  # if it has changed since, the server says so
+        metadata["resourceVersion"] = resource_version  # the server rejects it if the object has changed since
         mutate(obj)
         stored = await self._client.update(path, _encode(obj))
         result: T = decode(kind, stored.body)
@@ -245,10 +247,10 @@ class ApiWriter:
     async def patch_claim(
         self, namespace: str, name: str, patch: Patch, *, subresource: str = "", content_type: str = MERGE_PATCH
     ) -> ResourceClaim:
-        """Patch. While the outcome of a patch is unknown, its devices are neither free nor taken.
+        """Patch a claim; repeat it while its outcome is unknown, because its devices would be neither free nor taken.
 
-        So it is sent again: the version in it lets only one of them through. A conflict says that one arrived, and the
-        caller finds out which.
+        The resource version in the patch lets only one of the repeats succeed. A conflict means that one arrived, and
+        the caller finds out which.
         """
         path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
         data = _encode(patch)
@@ -265,7 +267,7 @@ class ApiWriter:
         raise problem
 
     async def _look_up_claim(self, namespace: str, name: str) -> ResourceClaim:
-        """The claim as the API server has it, however long it takes to get an answer."""
+        """Read the claim, and retry until there is an answer."""
         pause_s = PATCH_PAUSE_S
         while True:
             try:
@@ -317,42 +319,42 @@ def _claim(body: bytes) -> ResourceClaim:
 
 
 def _is_open(error: ApiError) -> bool:
-    """Say whether the server may have carried a Binding out, or may still do so, although it failed."""
+    """Report whether the server may have carried out a failed Binding, or may still do so."""
     return error.was_sent if isinstance(error, ConnectionFailed) else isinstance(error, ServerError)
 
 
 def _is_worth_repeating(error: ApiError) -> bool:
-    """Say whether a status patch is sent again at once; upstream's rule."""
+    """Report whether a status patch is retried immediately, by upstream's rule."""
     return isinstance(error, Unreachable) or error.code in (409, 500, 503)
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Bindings that the API server acknowledged and of which its watch does not tell: are they still there?
+# Bindings that the API server acknowledged but the watch does not show: are they still there?
 #
-# A pod counts on its node from the moment of the decision until the watch confirms it. An API server that was restored
-# from a backup may have lost the binding, and then no watch will ever tell of it.
+# A pod counts on its node from the decision until the watch confirms it. An API server that was restored from a backup
+# may have lost the binding, and then no watch event will ever come.
 #
-# A read of the one pod settles it, whenever it is asked. It was asked after the Binding was acknowledged, and no cache
-# may answer it from the past: a pod that has no node has lost it. Lists and their versions prove nothing of that kind.
+# A read of the pod settles it: it is sent after the Binding was acknowledged and bypasses all caches, so a pod without
+# a node has lost its binding. Lists and their versions prove no such thing.
 
 LOOK_S = 30.0
 """A pod whose binding is unconfirmed in two consecutive checks is looked up: a watch takes milliseconds."""
 
 
 class Assumptions(Protocol):
-    """The owner of assumed pods: the scheduler."""
+    """Owner of assumed pods: the scheduler."""
 
     def unconfirmed(self) -> Sequence[PodInfo]:
         """The pods with an acknowledged binding that the watch shows without a node."""
         ...
 
     def requeue(self, pod: PodInfo) -> None:
-        """Free what the pod holds and queue it again, unless its state has changed since."""
+        """Release what the pod holds and queue it again, unless its state has changed since."""
         ...
 
 
 async def watch_unconfirmed(scheduler: Assumptions, client: RestClient) -> None:
-    """Look again and again, until cancelled."""
+    """Check periodically, until cancelled."""
     before: dict[str, PodInfo] = {}
     while True:
         await asyncio.sleep(LOOK_S)
@@ -361,7 +363,7 @@ async def watch_unconfirmed(scheduler: Assumptions, client: RestClient) -> None:
             await check_unconfirmed(
                 [pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.requeue
             )
-        except Exception as error:  # our own mistake: it must not end the looking
+        except Exception as error:  # a bug in mooring: it must not end the checks
             log.error(error, "Unexpected error while checking for lost bindings")
         before = now
 
@@ -369,17 +371,17 @@ async def watch_unconfirmed(scheduler: Assumptions, client: RestClient) -> None:
 async def check_unconfirmed(
     suspects: Sequence[PodInfo], client: RestClient, requeue: Callable[[PodInfo], None]
 ) -> None:
-    """Ask for pods until one is found bound: then the watch is only late, and tells of the others as well.
+    """Read pods until one is found bound: then the watch is only late, and will show the others as well.
 
-    Another pod behind that one may have lost its binding all the same. It is found at a later look, once the watch has
-    told of the bound one. Going on would ask for thousands of pods at each look while a watch is late.
+    A later pod may have lost its binding all the same. It is found by a later check, once the watch has shown the bound
+    one. Continuing would read thousands of pods per check while a watch is late.
     """
     for suspect in suspects:
         try:
             answer = await client.get(pod_path(suspect.pod))
             found: Pod = decode(Pod, answer.body)
         except NotFound:
-            continue  # the watch is about to say so
+            continue  # the watch will say so
         except (ApiError, InputError) as error:
             log.info("Failed to look up whether a pod is still bound", pod=suspect.pod.key, err=str(error))
             return

@@ -1,8 +1,8 @@
 """An HTTP/1.1 server in an event loop: for the embedded API server and the page, whose answers stream or wait.
 
-One task serves one connection. It carries out requests one after the other, in order, because clients may send several
-without waiting. A request is handled as soon as its headers have arrived, so that it can be rejected before its body.
-When the client disconnects, the task is cancelled wherever it is: a watch ends at once and not at its next event.
+One task serves one connection. It carries out requests one after the other, because clients may pipeline them. A
+request is handled as soon as its headers have arrived, so that it can be rejected before its body. When the client
+disconnects, the task is cancelled wherever it is: a watch ends immediately and not at its next event.
 
 ``server`` does the same with threads, for handlers that block.
 """
@@ -31,20 +31,20 @@ ACCEPTING_TURNS = 3
 
 
 class AnswerStream(Protocol):
-    """A body that is sent as it comes."""
+    """A response body that is streamed."""
 
     async def read(self) -> bytes:
-        """The next part; nothing at the end."""
+        """Return the next part; empty at the end."""
         ...
 
     def close(self) -> None:
-        """Called once when nothing more is read, whatever the reason."""
+        """Release resources; called once when reading ends for any reason."""
         ...
 
 
 @dataclass(slots=True)
 class ServedAnswer:
-    """What a handler returns. ``is_last``: the connection is closed after it."""
+    """Response of a handler. With ``is_last`` the connection is closed after it."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -62,7 +62,9 @@ class ServedRequest:
         self._connection = connection
 
     async def read(self) -> bytes:
-        """The whole body, uncompressed; Refused if it is too large, too slow, or does not match its headers."""
+        """Return the whole body, uncompressed; raise Refused if it is too large, too slow, or does not match its
+        headers.
+        """
         await self._connection.wait_for_body(self.message)
         encoding = self.message.headers.get("content-encoding", "").strip().lower()
         if not can_inflate(encoding):
@@ -73,12 +75,12 @@ class ServedRequest:
             raise refusal_of(error) from None
 
     def cut(self) -> None:
-        """Cut the connection that brought the request."""
+        """Close the connection that brought the request."""
         self._connection.abort()
 
 
 class AsyncServer:
-    """Listens, and gives every request to ``handle``. ``refuse`` makes the answer to what is no request."""
+    """Listens, and passes every request to ``handle``. ``refuse`` makes the response to an invalid request."""
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class AsyncServer:
         self._listeners: list[asyncio.Server] = []
 
     async def listen(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
-        """Listen, and return the address; OSError if that is not possible."""
+        """Listen and return the address; raise OSError if that fails."""
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(lambda: ServedConnection(self), host, port, ssl=tls, backlog=BACKLOG)
         self._listeners.append(listener)
@@ -103,10 +105,10 @@ class AsyncServer:
         return address[0], address[1]
 
     async def close(self, drain_s: float = 1.0) -> None:
-        """Accept nothing more, give answers in flight ``drain_s`` to end, and drop the connections that are left.
+        """Stop accepting, let responses in flight finish for ``drain_s``, and drop the remaining connections.
 
-        They are dropped without a TLS farewell: waiting for that of a peer that is slow or gone would leave the socket
-        open for longer than the loop lives.
+        They are dropped without a TLS close: waiting for a peer that is slow or gone would leave the socket open for
+        longer than the loop lives.
         """
         self.is_closing = True
         await self._accept_no_more()
@@ -125,7 +127,7 @@ class AsyncServer:
         await asyncio.sleep(0)  # sockets are closed in the loop's next turn
 
     async def _accept_no_more(self) -> None:
-        """Let connections that are being accepted become whole: a server that is closed would lose their sockets."""
+        """Let connections that are being accepted complete: closing the server would lose their sockets."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, asyncio.SelectorEventLoop):
             for listener in self._listeners:
@@ -148,11 +150,11 @@ class ServedConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = MessageReader(reads_answers=False, max_body_bytes=server.max_body_bytes)
-        self._failure: BadMessage | None = None  # why nothing more is read
+        self._failure: BadMessage | None = None  # why reading has ended
         self._is_paused = False
-        self._news: asyncio.Future[None] | None = None  # the task waits for more bytes
-        self._room: asyncio.Future[None] | None = None  # the client has to take some bytes first; None: it need not
-        self._waits_since: float | None = self._loop.time()  # for a request; None while one is carried out
+        self._news: asyncio.Future[None] | None = None  # resolved when more bytes arrive; the task waits for it
+        self._room: asyncio.Future[None] | None = None  # resolved when the client has taken bytes; None: no need
+        self._waits_since: float | None = self._loop.time()  # start of the wait for a request; None: there is one
         self._timer: asyncio.TimerHandle | None = None
 
     # What asyncio calls
@@ -191,7 +193,7 @@ class ServedConnection(asyncio.Protocol):
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Close a connection that is idle for too long. One timer for all of its requests."""
+        """Close a connection that is idle for too long. One timer serves all of its requests."""
         since, now = self._waits_since, self._loop.time()
         if since is not None and now - since >= IDLE_S:
             self._transport.close()
@@ -228,18 +230,18 @@ class ServedConnection(asyncio.Protocol):
             keeps_alive = True
             while keeps_alive and (message := await self._next()) is not None:
                 keeps_alive = await self._carry_out(message)
-            if keeps_alive and self._failure is not None:  # no request that could have been answered
+            if keeps_alive and self._failure is not None:  # there was no request to answer
                 answer = self.server.refuse(refusal_of(self._failure))
                 await self._send(answer, None, closes=True)
             if self._failure is not None or self._reader.arriving is not None:
                 await self._linger()
         except (asyncio.CancelledError, ConnectionError):
-            pass  # the client disconnected, or the server ends
+            pass  # the client disconnected, or the server is closing
         finally:
             self._transport.close()
 
     async def _next(self) -> Message | None:
-        """The next request; None at the end of what can be read."""
+        """Return the next request; None at the end of the readable input."""
         reader = self._reader
         while not self.server.is_closing:
             if reader.complete:
@@ -275,7 +277,7 @@ class ServedConnection(asyncio.Protocol):
             if self._is_paused and len(reader.complete) < MAX_PIPELINED:
                 self._is_paused = False
                 self._transport.resume_reading()
-        can_go_on = self._failure is None or bool(reader.complete)  # not after an Upgrade that we do not know
+        can_go_on = self._failure is None or bool(reader.complete)  # not after an unknown Upgrade
         keeps_alive = is_read and can_go_on and message.keeps_alive and not answer.is_last
         keeps_alive = keeps_alive and not self.server.is_closing
         await self._send(answer, message, closes=not keeps_alive)
@@ -311,14 +313,14 @@ class ServedConnection(asyncio.Protocol):
             parts.close()
 
     async def _drain(self) -> None:
-        """Wait while the client is slow to take what was written."""
+        """Wait while the client is slow to read the response."""
         if self._transport.is_closing():
             raise ConnectionResetError("the client disconnected")
         if self._room is not None:
             await self._room
 
     async def _linger(self) -> None:
-        """Read on for a while: if we closed while the client sends, its kernel would drop our answer."""
+        """Keep reading for a while: closing while the client sends would make its kernel drop the response."""
         self._failure = self._failure or BadMessage("not read")
         with contextlib.suppress(OSError):
             if self._transport.can_write_eof():

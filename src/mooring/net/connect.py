@@ -1,4 +1,4 @@
-"""How a request gets to a server: what a connection carries, and how it is opened, with TLS and through a proxy.
+"""Connections to a server: how they are opened, with TLS and through a proxy, and what they exchange.
 
 Every failure to connect is reported in one line that names the server.
 """
@@ -22,13 +22,13 @@ from mooring.api.errors import InputError
 from mooring.net import http2
 from mooring.net.errors import ConnectionFailed, RequestTimeout, Unreachable, why_not
 
-# What the pool and its connections exchange: a request, its fields as bytes, its answer, or why there is none.
+# What the pool and its connections exchange: a request, its fields as bytes, its response, or the reason for none.
 
 MAX_ANSWER_BYTES = 64 << 20
 
 
 class HttpAnswer(NamedTuple):
-    """An HTTP answer: headers have lower-case names. Those of a success may be left out."""
+    """An HTTP response: header names are in lower case. Those of a success may be left out."""
 
     status: int
     headers: dict[str, str]
@@ -36,10 +36,10 @@ class HttpAnswer(NamedTuple):
 
 
 class Broken(Exception):
-    """The connection died; ``written`` says whether the server may have seen the request.
+    """The connection broke; ``written`` says whether the server may have seen the request.
 
-    With ``took_others`` the server has accepted its maximum of requests on one connection, and this was not among them:
-    it is worth trying the next connection.
+    ``took_others`` means that the server has accepted its maximum of requests on the connection, without this one: the
+    next connection is worth trying.
     """
 
     def __init__(self, why: str, *, written: bool, took_others: bool = False) -> None:
@@ -49,7 +49,7 @@ class Broken(Exception):
 
 
 class HeaderFields:
-    """The header fields that requests have in common, encoded once for each protocol."""
+    """Header fields that requests have in common, encoded once for each protocol."""
 
     __slots__ = ("http1", "http2")
 
@@ -63,13 +63,12 @@ class HeaderFields:
 
 
 class HttpRequest(msgspec.Struct, eq=False):
-    """What is to be sent, until when, the future of its answer, and what has come of that over HTTP/2.
+    """A request with its deadline, the future of its response, and its state on an HTTP/2 connection.
 
     The pool makes it and awaits ``answer``. At any time one place holds the request: the pool's queue, or the table of
-    the connection that it was given to. That place has to settle the future, and nothing else will: a request that
-    leaves it must be answered or failed by then. Should that go wrong, the pool's alarm fails it at its deadline: the
-    pool knows all requests with a waiting caller. ``fail`` does nothing to a future that is done, because the caller
-    may have been cancelled and the alarm of a deadline may have come first.
+    its connection. That place has to settle the future: a request that leaves it must be answered or failed by then. As
+    a safeguard the pool's alarm fails it at its deadline: the pool knows all requests with a waiting caller. ``fail``
+    does nothing to a future that is done, because the caller may have been cancelled or the alarm may have come first.
     """
 
     method: str
@@ -80,12 +79,12 @@ class HttpRequest(msgspec.Struct, eq=False):
     is_fenced: Callable[[], bool]
     answer: asyncio.Future[HttpAnswer]
     is_sent: bool = False  # whether it was given to a connection
-    on_reused: bool = False  # whether its connection had carried others before it was sent
-    mark: int = 0  # how often its connection had received data by then
-    unsent: bytes = b""  # what the server has no room for yet
-    window: int = 0  # how much of that it takes now
-    status: int = 0  # of the answer, from its fields on
-    block: bytes = b""  # those fields, as they came
+    on_reused: bool = False  # whether its connection had carried others before
+    mark: int = 0  # how often its connection had received data when it was sent
+    unsent: bytes = b""  # the rest that the server has no room for yet
+    window: int = 0  # how much of the rest the server accepts now
+    status: int = 0  # of the response, known once its headers have arrived
+    block: bytes = b""  # encoded headers of the response
     got: bytes | bytearray = b""
 
     def fail(self, error: BaseException) -> None:
@@ -94,14 +93,14 @@ class HttpRequest(msgspec.Struct, eq=False):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Proxies. With CONNECT a proxy passes bytes on, and TLS begins behind it.
+# Proxies. A proxy forwards bytes after CONNECT, and TLS begins behind it.
 
 MAX_HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy; with ``is_tls`` it is spoken to over TLS, and what it passes on is TLS within TLS."""
+    """A proxy. With ``is_tls`` the connection to it uses TLS, and the tunnel is TLS within TLS."""
 
     host: str
     port: int
@@ -110,7 +109,7 @@ class Proxy:
 
     @classmethod
     def of_url(cls, url: str) -> Proxy:
-        """The proxy of an ``http://`` or ``https://`` URL."""
+        """Parse an ``http://`` or ``https://`` URL."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError("only http:// and https:// proxies can be used")
@@ -123,7 +122,7 @@ class Proxy:
         return f"{self.host}:{self.port}"
 
     def request(self, host: str, port: int) -> bytes:
-        """The CONNECT request that asks for a tunnel to a server."""
+        """Return the CONNECT request for a tunnel to a server."""
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.authorization:
@@ -193,7 +192,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Opening(asyncio.Protocol):
-    """A connection before it is known which protocol is spoken; what comes by then is kept for that one."""
+    """A connection before its protocol is known; bytes that arrive by then are kept for it."""
 
     def __init__(self) -> None:
         self.heard = bytearray()
@@ -222,7 +221,7 @@ class Opening(asyncio.Protocol):
         head, _, rest = bytes(self.heard).partition(b"\r\n\r\n")
         version, _, answer = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         is_answer = version.startswith("HTTP/1.")
-        if is_answer and not answer.startswith("2"):  # a refusal may have a page as its body
+        if is_answer and not answer.startswith("2"):  # an error may have a page as its body
             raise ConnectionFailed(f"the proxy answered {answer.strip()}", was_sent=False)
         if not is_answer or rest:
             raise ConnectionFailed("the proxy does not speak HTTP/1.1", was_sent=False)
@@ -242,19 +241,19 @@ class Beginner(Protocol):
 
 
 _FORGET = struct.pack("ii", 1, 0)
-"""For SO_LINGER: what has not arrived when a connection is closed is not sent any more."""
+"""For SO_LINGER: unsent data of a closed connection is dropped."""
 
 C = TypeVar("C", bound=Beginner)
 
 
 class Connector:
-    """Opens connections to one server. ``tls`` is asked for the context before each; None: no TLS is spoken.
+    """Opens connections to one server. ``tls`` returns the context for each; None: no TLS.
 
     Through a proxy, TLS goes through a tunnel (CONNECT); without TLS the connection ends at the proxy, and the caller
     names the server in its requests. ``proxy_tls`` is the context for a proxy that is spoken to over TLS.
 
     The kernel closes a connection whose bytes the peer has not acknowledged within ``arrives_within_s``, and drops them
-    with a closed connection. Without that, what was sent to a cut network may arrive minutes later, even after this
+    with a closed connection. Otherwise a write to a partitioned network could arrive minutes later, even after this
     process has ended.
     """
 
@@ -281,11 +280,11 @@ class Connector:
         self._arrives_within_s = arrives_within_s
 
     def context(self) -> ssl.SSLContext | None:
-        """What a new connection shows and trusts; ConnectionFailed if no certificate can be read."""
+        """Return the TLS context of a new connection; raise ConnectionFailed if no certificate can be read."""
         return self.tls() if self.tls is not None else None
 
     async def connect(self, context: ssl.SSLContext | None, speaking: Callable[[str | None], C]) -> C:
-        """Open a connection; ``speaking`` makes it for the protocol that the server has chosen (ALPN)."""
+        """Open a connection; ``speaking`` makes its protocol after the server's choice (ALPN)."""
         where = self.where
         try:
             async with asyncio.timeout(self._connect_timeout_s):
@@ -308,7 +307,7 @@ class Connector:
         if self._arrives_within_s is None or sock is None:  # a virtual network has no kernel between us and the server
             return
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET)
-        option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)  # on Linux only
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, max(1, int(self._arrives_within_s * 1000)))
 
@@ -331,7 +330,7 @@ class Connector:
                 await opening.pass_proxy()
             if context is not None:
                 if opening.is_lost or transport.is_closing():
-                    # uvloop would begin the handshake all the same, and the loop would log an exception in a callback.
+                    # uvloop would begin the handshake nevertheless, and the loop would log an exception in a callback.
                     raise ConnectionResetError("the server closed the connection")
                 secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
                 if secured is None or opening.is_lost:
@@ -354,7 +353,7 @@ class Connector:
         return connection
 
     async def _secure_proxy(self, proxy: Proxy, transport: asyncio.Transport, opening: Opening) -> asyncio.Transport:
-        """Speak TLS to the proxy. It is verified by its own name, with the authorities of the server, as Go does."""
+        """Start TLS to the proxy. It is verified by its own name, with the authorities of the server, as Go does."""
         assert self._proxy_tls is not None
         try:
             secured = await asyncio.get_running_loop().start_tls(

@@ -1,8 +1,7 @@
 """The client's identity: tokens, token files that rotate, basic auth, exec credential plugins, client certificates.
 
-A ``Credentials`` object is asked before every request. While it is fresh the answer is a plain attribute; only a token
-file past its minute or an expired exec credential costs anything. After a 401 the caller calls ``invalidate`` and asks
-again.
+A ``Credentials`` object is read before every request. While it is fresh that is a plain attribute; only a token file
+past its minute or an expired exec credential costs time. After a 401 the caller calls ``invalidate`` and reads again.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ class Credentials(Protocol):
     """The identity of a client, as a request needs it."""
 
     def is_fresh(self) -> bool:
-        """Say whether ``authorization`` and ``certificate`` can be used as they are."""
+        """Report whether ``authorization`` and ``certificate`` can be used as they are."""
         ...
 
     async def refresh(self) -> None:
-        """Bring them up to date."""
+        """Update the credentials."""
         ...
 
     def invalidate(self) -> bool:
-        """Forget the credentials that the server refused. Return false if ``refresh`` gives the same again."""
+        """Drop credentials that the server rejected. Return false if ``refresh`` would return the same again."""
         ...
 
     @property
     def authorization(self) -> str | None:
-        """The Authorization header's value."""
+        """Value of the Authorization header."""
         ...
 
     @property
     def certificate(self) -> Identity | None:
-        """The client certificate from a plugin. Certificates from files are part of the TLS settings."""
+        """Client certificate from a plugin. Certificates from files are part of the TLS settings."""
         ...
 
 
@@ -79,22 +78,22 @@ class StaticCredentials:
 
 
 def bearer(token: str) -> StaticCredentials:
-    """Credentials of a token that never changes."""
+    """Return credentials for a fixed token."""
     return StaticCredentials(f"Bearer {token}")
 
 
 def basic(username: str, password: str) -> StaticCredentials:
-    """Credentials of a user name and a password."""
+    """Return credentials for a user name and a password."""
     return StaticCredentials("Basic " + base64.b64encode(f"{username}:{password}".encode()).decode())
 
 
 def has_control_characters(text: str) -> bool:
-    """Say whether a text cannot be a header's value, a file's name or part of a URL."""
+    """Report whether a text is unusable in a header, file name or URL."""
     return any(char < " " or char == "\x7f" for char in text)
 
 
 class TokenFileCredentials:
-    """A token in a file that another process rewrites. It is read again after a minute and after a 401."""
+    """A token in a file that another process rewrites; read again after a minute and after a 401."""
 
     certificate: Identity | None = None
 
@@ -115,7 +114,7 @@ class TokenFileCredentials:
         self.read()
 
     def read(self) -> None:
-        """Read the file. If it cannot be used now, the old token stays in use."""
+        """Read the file. If it is unusable, the old token stays in use."""
         try:
             token = Path(self._path).read_text(encoding="utf-8").strip()
             problem = "empty; it should hold a bearer token" if not token else ""
@@ -159,7 +158,7 @@ class ExecPlugin(msgspec.Struct, frozen=True):
 
 
 class ExecCredentials:
-    """Credentials from a helper program. They are kept until they expire or the server refuses them."""
+    """Credentials from a helper program, cached until they expire or the server rejects them."""
 
     def __init__(
         self, plugin: ExecPlugin, *, where: str, environ: Mapping[str, str] | None = None, clock: Clock | None = None

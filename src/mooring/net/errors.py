@@ -1,4 +1,4 @@
-"""Exceptions for answers that are no success, by status code, and for requests without an answer.
+"""Exceptions for unsuccessful responses, by status code, and for requests without a response.
 
 ApiError
 ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
@@ -26,7 +26,7 @@ VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DEL
 
 
 class BadRequest(ApiError):
-    """400: the request makes no sense to this server."""
+    """400: the server cannot interpret the request."""
 
 
 class Unauthorized(ApiError):
@@ -34,11 +34,11 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: these credentials may not do this; the text names the verb and the resource."""
+    """403: the user lacks permission; the text names the verb and the resource."""
 
 
 class NotFound(ApiError):
-    """404: no such object, or no such kind."""
+    """404: the object or the kind does not exist."""
 
 
 class MethodNotAllowed(ApiError):
@@ -46,7 +46,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """406: the server does not speak the wanted media type."""
+    """406: the server does not support the requested media type."""
 
 
 class Conflict(ApiError):
@@ -58,11 +58,11 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ApiError):
-    """410: the resourceVersion is too old; only a new list helps."""
+    """410: the resourceVersion is too old; a new list is needed."""
 
 
 class Invalid(ApiError):
-    """422: the server understood the request and refuses its content."""
+    """422: the server rejects the content of the request."""
 
 
 class TooManyRequests(ApiError):
@@ -74,11 +74,11 @@ class ServerError(ApiError):
 
 
 class VersionTooLarge(ServerError):
-    """504: the server has not seen this resourceVersion yet; it was restored from a backup, or it is behind."""
+    """504: the server has not reached this resourceVersion; it was restored from a backup, or it lags."""
 
 
 class ConnectionFailed(ApiError):
-    """No answer: no connection came about, it broke, or the server's certificate is wrong.
+    """There was no response: no connection was made, it broke, or the server's certificate is invalid.
 
     ``was_sent`` is false only if no byte of the request was written: then the server cannot have acted on it. If it is
     true, the server may have carried the request out. Code that repeats a write, or gives it up, decides by this.
@@ -90,18 +90,18 @@ class ConnectionFailed(ApiError):
 
 
 class Fenced(ConnectionFailed):
-    """Not sent: what gave this process the right to write, such as a lease, may be lost."""
+    """The request was not sent, because this process may have lost its right to write, such as a lease."""
 
     def __init__(self) -> None:
         super().__init__("not sent: the lease is lost, another replica may be leading", was_sent=False)
 
 
 class RequestTimeout(ConnectionFailed):
-    """No answer within the time that was given."""
+    """There was no response within the timeout."""
 
 
 class Unreachable(ConnectionFailed):
-    """The connection was refused, or there is no route or no such host. Another try puts no load on a server."""
+    """The connection was refused, or there is no route or no such host. A retry puts no load on a server."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, was_sent=False)
@@ -137,7 +137,7 @@ class _Status(msgspec.Struct):
 
     @property
     def causes(self) -> list[str]:
-        """The machine-readable reasons in the details."""
+        """Return the machine-readable reasons in the details."""
         return [cause.reason for cause in (self.details and self.details.causes) or ()]
 
 
@@ -145,13 +145,13 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 
 def why_not(error: OSError) -> str:
-    """Why there is no connection, as the system says it: asyncio says "Connect call failed"."""
-    number = error.errno or 0  # negative ones are of looking a name up
+    """Return the system's reason why there is no connection, which asyncio hides behind "Connect call failed"."""
+    number = error.errno or 0  # name lookups have negative numbers
     return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def resource_of(path: str) -> str:
-    """Name the resource a request path is about, as RBAC would: ``pods/binding``, ``leases.coordination.k8s.io``."""
+    """Return the resource of a request path, as RBAC names it: ``pods/binding``, ``leases.coordination.k8s.io``."""
     parts = [part for part in path.partition("?")[0].split("/") if part]
     group = ""
     if parts[:1] == ["api"]:
@@ -170,7 +170,7 @@ def resource_of(path: str) -> str:
 
 
 def verb_of(method: str, path: str) -> str:
-    """Name the verb of a request, as RBAC would: a GET without a name is a list or a watch."""
+    """Return the verb of a request, as RBAC names it: a GET without a name is a list or a watch."""
     if method != "GET":
         return VERBS.get(method, method.lower())
     bare, _, query = path.partition("?")
@@ -184,9 +184,9 @@ def verb_of(method: str, path: str) -> str:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Read a Retry-After header; what makes no sense counts as no header, and a long time as ``MAX_RETRY_AFTER_S``.
+    """Parse a Retry-After header; invalid values count as none, and long times as ``MAX_RETRY_AFTER_S``.
 
-    API servers use the form in seconds alone. A date, which needs a clock that agrees with theirs, makes no sense here.
+    API servers send seconds. A date would need synchronised clocks, so it counts as invalid.
     """
     value = (value or "").strip()
     if not (value.isascii() and value.isdecimal()):
@@ -205,7 +205,7 @@ def _error_of(status: _Status, code: int, message: str, *, retry_after_s: float 
 
 
 def error_of_answer(code: int, body: bytes, headers: Mapping[str, str], *, method: str, path: str) -> ApiError:
-    """Turn an answer that is not a success into an exception whose text is one line."""
+    """Turn an unsuccessful response into an exception with a text of one line."""
     try:
         status = _status_decoder.decode(body)
     except msgspec.DecodeError:

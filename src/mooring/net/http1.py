@@ -1,9 +1,8 @@
-"""HTTP/1.1 messages out of bytes: one reader for requests and for answers, bounded in every part.
+"""HTTP/1.1 messages: one reader for requests and responses, bounded in every part.
 
-httptools (llhttp) decides what a message is, and refuses what two readers could
-understand differently. Headers, trailers and bodies have limits. Memory grows
-with the bytes that arrive; no header can reserve any. Nothing here knows a
-socket: its owner reads the bytes and feeds them.
+httptools (llhttp) parses messages, and rejects those that two readers could interpret differently. Headers, trailers
+and bodies have limits. Memory grows with the bytes that arrive; no header can reserve any. The module does no I/O: its
+owner feeds it bytes.
 """
 
 from __future__ import annotations
@@ -24,34 +23,34 @@ Grow = Callable[[int], None]
 
 
 class BadMessage(Exception):
-    """What came is no HTTP/1.1 message that can be read."""
+    """The bytes are not a readable HTTP/1.1 message."""
 
 
 class HeadTooLarge(BadMessage):
-    """Its headers or trailers are larger than MAX_HEAD_BYTES."""
+    """The headers or trailers are larger than MAX_HEAD_BYTES."""
 
     def __init__(self) -> None:
         super().__init__(f"the headers are larger than {MAX_HEAD_BYTES:,} bytes")
 
 
 class BodyTooLarge(BadMessage):
-    """Its body is larger than the limit, as it came or uncompressed."""
+    """The body is larger than the limit, before or after decompression."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the body is larger than {limit:,} bytes")
 
 
 class BadEncoding(BadMessage):
-    """Its body is not what its Content-Encoding says."""
+    """The body does not match its Content-Encoding."""
 
     def __init__(self, text: str, *, is_cut: bool = False, member: int = 0) -> None:
         super().__init__(text)
         self.is_cut = is_cut  # it ends too early
-        self.member = member  # how many compressed members were whole
+        self.member = member  # number of complete compressed members
 
 
 class Message:
-    """A request (method, target) or an answer (status), while it arrives and when it is complete."""
+    """A request (method, target) or a response (status), while it arrives and when it is complete."""
 
     __slots__ = (
         "_left",
@@ -75,28 +74,28 @@ class Message:
         self.version = ""
         self.keeps_alive = False
         self.has_head = False
-        self._left: int | None = None  # bytes of the body that go past the parser; None: all go through it
+        self._left: int | None = None  # bytes of the body that bypass the parser; None: all go through it
         self._quiet = 0  # bytes received since the body last grew: headers, chunk sizes, trailers
 
     @property
     def left(self) -> int | None:
-        """How many bytes of the body are still to come; None: it is not known."""
+        """Number of bytes of the body still to come; None if unknown."""
         return self._left
 
     @property
     def is_open_ended(self) -> bool:
-        """Whether the end of the connection is the end of the answer."""
+        """Whether the end of the connection ends the response."""
         return "content-length" not in self.headers and "transfer-encoding" not in self.headers
 
 
 class MessageReader:
-    """Reads one message after the other from the bytes it is fed; ``complete`` holds the finished ones."""
+    """Reads consecutive messages from the bytes it is fed; ``complete`` holds the finished ones."""
 
     def __init__(
         self, *, reads_answers: bool, max_body_bytes: int, grow: Grow | None = None, most: int = 1 << 30
     ) -> None:
         self.arriving: Message | None = None
-        self._message = Message()  # the one that is arriving, or was the last to
+        self._message = Message()  # arriving, or the last that arrived
         self.complete: deque[Message] = deque()
         self._type: Any = httptools.HttpResponseParser if reads_answers else httptools.HttpRequestParser
         self._reads_answers = reads_answers
@@ -106,11 +105,11 @@ class MessageReader:
         self._parser: Any = self._type(self)
 
     def close(self) -> None:
-        """Let go of the parser, which holds a reference to its reader: no memory waits for the garbage collector."""
+        """Release the parser, which refers back to its reader, so that no memory waits for the garbage collector."""
         self._parser = None
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Take bytes in. Raise BadMessage, or whatever ``grow`` raises, when they cannot be taken."""
+        """Parse bytes. Raise BadMessage, or whatever ``grow`` raises, for unacceptable ones."""
         message = self.arriving
         if message is not None and message._left is not None:
             part = data[: message._left]
@@ -153,7 +152,7 @@ class MessageReader:
             self._grow(len(data))
         message.body += data
 
-    # httptools calls these. Every answer to a write of the scheduler passes through here: each line counts.
+    # Callbacks of httptools. Every response to a write of the scheduler passes through here: each line counts.
 
     def on_message_begin(self) -> None:
         self.arriving = self._message = Message()
@@ -185,7 +184,7 @@ class MessageReader:
     def on_message_complete(self) -> None:
         self.arriving = None
         if self._reads_answers and self._message.status < 200:
-            return  # 100 Continue and its like
+            return  # 100 Continue and other interim responses
         if len(self.complete) >= self._most:
             raise BadMessage(f"more than {self._most} messages at once")
         self.complete.append(self._message)
@@ -195,7 +194,7 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 def can_inflate(encoding: str) -> bool:
-    """Whether :func:`inflate` knows this Content-Encoding."""
+    """Report whether :func:`inflate` supports this Content-Encoding."""
     return encoding in _WINDOWS
 
 
@@ -206,7 +205,7 @@ def inflate(data: bytes | bytearray, encoding: str, limit: int, grow: Grow | Non
     inflater, member, is_begun, is_full = zlib.decompressobj(window), 0, False, False
     for start in range(0, len(data), _STEP_BYTES):
         rest = bytes(memoryview(data)[start : start + _STEP_BYTES])
-        while rest or is_full:  # a full step may have left something inside
+        while rest or is_full:  # after a full step more output may be pending
             is_begun = True
             try:
                 part = inflater.decompress(rest, _STEP_BYTES)

@@ -1,7 +1,7 @@
 """The client's HTTP/1.1 connections.
 
-``Http1Connection`` is for writes: a few requests in one write, their answers one after the other, and then the next
-few. ``ReadConnection`` is for reads: one GET at a time, whose answer is read as it comes; a watch is one of them.
+``Http1Connection`` is for writes: it pipelines a few requests in one write, and takes more after all responses.
+``ReadConnection`` is for reads: one GET at a time, whose response is streamed; a watch is one of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ IDLE_S = 60.0
 
 
 class Http1Connection(asyncio.Protocol):
-    """``on_free`` is called when all answers have arrived, and when the connection is closed.
+    """A connection for writes. ``on_free`` is called when all responses have arrived, and when the connection is
+    closed.
 
-    The server answers in the order of the requests, so the first of ``under_way`` belongs to the next answer. Therefore
-    nothing can be removed from the middle: a connection with an abandoned answer is closed.
+    The server answers in the order of the requests, so the first of ``under_way`` belongs to the next response.
+    Therefore no request can be removed from the middle: a connection with an abandoned response is closed.
     """
 
     __slots__ = (
@@ -75,7 +76,7 @@ class Http1Connection(asyncio.Protocol):
         if not message.keeps_alive:
             self.keep_alive = False
         if not self.under_way:
-            # An answer without a request: the next answer might be taken for that of another request.
+            # A response without a request: the next one might be taken for that of another request.
             self.close()
             return
         answer = self.under_way.popleft().answer
@@ -90,7 +91,7 @@ class Http1Connection(asyncio.Protocol):
         self._reader.close()
         why = self._failure or str(exc or "the server closed the connection")
         for request in self.under_way:
-            # A server that announced that it closes carries out nothing after that answer.
+            # A server that announces that it closes carries out nothing after that response.
             request.fail(Broken(why, written=self.keep_alive, took_others=not self.keep_alive))
         self.under_way.clear()
         self._on_free(self)
@@ -98,7 +99,7 @@ class Http1Connection(asyncio.Protocol):
     # What the pool calls
 
     async def begin(self) -> None:
-        """It can be used at once."""
+        """Return immediately: the connection is usable."""
 
     @property
     def load(self) -> int:
@@ -109,7 +110,7 @@ class Http1Connection(asyncio.Protocol):
         return self.is_open and self.transport is not None and not self.transport.is_closing()
 
     def send(self, requests: list[HttpRequest]) -> None:
-        """Write requests, all at once."""
+        """Write requests, all in one write."""
         assert self.transport is not None
         for request in requests:
             request.on_reused = self.is_used
@@ -118,18 +119,18 @@ class Http1Connection(asyncio.Protocol):
         self.transport.write(b"".join([_encoded(each) for each in requests]))
 
     def give_up(self, late: list[HttpRequest]) -> None:
-        """Stop waiting for some answers. They may still arrive, so no other request may use this connection."""
+        """Abandon some responses. They may still arrive, so no other request may use this connection."""
         self.close()
 
     def cancel_abandoned(self) -> None:
-        """Close, if no caller waits for an answer any more."""
+        """Close the connection if no caller waits for a response any more."""
         if self.under_way and all(request.answer.done() for request in self.under_way):
             self.close()
 
     def close(self) -> None:
         self.is_open = False
         if self.transport is not None:
-            # A connection given up has nothing worth flushing.
+            # An abandoned connection has nothing worth flushing.
             self.transport.abort()
 
 
@@ -148,13 +149,13 @@ def _encoded(request: HttpRequest) -> bytes:
 # Reads
 
 UNREAD_BYTES = 1 << 20
-"""When this much has come and was not read, the connection stops reading, and the server has to wait."""
+"""Number of unread bytes from which the connection stops reading, so that the server has to wait."""
 _ANY_SIZE = 1 << 62
 _ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 
 class Reading(Protocol):
-    """An answer whose body is still coming; headers have lower-case names."""
+    """A response whose body is still arriving; header names are in lower case."""
 
     @property
     def status(self) -> int: ...
@@ -163,7 +164,9 @@ class Reading(Protocol):
     def headers(self) -> dict[str, str]: ...
 
     async def readany(self) -> bytes:
-        """What has come since the last call, or comes next; nothing at the end. ConnectionFailed if it was cut off."""
+        """Return what has arrived since the last call, or wait for more; empty at the end. Raise ConnectionFailed if it
+        was truncated.
+        """
         ...
 
 
@@ -172,17 +175,17 @@ class _Cut(Exception):
 
 
 class ReadConnection(asyncio.Protocol):
-    """Answers to GETs, one after the other.
+    """A connection for reads: responses to GETs, one after the other.
 
-    The loop calls ``data_received`` and one task reads. ``_news`` is the future on which that task waits; a new one is
-    made for each wait, so the newest one has to be resolved.
+    The loop calls ``data_received`` and one task reads. ``_news`` is the future on which that task waits; each wait has
+    its own, so the newest one has to be resolved.
     """
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self.idle_since = 0.0
         self._reader = MessageReader(reads_answers=True, max_body_bytes=_ANY_SIZE)
-        self._message: Message | None = None  # the answer, from its head on
+        self._message: Message | None = None  # the response, once its head has arrived
         self._is_whole = False
         self._is_paused = False
         self._failure = ""
@@ -241,10 +244,10 @@ class ReadConnection(asyncio.Protocol):
         self._news = asyncio.get_running_loop().create_future()
         await self._news
 
-    # What the reader calls
+    # Methods for the reader
 
     async def begin(self) -> None:
-        """It can be used at once."""
+        """Return immediately: the connection is usable."""
 
     @property
     def is_usable(self) -> bool:
@@ -252,14 +255,14 @@ class ReadConnection(asyncio.Protocol):
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether it can carry another request: its answer was read to the end."""
+        """Report whether it can carry another request: its response was read to the end."""
         message, reader = self._message, self._reader
         if message is None or message.body or not self._is_whole or not message.keeps_alive:
             return False
         return reader.arriving is None and not reader.complete and self.is_usable
 
     async def ask(self, target: str, fields: HeaderFields) -> None:
-        """Send a GET and wait for the head of its answer."""
+        """Send a GET and wait for the head of the response."""
         assert self.transport is not None
         self._message, self._is_whole = None, False
         self.transport.write(b"GET %b HTTP/1.1\r\n%b\r\n" % (target.encode(), fields.http1))
@@ -294,13 +297,13 @@ class ReadConnection(asyncio.Protocol):
         return part
 
     def close(self) -> None:
-        """End it at once: closing in good order would wait for a server that may have stopped answering."""
+        """Close immediately: a graceful close would wait for a server that may have stopped answering."""
         if self.transport is not None:
             self.transport.abort()
 
 
 class ReadConnections:
-    """As many connections as there are reads under way; those that were read to their end are used again."""
+    """As many connections as there are concurrent reads; those read to their end are reused."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -310,7 +313,7 @@ class ReadConnections:
 
     @contextlib.asynccontextmanager
     async def get(self, target: str, fields: HeaderFields) -> AsyncIterator[Reading]:
-        """Send a GET and give the answer before its body has come."""
+        """Send a GET and return the response before its body has arrived."""
         connection = await self._asked(target, fields)
         try:
             yield connection
@@ -331,7 +334,7 @@ class ReadConnections:
                 return connection
             except _Cut as cut:
                 self._busy.discard(connection)
-                if is_reused:  # the server has closed it; a read may be repeated
+                if is_reused:  # closed by the server; a read may be repeated
                     continue
                 raise ConnectionFailed(
                     f"GET {self._connector.where}: the connection broke: {cut}", was_sent=True
@@ -343,7 +346,7 @@ class ReadConnections:
 
     async def _take(self) -> tuple[ReadConnection, bool]:
         context = self._connector.context()
-        if context is not self._context:  # what was opened with another identity is not used again
+        if context is not self._context:  # opened with another identity
             self._close_idle()
             self._context = context
         now = asyncio.get_running_loop().time()
@@ -367,7 +370,7 @@ class ReadConnections:
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel find a dead peer within a minute: it looks like a watch without events."""
+    """Let the kernel find a dead peer within a minute, which looks like a watch without events."""
     sock: socket.socket | None = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return

@@ -1,7 +1,7 @@
-"""HTTP/2 (RFC 9113) as a client needs it: frames, and header fields (HPACK, RFC 7541) without a memory.
+"""HTTP/2 (RFC 9113) for a client: frames, and header fields (HPACK, RFC 7541) without a dynamic table.
 
-We announce a header table of size zero. So every block of fields that a server sends can be read by itself, and only
-the blocks that are needed are. Our own fields are written as literals. Nothing here knows a socket.
+We announce a header table of size zero, so that every field block can be decoded by itself, and only the blocks that
+are needed are. Our own fields are literals. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
 REFUSED_STREAM, CANCEL = 7, 8
 
 FRAME_BYTES = 16_384
-"""The largest frame that a peer takes which has not said otherwise, and that we take."""
+"""Default maximum frame size of a peer, and ours."""
 WINDOW = 65_535
-"""How much a peer takes that has not said otherwise."""
+"""Default flow control window of a peer."""
 MOST_WINDOW = (1 << 31) - 1
 
 HEAD = Struct(">HBBBL")  # of a frame: its length in two parts, its type, its flags, its stream
@@ -29,7 +29,7 @@ number_of = _NUMBER.unpack_from
 
 
 class BadFrame(Exception):
-    """What came is not HTTP/2, or not in order."""
+    """The bytes are not HTTP/2, or frames are out of order."""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -56,7 +56,7 @@ def reset(stream: int, why: int) -> bytes:
 
 
 def without_padding(payload: bytes, flags: int) -> bytes:
-    """The data or the fields of a frame, without padding and priorities."""
+    """Return the data or fields of a frame, without padding and priorities."""
     start, end = 0, len(payload)
     if flags & PADDED:
         if not payload or payload[0] >= end:
@@ -91,7 +91,7 @@ _SECRET = frozenset(("authorization", "cookie", "proxy-authorization"))
 
 
 def encode_field(name: str, value: str) -> bytes:
-    """One field: its index in the static table if it has one, else a literal that is not indexed."""
+    """Encode a field: its index in the static table if it has one, else a literal that is not indexed."""
     index = _EXACT.get((name, value))
     if index is not None:
         return _integer(index, 7, 0x80)
@@ -101,7 +101,7 @@ def encode_field(name: str, value: str) -> bytes:
 
 
 def string(data: bytes) -> bytes:
-    """A text as it is, with its length before it."""
+    """Encode a text with its length, without Huffman coding."""
     size = len(data)
     return (size.to_bytes(1) if size < 0x7F else _integer(size, 7, 0)) + data
 
@@ -120,7 +120,7 @@ def _integer(value: int, bits: int, first: int) -> bytes:
 
 
 def decode_fields(block: bytes) -> Iterator[tuple[str, str]]:
-    """The fields of a block, one after the other."""
+    """Decode the fields of a block."""
     at, end = 0, len(block)
     while at < end:
         first = block[at]
@@ -128,7 +128,7 @@ def decode_fields(block: bytes) -> Iterator[tuple[str, str]]:
             index, at = _read_integer(block, at, 7)
             yield _static_name(index), _STATIC_VALUES.get(index, "")
             continue
-        if first & 0xE0 == 0x20:  # the size of a table that is empty
+        if first & 0xE0 == 0x20:  # the size of the empty table
             _, at = _read_integer(block, at, 5)
             continue
         index, at = _read_integer(block, at, 6 if first & 0x40 else 4)
@@ -174,7 +174,7 @@ def _read_string(block: bytes, at: int) -> tuple[str, int]:
     return (_unpacked(data) if is_packed else data).decode("latin-1"), at + size
 
 
-# How many bits each byte takes in the code of RFC 7541, in base 31; codes of one length follow each other.
+# Number of bits of each byte in the code of RFC 7541, in base 31; codes of one length are consecutive.
 _BITS = (
     "dnsssssssoussussssssssusssssssss6aacd68baa8b8666555666666678f6ca"
     "d67777777777777777777777878djde6f56565666577666567655677777fbeds"
@@ -184,7 +184,7 @@ _BITS = (
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Undo the Huffman code. Bit by bit: only fields of refusals are ever read."""
+    """Decode Huffman coding bit by bit, which is fast enough: only fields of errors are ever decoded."""
     out, code, bits = bytearray(), 0, 0
     for byte in data:
         for shift in range(7, -1, -1):

@@ -1,7 +1,7 @@
-"""One connection that carries many requests side by side (HTTP/2): each has a stream, none waits for another.
+"""One connection that carries many concurrent requests (HTTP/2): each has a stream, and none waits for another.
 
-Requests of one moment are one write, and several answers are often one read. The server says how many requests and how
-many bytes it takes at once; the rest waits here (a body) or in the pool's queue (a request).
+Requests of one turn share one write, and several responses often share one read. The server limits the number of
+requests and of bytes; the rest waits here (a body) or in the pool's queue (a request).
 
 The state of a stream is kept in its request, because a request has one stream at most:
 
@@ -12,12 +12,12 @@ send ──▶ in _streams ──HEADERS of the answer──▶ status set ─�
               └── the deadline has passed, or the caller has gone: RST_STREAM is sent, and late frames are ignored
 ```
 
-A request that is taken out of ``_streams`` must have its future settled there and then: after that nothing else knows
-of it, neither a lost connection nor the pool's alarm.
+A request that is removed from ``_streams`` must have its future settled right there: after that neither a lost
+connection nor the pool's alarm knows of it.
 
-Flow control has two windows. ``_window`` is what the server takes on the whole connection, ``request.window`` what it
-takes on one stream; a body is sent as far as both allow. Both count what we send. What the server may send is not
-limited in practice: our window is the largest that HTTP/2 has, and is opened again when half of it is used.
+Flow control has two windows. ``_window`` is what the server accepts on the whole connection, ``request.window`` what it
+accepts on one stream; a body is sent as far as both allow. What the server may send is not limited in practice: our
+window is the largest that HTTP/2 has, and is reopened when half of it is used.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mooring.net.errors import Fenced
 from mooring.net.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
 
 _STREAMS = 100
-"""How many requests a server that names no limit is given at once."""
+"""Concurrent requests for a server that announces no limit."""
 _MOST_STREAMS = 1000
 _LAST_STREAM = 1 << 30
-"""At this number the connection is replaced: stream numbers are never used twice, and they end at 2³¹."""
+"""Stream number at which the connection is replaced: numbers are not reused, and they end at 2³¹."""
 _BEGINNINGS = {
     method: http2.encode_field(":method", method) + http2.encode_field(":scheme", "https")
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -52,7 +52,7 @@ _OPENING = (
     + http2.window_update(0, http2.MOST_WINDOW - http2.WINDOW)
 )
 _NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 0x40) for number in range(8, 15))
-"""How a field begins whose name is :status by its number, and whose value follows."""
+"""First bytes of a field with the indexed name :status and a literal value."""
 _LAST_FIELDS = END_HEADERS | END_STREAM
 _HALF_WINDOW = http2.MOST_WINDOW // 2
 _STATUS_BYTES = 5
@@ -61,19 +61,19 @@ _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
 
 
 class Http2Connection(asyncio.Protocol):
-    """``on_free`` is called when answers have arrived, and when the connection is closed."""
+    """A shared connection. ``on_free`` is called when responses have arrived, and when the connection is closed."""
 
     def __init__(self, on_free: Callable[[Http2Connection], None]) -> None:
         self.transport: asyncio.Transport | None = None
         self.is_open = False
-        self.keep_alive = True  # whether it may be given more
+        self.keep_alive = True  # whether it accepts more requests
         self.idle_since = 0.0
-        self.heard = 0  # how often something has come
-        self.quiet_since = 0.0  # when something came last, or was sent to a server that owed nothing
+        self.heard = 0  # how often data has arrived
+        self.quiet_since = 0.0  # when data arrived last, or was sent to a server that owed no answer
         self._on_free = on_free
         self._streams: dict[int, HttpRequest] = {}  # requests under way
         self._next_stream = 1
-        self._rest = b""  # of a frame that has not come whole
+        self._rest = b""  # beginning of an incomplete frame
         # Stream, flags and the beginning of fields that continue in CONTINUATION frames, which must follow directly.
         self._fields_of: tuple[int, int, bytes] | None = None
         self._failure = ""
@@ -82,10 +82,10 @@ class Http2Connection(asyncio.Protocol):
         self._time = loop.time
         self._has_begun = loop.create_future()
         self._frame_bytes = http2.FRAME_BYTES
-        self._window = http2.WINDOW  # bytes that the server takes now, on all streams together
-        self._stream_window = http2.WINDOW  # and on a stream that is new
-        self._taken = 0  # bytes of answers since the server was last told to go on
-        self._statuses: dict[bytes, int] = {}  # by the bytes that say so
+        self._window = http2.WINDOW  # bytes that the server accepts now, on all streams together
+        self._stream_window = http2.WINDOW  # and on a new stream
+        self._taken = 0  # bytes of responses since the last WINDOW_UPDATE
+        self._statuses: dict[bytes, int] = {}  # by their encoded fields
 
     # What asyncio calls
 
@@ -119,7 +119,7 @@ class Http2Connection(asyncio.Protocol):
     # What the pool calls
 
     async def begin(self) -> None:
-        """Wait until the server has said how many requests it takes at once: it is the first thing that it says."""
+        """Wait for the server's settings, its first frame, which limit the number of requests."""
         await self._has_begun
         if not self.is_open:
             raise ConnectionResetError(self._failure or "the server closed the connection")
@@ -143,11 +143,11 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more requests the server takes now."""
+        """Number of further requests that the server accepts now."""
         return 0 if self._window <= 0 else self._most_streams - len(self._streams)
 
     def send(self, requests: list[HttpRequest]) -> None:
-        """Write requests, all at once."""
+        """Write requests, all in one write."""
         assert self.transport is not None
         if not self._streams:
             self.quiet_since = self._time()
@@ -192,7 +192,7 @@ class Http2Connection(asyncio.Protocol):
             kind, flags = CONTINUATION, 0
 
     def _send_rest(self, number: int, request: HttpRequest, out: list[bytes]) -> None:
-        """Write as much of a body as the server has room for. A request that is not whole has not been made."""
+        """Write as much of a body as the windows allow. A request without its whole body is incomplete."""
         if request.unsent and request.is_fenced():
             del self._streams[number]
             request.fail(Fenced())
@@ -208,14 +208,14 @@ class Http2Connection(asyncio.Protocol):
             out.append(http2.frame(DATA, 0 if request.unsent else END_STREAM, number, part))
 
     def give_up(self, late: list[HttpRequest]) -> None:
-        """Stop waiting for some answers. A server that has sent nothing since then gets no more requests."""
+        """Abandon some responses. A server that has sent nothing since then gets no more requests."""
         if any(request.mark == self.heard for request in late):
             self.close()
         else:
             self.cancel_abandoned()
 
     def cancel_abandoned(self) -> None:
-        """Cancel the streams of answers that no caller waits for any more."""
+        """Cancel streams whose callers no longer wait."""
         abandoned = [number for number, request in self._streams.items() if request.answer.done()]
         for number in abandoned:
             del self._streams[number]
@@ -231,7 +231,7 @@ class Http2Connection(asyncio.Protocol):
     # Frames
 
     def _read(self, data: bytes) -> None:
-        """Take every frame in that has come whole."""
+        """Process every complete frame."""
         at, end = 0, len(data)
         while end - at >= 9:
             high, low, kind, flags, number = _read_head(data, at)
@@ -259,17 +259,17 @@ class Http2Connection(asyncio.Protocol):
             return
         request = self._streams.get(number)
         if request is None:
-            return  # given up
+            return  # abandoned
         if not request.status:
             status = self._statuses.get(block[:_STATUS_BYTES]) or self._status(block)
             if status < 200:
-                return  # an interim answer
+                return  # an interim response
             request.status, request.block = status, block
         if flags & END_STREAM:
             self._answered(number, request)
 
     def _status(self, block: bytes) -> int:
-        """Read the status, which is the first field. All answers that say the same mostly begin with the same bytes."""
+        """Decode the status, the first field. Equal statuses mostly have equal bytes."""
         first = block[:1]
         if first >= b"\x80":
             says = first
@@ -285,7 +285,7 @@ class Http2Connection(asyncio.Protocol):
             status = int(value)
         if len(self._statuses) < 100:
             self._statuses[says] = status
-            if len(says) <= _STATUS_BYTES:  # it is found without a look at its form the next time
+            if len(says) <= _STATUS_BYTES:  # decoded without a parse the next time
                 self._statuses[block[:_STATUS_BYTES]] = status
         return status
 
@@ -296,7 +296,7 @@ class Http2Connection(asyncio.Protocol):
             self._taken = 0
         request = self._streams.get(number)
         if request is None:
-            return  # given up
+            return  # abandoned
         part = http2.without_padding(payload, flags & PADDED) if flags & PADDED else payload
         if not request.got:
             request.got = part
@@ -312,14 +312,14 @@ class Http2Connection(asyncio.Protocol):
             self._answered(number, request)
 
     def _answered(self, number: int, request: HttpRequest) -> None:
-        # A stream leaves the table only once its answer can be delivered. Whatever is wrong with the answer before that
-        # ends the connection, and what is still in the table then fails with it: no future is left without an owner.
+        # A stream leaves the table only once its response can be delivered. An error before that ends the connection,
+        # which fails everything still in the table: no future is left without an owner.
         status = request.status
         if not status:
             raise BadFrame("an answer has no status")
         fields = {} if 200 <= status < 300 else dict(http2.decode_fields(request.block))
         del self._streams[number]
-        if request.unsent:  # it was answered before it was sent whole
+        if request.unsent:  # answered before the whole body was sent
             self._write(http2.reset(number, http2.CANCEL))
         if not request.answer.done():
             got = request.got
@@ -354,7 +354,7 @@ class Http2Connection(asyncio.Protocol):
     def _widen(self, number: int, payload: bytes) -> None:
         more = _number(payload)
         if not number:
-            was_full = self._window <= 0  # only then is there a waiter
+            was_full = self._window <= 0  # only then may a request be waiting
             self._window += more
             if not was_full:
                 return
@@ -378,7 +378,7 @@ class Http2Connection(asyncio.Protocol):
             if what == http2.MAX_CONCURRENT_STREAMS:
                 self._most_streams = min(value, _MOST_STREAMS)
             elif what == http2.MAX_FRAME_SIZE:
-                if not http2.FRAME_BYTES <= value < 1 << 24:  # the length of a frame has 24 bits
+                if not http2.FRAME_BYTES <= value < 1 << 24:  # a frame's length has 24 bits
                     raise BadFrame("a server takes frames of a size that there is not")
                 self._frame_bytes = value
             elif what == http2.INITIAL_WINDOW_SIZE:
@@ -392,16 +392,16 @@ class Http2Connection(asyncio.Protocol):
         self._on_free(self)
 
     def _refused(self, number: int, payload: bytes) -> None:
-        why = _number(payload)  # first: what cannot be read must find the stream in the table, see ``_answered``
+        why = _number(payload)  # read first: on an error the stream must still be in the table, see ``_answered``
         request = self._streams.pop(number, None)
         if request is not None:
-            # A refused stream was not looked at; of any other the server may have carried out what it asks for.
+            # A refused stream was not processed; the server may have carried out any other.
             request.fail(
                 Broken(f"the server ended the request (HTTP/2 error {why})", written=why != http2.REFUSED_STREAM)
             )
 
     def _end(self, payload: bytes) -> None:
-        """The server accepts no more streams; those after the last one that it names were not processed."""
+        """Handle GOAWAY: streams after the last one that it names were not processed."""
         last = _number(payload) & 0x7FFFFFFF
         self.keep_alive = False
         for number in [each for each in self._streams if each > last]:

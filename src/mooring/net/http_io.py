@@ -1,4 +1,4 @@
-"""Requests and responses of servers, and how they are read from and written to a blocking connection, bounded."""
+"""Requests and responses of servers, read from and written to a blocking connection, with limits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from mooring.net.server import Share
 
 MAX_PIPELINED = 16  # requests that may arrive before the first of them is answered
-HEAD_BUFFER_BYTES = 16 << 10  # what an idle connection holds: headers and a small body
-BUFFER_BYTES = 128 << 10  # once a larger body arrives, such as 5,000 node names
+HEAD_BUFFER_BYTES = 16 << 10  # buffer of an idle connection: headers and a small body
+BUFFER_BYTES = 128 << 10  # buffer once a larger body arrives, such as 5,000 node names
 JOIN_BELOW = 256 << 10  # a response up to this size is sent in one piece
 
 
 class Refused(Exception):
-    """A request that is answered with a status and a text instead of being carried out."""
+    """A request that is answered with an error status and a text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much and how long a client may keep a connection busy before its request is complete."""
+    """Limits on the size and duration of a request."""
 
     max_body_bytes: int
     read_timeout_s: float
@@ -65,24 +65,24 @@ class Request:
         return cls(message.method, unquote(path_of(message)), query, message.headers, bytes(body))
 
     def asked(self, name: str, default: str = "") -> str:
-        """What the query says, the first time if it says it several times."""
+        """Return a query parameter, the first one if it is repeated."""
         return self.query.get(name, (default,))[0]
 
 
 @dataclass(slots=True)
 class Response:
-    """What a client gets."""
+    """A response to a client."""
 
     body: bytes
     status: int = 200
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
-    """Further ones."""
-    afterwards: Callable[[], None] | None = None  # what can be done when the client has its response: logs
+    """Further headers."""
+    afterwards: Callable[[], None] | None = None  # called once the client has its response: logs
 
 
 class RequestReader:
-    """Reads one request after the other from a socket; several may arrive at once."""
+    """Reads consecutive requests from a socket; several may arrive together."""
 
     def __init__(self, sock: socket.socket, bounds: Bounds, share: Share) -> None:
         self._sock = sock
@@ -95,14 +95,14 @@ class RequestReader:
         )
 
     def close(self) -> None:
-        """Free what the connection took."""
+        """Release the connection's buffers."""
         self._messages.close()
         self._buffer.release()
 
     def next(self) -> Message | None:
-        """The next request; None when the client disconnected, or has been quiet for too long.
+        """Return the next request; None when the client disconnected or was idle for too long.
 
-        The previous request is over: its bytes no longer count.
+        The previous request is done: its bytes no longer count.
         """
         messages, share = self._messages, self._share
         arriving = len(messages.arriving.body) if messages.arriving is not None else 0
@@ -128,7 +128,7 @@ class RequestReader:
         return messages.complete.popleft()
 
     def _receive(self) -> int:
-        """Take what there is; 0: the other side has closed the connection."""
+        """Receive available bytes; 0 when the other side has closed the connection."""
         message = self._messages.arriving
         left = message.left if message is not None else None
         if message is not None and len(message.body) >= HEAD_BUFFER_BYTES // 2 and len(self._buffer) < BUFFER_BYTES:
@@ -149,7 +149,7 @@ class RequestReader:
 
 
 def refusal_of(error: BadMessage) -> Refused:
-    """The answer to what cannot be read as a request."""
+    """Return the response to an unreadable request."""
     if isinstance(error, BodyTooLarge):
         return Refused(413, str(error))
     if isinstance(error, HeadTooLarge):
@@ -158,7 +158,7 @@ def refusal_of(error: BadMessage) -> Refused:
 
 
 def path_of(request: Message) -> str:
-    """The path that is asked for, also of a whole URL, as proxies get them."""
+    """Return the requested path, also of an absolute URL, as proxies get it."""
     target = request.target.decode("latin-1")
     if target.startswith("/"):
         return target.partition("?")[0]
@@ -169,7 +169,7 @@ def path_of(request: Message) -> str:
 
 
 def body_of(request: Message, limit: int, share: Share) -> bytes | bytearray:
-    """The request's body, uncompressed, up to a limit, and counted like what has arrived."""
+    """Return the request's body, uncompressed, within a limit, and counted against the share."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return request.body
@@ -185,11 +185,11 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 def send(sock: socket.socket, response: Response, request: Message | None, *, closes: bool) -> None:
-    """Write a response to a request, or to what was none."""
+    """Write a response to a request, or to unreadable input."""
     fields = [
         ("Content-Type", response.content_type),
         ("Content-Length", str(len(response.body))),
-        ("Accept-Encoding", "gzip"),  # in a response: later requests may come compressed (RFC 7694)
+        ("Accept-Encoding", "gzip"),  # accepts compressed requests (RFC 7694)
         *response.headers.items(),
     ]
     start = head_of(response.status, fields, request, closes=closes)
@@ -202,7 +202,7 @@ def send(sock: socket.socket, response: Response, request: Message | None, *, cl
 
 
 def head_of(status: int, fields: Iterable[tuple[str, str]], request: Message | None, *, closes: bool) -> bytes:
-    """The head of a response to a request, or to what was none."""
+    """Return the head of a response to a request, or to unreadable input."""
     lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}", f"Date: {_date(int(time.time()))}"]
     lines += [f"{name}: {value}" for name, value in fields]
     if closes:

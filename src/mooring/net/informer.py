@@ -1,8 +1,8 @@
 """Informers: a local copy of each kind, and handlers that receive every change in order.
 
 A watch may deliver an event twice, an old one after a newer one, or leave a gap that a new list has to close. Handlers
-see none of that: an update always follows an add, a delete ends it, versions never go back. A gap becomes the updates
-and deletes that were missed; an object deleted and created again under the same name becomes a delete and an add.
+see none of that: an update always follows an add, a delete ends it, versions never decrease. A gap becomes the missed
+updates and deletes; an object deleted and recreated under the same name becomes a delete and an add.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger("mooring.net.informer")
 T = TypeVar("T", bound=ApiObject)
 
 SLICE_S = 0.008
-"""An informer works for this long before it lets other tasks run."""
+"""How long an informer works before it lets other tasks run."""
 TOMBSTONES = 4096
 SMALL = 2000
-"""Up to this many objects are listed once more instead of waiting."""
+"""Kinds with up to this many objects are listed once more instead of waiting for the watch."""
 PASS_S = 2.0
-"""How long a watch of many objects is given to pass a version."""
+"""How long a watch of many objects is given to reach a version."""
 PODS_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""The scheduler has no interest in pods that have ended."""
+"""Finished pods do not matter to the scheduler."""
 
 OnAdd = Callable[[T], None]
 OnUpdate = Callable[[T, T], None]
@@ -49,7 +49,7 @@ class _Handler(Generic[T]):
 
 
 class Informer(Generic[T]):
-    """The copy of one kind. ``run`` keeps it up to date; handlers are called from there, one event at a time."""
+    """The local copy of one kind. ``run`` keeps it up to date and calls the handlers, one event at a time."""
 
     def __init__(
         self, client: RestClient, kind: ResourceKind[T], *, clock: Clock | None = None, **reflector: Any
@@ -62,9 +62,9 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._tombstones: OrderedDict[str, int] = OrderedDict()
         self._listed_at: int | None = None
-        self.is_listing = False  # whether handlers are receiving a list: changes since the last one, in no order
+        self.is_listing = False  # whether handlers are receiving a list: its changes have no order
 
-    # What users of the copy see
+    # Methods for users of the copy
 
     def add_handler(
         self,
@@ -72,7 +72,7 @@ class Informer(Generic[T]):
         on_update: OnUpdate[T] | None = None,
         on_delete: OnDelete[T] | None = None,
     ) -> None:
-        """Register a handler; what is in the copy already is added to it at once."""
+        """Register a handler; it receives the existing objects immediately."""
         handler = _Handler(on_add, on_update, on_delete)
         self._handlers.append(handler)
         if on_add is not None:
@@ -86,12 +86,12 @@ class Informer(Generic[T]):
 
     @property
     def is_served(self) -> bool:
-        """Say whether the API server serves this kind, as far as is known: true until it answers 404."""
+        """Report whether the API server serves this kind; true until it answers 404."""
         return self.reflector.is_served
 
     @property
     def is_current(self) -> bool:
-        """Say whether the copy is of a state that the API server has, as far as is known; a kind it lacks has none."""
+        """Report whether the copy is no newer than the API server's state; true for a kind it does not serve."""
         return self.reflector.is_current or not self.is_served
 
     async def wait_synced(self) -> None:
@@ -111,10 +111,10 @@ class Informer(Generic[T]):
         """Keep the copy up to date until cancelled."""
         await self.reflector.run()
 
-    # What the reflector calls
+    # Methods for the reflector
 
     async def replace(self, objects: Sequence[T], resource_version: str) -> None:
-        """Compare a complete list with the copy: adds and updates first, then what is no longer there."""
+        """Replace the copy by a complete list: adds and updates first, then deletes."""
         self._tombstones.clear()
         self._listed_at = _number(resource_version)
         self.is_listing = True
@@ -139,7 +139,7 @@ class Informer(Generic[T]):
                 await asyncio.sleep(0)
 
     async def merge(self, objects: Sequence[T], resource_version: str) -> None:
-        """Take in a complete list beside the watch, which may be behind it or ahead of it: what is newer counts."""
+        """Merge a complete list that may be ahead of or behind the watch: newer versions win."""
         listed_at = _number(resource_version)
         slices = _Slices(self._clock)
         keep = {_key(item) for item in objects}
@@ -158,14 +158,14 @@ class Informer(Generic[T]):
     async def catch_up(self) -> None:
         """Return when the copy has everything that the API server has now, however far behind the watch is.
 
-        A watch says how far it is only when something happens. So a small kind is listed once more. A large one is
-        given a moment: where there are many objects, something always happens.
+        A watch reveals its position only through events. So a small kind is listed once more. A large one is given a
+        moment, because some object always changes.
         """
         pause_s = 0.05
         while self.is_served:
             try:
                 if not self.reflector.is_current:
-                    raise ApiError("the watch is cut")  # versions prove nothing until it is known how it goes on
+                    raise ApiError("the watch is cut")  # versions prove nothing until it is reconnected
                 if len(self.store) <= SMALL or not await self._is_passed(await self.reflector.version_now()):
                     await self.merge(*await self.reflector.list_now())
                 return
@@ -186,7 +186,7 @@ class Informer(Generic[T]):
         return False
 
     async def apply(self, events: Sequence[tuple[str, T]]) -> None:
-        """Take events in order."""
+        """Process events in order."""
         slices = _Slices(self._clock)
         for type_, item in events:
             if type_ == "DELETED":
@@ -200,7 +200,7 @@ class Informer(Generic[T]):
         old = self.store.get(key)
         version = item.metadata.resource_version
         if old is None:
-            # Known to be gone: deleted since, or already missing from a newer list.
+            # Known to be deleted: since then, or missing from a newer list.
             if not is_list and (_is_stale(version, self._listed_at) or _is_stale(version, self._tombstones.get(key))):
                 return
             self.store[key] = item
@@ -230,11 +230,11 @@ class Informer(Generic[T]):
             return
         self._bury(key, version)
         if old is not None:
-            # The last state, as upstream: what the server deleted, not what we knew.
+            # The last state, as upstream: the deleted object as the server sends it, not as it was cached.
             self._remove(key, item if item.metadata.uid == old.metadata.uid else old)
 
     def _bury(self, key: str, version: int | None) -> None:
-        """Remember that an object is gone: what is said of it later may be older."""
+        """Remember a deletion: later events of the object may be older."""
         if version is not None:
             self._tombstones[key] = max(version, self._tombstones.get(key, 0))
             self._tombstones.move_to_end(key)
@@ -256,10 +256,10 @@ class Informer(Generic[T]):
 
 
 class InformerSet:
-    """All informers of a process: started together, synchronised together."""
+    """All informers of a process, started and synchronised together."""
 
     def __init__(self, client: RestClient, *, tune_gc: bool = False, **reflector: Any) -> None:
-        """``reflector`` is handed to every informer: a clock, a source of chance."""
+        """``reflector`` is passed to every informer: a clock, a random generator."""
         self._client = client
         self._reflector = reflector
         self._tune_gc = tune_gc
@@ -306,7 +306,7 @@ class InformerSet:
 
     @property
     def has_synced(self) -> bool:
-        """Say whether all first lists have come. Any thread may ask."""
+        """Report whether all first lists have arrived. Callable in any thread."""
         return all(informer.has_synced for informer in tuple(self._informers.values()))
 
     @property
@@ -315,11 +315,11 @@ class InformerSet:
         return any(informer.is_listing for informer in self._informers.values())
 
     def missing(self) -> list[str]:
-        """Name the kinds whose first list has not arrived yet."""
+        """Return the kinds whose first list has not arrived yet."""
         return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
 
     def refused(self) -> str:
-        """What this user may not, if that alone keeps the first lists from coming: asking again will not help."""
+        """Return what this user may not list, if only that delays the first lists (a retry will not help)."""
         missing = [informer for informer in self if not informer.has_synced]
         if not missing or not all(informer.reflector.is_refused for informer in missing):
             return ""
@@ -328,26 +328,26 @@ class InformerSet:
 
     @property
     def trouble(self) -> str:
-        """Why one of the kinds cannot be watched right now; empty if all are."""
+        """Return why one of the kinds cannot be watched right now; empty if all are."""
         troubles = (f"{each.kind.name}: {each.reflector.trouble}" for each in self if each.reflector.trouble)
         return next(troubles, "")
 
     def failing(self, limit_s: float) -> str | None:
-        """Name the first kind of which nothing has got through for longer than that. Any thread may ask."""
+        """Name the first kind that could not be listed or watched within the limit. Callable in any thread."""
         for each in tuple(self._informers.values()):
             if (failing_s := each.reflector.failing_s) > limit_s:
                 return f"{each.kind.name}: nothing has got through for {failing_s:.0f}s: {each.reflector.trouble}"
         return None
 
     def not_served(self) -> list[str]:
-        """Name the kinds that this API server does not serve: too old for them, or told not to.
+        """Return the kinds that this API server does not serve, because it is older or they are disabled.
 
         They count as synchronised, without objects, and are requested again every few minutes.
         """
         return [informer.kind.name for informer in self._informers.values() if not informer.is_served]
 
     async def wait_for_sync(self, timeout_s: float | None = None) -> bool:
-        """Wait until every informer has its first list; false if that takes too long.
+        """Wait until every informer has its first list; false after the timeout.
 
         With ``tune_gc`` the garbage collector is off until then, and the new objects are frozen: they live as long as
         the process.
@@ -362,7 +362,7 @@ class InformerSet:
         return not pending
 
     async def catch_up(self) -> None:
-        """Return when all copies have what the API server has now: for a leader that is about to decide."""
+        """Return when all copies have what the API server has now, for a new leader before its first decision."""
         await asyncio.gather(*(informer.catch_up() for informer in self._informers.values()))
 
     async def stop(self) -> None:
@@ -374,7 +374,7 @@ class InformerSet:
 
 
 class _Slices:
-    """Says when it is time to let other tasks run. It looks at the clock for every sixteenth object only."""
+    """Says when to let other tasks run. It checks the clock for every sixteenth object only."""
 
     __slots__ = ("_count", "_monotonic", "_until")
 

@@ -1,4 +1,4 @@
-"""The kinds that a scheduler watches, and how pods are decoded so that they share equal parts.
+"""The kinds that a scheduler watches, and the decoding of pods with shared equal parts.
 
 Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
 are replaced by those seen before, which takes little more than half the memory. Objects from an informer are never
@@ -46,15 +46,15 @@ from mooring.net.watch_events import ResourceKind, TypedEvent, typed_kind
 T = TypeVar("T")
 
 LIMIT = 50_000
-"""At most this many distinct parts are remembered. Then all are forgotten, and later pods start sharing again."""
+"""Maximum number of shared parts. Beyond it all are dropped, and later pods start sharing again."""
 SPECS, SPECS_BYTES = 2_000, 4 << 20
-"""The same for whole specs: a pod's next version mostly comes soon."""
+"""Likewise for whole specs: the next version of a pod mostly arrives soon."""
 SHORT_BYTES = 512
-"""Up to this length a status is remembered whole: that of a pod that does not run yet has nothing unique."""
+"""Statuses up to this length are shared whole: that of a pod that does not run yet has nothing unique."""
 LIMIT_BYTES = 16 << 20
-"""The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
+"""Maximum encoded length of shared parts. Decoded they take several times as much memory."""
 
-# What most pods have none of, once for all of them.
+# Fields that most pods lack, shared by all of them.
 _NO_VOLUMES: list[Volume] = []
 _NO_GATES: list[PodSchedulingGate] = []
 _NO_CLAIMS: list[PodResourceClaim] = []
@@ -66,7 +66,7 @@ _NO_CLAIM_STATUSES: list[PodResourceClaimStatus] = []
 
 
 class _Remembered(dict[bytes, T]):
-    """What was decoded, by its bytes. All is forgotten when it is too much."""
+    """Decoded values by their encoding, cleared when there are too many."""
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self._limit = limit
@@ -89,7 +89,7 @@ class PodSharing:
         self._encode = msgspec.msgpack.Encoder().encode
         self._parts: _Remembered[tuple[Any, ...]] = _Remembered(limit, limit_bytes)
         self._words: dict[str, str] = {}
-        self.known = self._words.setdefault  # ``word`` without a call of ours: for many words of every pod
+        self.known = self._words.setdefault  # ``word`` without a method call: for many words of every pod
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -101,7 +101,7 @@ class PodSharing:
         self.share_status(pod.status)
 
     def word(self, word: str) -> str:
-        """The same word as it came before: names of nodes and conditions, times."""
+        """Return the shared copy of a word: names of nodes and conditions, times."""
         return self.known(word, word)
 
     def share_spec(self, spec: PodSpec) -> None:
@@ -136,7 +136,7 @@ class PodSharing:
         )
 
     def share_metadata(self, meta: ObjectMeta) -> None:
-        """Apart from the spec, because a StatefulSet gives each pod a label with its name."""
+        """Share metadata apart from the spec, because a StatefulSet gives each pod a label with its name."""
         if len(self._words) >= self._limit:
             self._words.clear()
         known = self.known
@@ -196,7 +196,7 @@ _NODE_NAME = b'"nodeName":"'
 
 
 class _KnownSpec:
-    """A spec without its node, and where in its bytes the node is written."""
+    """A decoded spec without its node, and the position of the node in its bytes."""
 
     __slots__ = ("node_at", "spec")
 
@@ -206,7 +206,7 @@ class _KnownSpec:
 
 
 def _without(data: bytes, at: int, end: int) -> bytes:
-    """A spec without the entry that begins and whose value ends there, and without its comma; nothing if in doubt.
+    """Remove an entry and its comma from an encoded spec; return nothing if in doubt.
 
     kube-apiserver writes more entries after the node's name, and the embedded one writes it last.
     """
@@ -217,10 +217,10 @@ def _without(data: bytes, at: int, end: int) -> bytes:
 
 
 class PodEvents:
-    """Decodes watch events of pods, with equal parts shared. What has come before is not decoded again.
+    """Decodes watch events of pods and shares equal parts, without decoding known ones again.
 
-    Specs are compared as bytes and without the node: what a template makes, and what a pod was before it was bound.
-    So are short statuses: those of new pods are all alike, and those of pods that are bound within one second.
+    Specs are compared as bytes and without the node: those of one template, and those of one pod before and after it is
+    bound. So are short statuses: those of new pods are all alike, and those of pods that are bound within one second.
     """
 
     def __init__(self, share: PodSharing, limit: int = SPECS, limit_bytes: int = SPECS_BYTES) -> None:
@@ -262,7 +262,7 @@ class PodEvents:
         end = data.find(b'"', value)
         bare = _without(data, at, end)
         known = self._specs.get(bare)
-        # The same bytes stood before the entry when it was decoded, so it is the same entry.
+        # The same bytes preceded the entry when it was decoded, so it is the same entry.
         if known is not None and known.node_at == at and data.startswith(_NODE_NAME, at):
             node = data[value:end]
             if b"\\" not in node:
@@ -272,7 +272,7 @@ class PodEvents:
     def _spec_with_node(self, data: bytes, bare: bytes, at: int) -> PodSpec:
         node = _node_of(data).node_name
         entry = _NODE_NAME + node.encode() + b'"'
-        # Only once: a selector may have the same key, and then it is not known which of them the entry is.
+        # Only once: a selector may have the same key, and then it is ambiguous which of them the entry is.
         if not node or not bare or data.count(b'"nodeName"') != 1 or not data.startswith(entry, at):
             return self._decode(data)
         known = self._known(bare)
@@ -298,7 +298,7 @@ class PodEvents:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The kinds a scheduler watches: what kube-scheduler asks for when it starts, in the same words.
+# The kinds a scheduler watches, requested as kube-scheduler does when it starts.
 
 NODES = typed_kind("nodes", "v1", Node)
 _SHARING = PodSharing()
@@ -327,7 +327,7 @@ DEVICE_TAINT_RULES = typed_kind(
 POD_GROUPS = typed_kind("podgroups", "scheduling.k8s.io/v1beta1", PodGroup)
 COSCHEDULING_POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", CoschedulingPodGroup)
 
-# Watched only where a plugin registers for their events.
+# Watched only if a plugin registers for their events.
 EXTRA_KINDS: dict[EventResource, ResourceKind[Any]] = {
     EventResource.DEVICE_TAINT_RULE: DEVICE_TAINT_RULES,
     EventResource.POD_GROUP: POD_GROUPS,
@@ -354,4 +354,4 @@ SCHEDULER_KINDS: tuple[ResourceKind[Any], ...] = (
     DEVICE_CLASSES,
     PODS,
 )
-"""All eighteen."""
+"""All eighteen kinds."""

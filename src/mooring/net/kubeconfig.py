@@ -1,6 +1,6 @@
-"""Where the API server is and how to speak to it: kubeconfig files, and the configuration a pod finds in its cluster.
+"""Address and credentials of the API server: kubeconfig files, and the in-cluster configuration of a pod.
 
-Everything that could be wrong is said in one line that names the file and the entry.
+Every mistake is reported in one line that names the file and the entry.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from mooring.net.credentials import (
 from mooring.net.tls import Identity, TlsSettings
 
 # --------------------------------------------------------------------------------------------------------------------
-# The files: read, checked for their types, and merged as kubectl merges them. The first file that names a cluster, user
-# or context wins. Every entry remembers its file, because relative paths are relative to it.
+# The files: read, type-checked, and merged as kubectl merges them. The first file that names a cluster, user or context
+# wins. Every entry remembers its file, because relative paths are relative to it.
 
 MAX_FILE_BYTES = 16 << 20
 
@@ -46,7 +46,7 @@ class _Kebab(msgspec.Struct, rename="kebab"):
 
 
 class KubeconfigCluster(_Kebab):
-    """A server, and how to verify it."""
+    """A server and its verification."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -63,7 +63,7 @@ class _ExecEnv(msgspec.Struct):
 
 
 class Exec(msgspec.Struct, rename="camel"):
-    """A program that gives credentials."""
+    """A program that prints credentials."""
 
     command: str = ""
     args: list[str] | None = None
@@ -94,7 +94,7 @@ class KubeconfigUser(_Kebab):
 
 
 class KubeconfigContext(_Kebab):
-    """A cluster and a user that go together."""
+    """A combination of a cluster and a user."""
 
     cluster: str = ""
     user: str = ""
@@ -127,7 +127,7 @@ class KubeconfigDocument(_Kebab):
 
 @dataclass(slots=True)
 class KubeconfigFiles:
-    """All files as one; each entry comes with the file it stands in."""
+    """All files merged; each entry knows its file."""
 
     current_context: str = ""
     clusters: dict[str, tuple[KubeconfigCluster, str]] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class KubeconfigFiles:
     contexts: dict[str, tuple[KubeconfigContext, str]] = field(default_factory=dict)
 
     def add(self, path: str) -> None:
-        """Read a file; what an earlier file has said stays."""
+        """Merge a file; entries of earlier files take precedence."""
         file = _read_document(path)
         self.current_context = self.current_context or file.current_context
         for cluster in file.clusters or ():
@@ -147,7 +147,7 @@ class KubeconfigFiles:
 
 
 def check_texts(section: KubeconfigCluster | KubeconfigUser, where: str) -> None:
-    """Refuse control characters in names of files, URLs, tokens and users: none of them can carry one."""
+    """Reject control characters in names of files, URLs, tokens and users."""
     for each in msgspec.structs.fields(section):
         if each.name.endswith(("_data", "password")):
             continue
@@ -196,16 +196,16 @@ def _plain(error: msgspec.ValidationError) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# One context of them, resolved
+# A resolved context
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HOST = re.compile(r"[0-9A-Za-z._:%~-]{1,253}")
-_HEADER_NAME = "!#$&'*+^`|"  # besides letters, digits and _.-~: what may stand in a header's name as it is
+_HEADER_NAME = "!#$&'*+^`|"  # besides letters, digits and _.-~: allowed in a header's name
 
 
 @dataclass(slots=True)
 class ClientConfig:
-    """One API server, and one identity to use with it."""
+    """An API server, and the identity to use with it."""
 
     server: str
     credentials: Credentials = field(default_factory=StaticCredentials)
@@ -214,7 +214,7 @@ class ClientConfig:
     namespace: str = "default"
     extra_headers: tuple[tuple[str, str], ...] = ()
     source: str = ""
-    arrives_within_s: float | None = None  # writes that have not arrived by then must not arrive any more
+    arrives_within_s: float | None = None  # writes that have not arrived by then must not arrive later
 
     @property
     def is_tls(self) -> bool:
@@ -230,9 +230,9 @@ def find_config(
     service_account: str = SERVICE_ACCOUNT,
     give: str = "--kubeconfig FILE",
 ) -> ClientConfig:
-    """Find the configuration as kubectl does: the file given, KUBECONFIG, ~/.kube/config, the cluster we run in.
+    """Find the configuration as kubectl does: the given file, KUBECONFIG, ~/.kube/config, or in-cluster.
 
-    ``give`` is how the caller's user names a file, for the message if there is none.
+    ``give`` tells the user how to name a file, for the message if there is none.
     """
     environ = os.environ if environ is None else environ
     if kubeconfig:
@@ -260,7 +260,7 @@ def scheduler_config(
     environ: Mapping[str, str] | None = None,
     service_account: str = SERVICE_ACCOUNT,
 ) -> ClientConfig:
-    """Find the configuration as kube-scheduler does: the file given (``master`` overrides), or in-cluster."""
+    """Find the configuration as kube-scheduler does: the given file (``master`` overrides), or in-cluster."""
     environ = os.environ if environ is None else environ
     if kubeconfig:
         return load_kubeconfig([kubeconfig], master=master, environ=environ)
@@ -272,7 +272,7 @@ def scheduler_config(
 def in_cluster_config(
     *, environ: Mapping[str, str] | None = None, service_account: str = SERVICE_ACCOUNT
 ) -> ClientConfig:
-    """Read the configuration of a pod: the server's address from the environment, token and CA from files."""
+    """Read the in-cluster configuration: the server's address from the environment, token and CA from files."""
     environ = os.environ if environ is None else environ
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:

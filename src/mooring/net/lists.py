@@ -1,9 +1,9 @@
-"""The answer to a list request: objects of one kind, of any number, read as they come.
+"""The response to a list request: objects of one kind, of any number, decoded as they arrive.
 
-A page of 500 pods is 3 MB, and decoding it at once is the fastest way. But a server may send everything in one answer:
-one whose cache answers ignores ``limit``, and 75,000 pods are 300 MB. So what has grown beyond ``WHOLE_BYTES`` is cut
-into objects while it arrives, each is decoded, and its text is forgotten. Other tasks and threads get their turn after
-every chunk. An object that cannot be read is left out, and the rest of the list is good.
+A page of 500 pods is 3 MB, and decoding it in one step is the fastest way. But some servers ignore ``limit`` when they
+answer from their cache, and 75,000 pods are 300 MB. So a response that has grown beyond ``WHOLE_BYTES`` is split into
+objects while it arrives, each is decoded, and its text is dropped. Other tasks and threads run after every chunk. An
+unreadable object is left out of the list.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mooring.api.codec import flattened
 from mooring.net.watch_events import MAX_OBJECT_BYTES, ApiObject, EventReader, Garbled
 
 WHOLE_BYTES = 4 << 20
-"""An answer up to this size is decoded at once."""
+"""A response up to this size is decoded in one step."""
 MAX_FRAME_BYTES = 1 << 20
-"""How much a list may say besides its objects."""
+"""Maximum size of a list without its objects."""
 STEP_BYTES = 256 << 10
-"""How much is cut and decoded before others get their turn: about two milliseconds of work."""
+"""How much is split and decoded before other tasks run: about two milliseconds of work."""
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -57,10 +57,9 @@ def read_page(body: bytes) -> ListPage:
 
 
 class ListReader(Generic[T]):
-    """Takes the body of an answer, chunk by chunk; ``end`` gives what the page says of itself.
+    """Reads the body of a response, chunk by chunk; ``end`` returns the page's metadata.
 
-    ``begin`` forgets what was read: an interrupted read is repeated from its beginning. ``objects`` includes earlier
-    pages.
+    ``begin`` drops an interrupted read, which is repeated from its beginning. ``objects`` includes earlier pages.
     """
 
     def __init__(self, reader: EventReader[T]) -> None:
@@ -68,17 +67,17 @@ class ListReader(Generic[T]):
         self.size = 0
         self._reader = reader
         self._kept = 0  # objects of earlier pages
-        self._whole: bytearray | None = bytearray()  # None: too large, so that it goes through the splitter
+        self._whole: bytearray | None = bytearray()  # None: too large, so the splitter is used
         self._splitter = ItemSplitter()
 
     def begin(self) -> None:
-        """A page begins, or begins again."""
+        """Begin a page, or begin it again."""
         del self.objects[self._kept :]
         self.size = 0
         self._whole, self._splitter = bytearray(), ItemSplitter()
 
     def restart(self) -> None:
-        """Forget the earlier pages."""
+        """Drop the earlier pages."""
         self._kept = 0
         self.begin()
 
@@ -92,14 +91,14 @@ class ListReader(Generic[T]):
         await self._split(chunk)
 
     async def end(self) -> PageMeta:
-        """The page is complete."""
+        """End the page and return its metadata."""
         if self._whole is not None:
             body = bytes(self._whole)
             self._whole = bytearray()
             try:
                 page = read_page(body)
             except Garbled:
-                await self._split(body)  # one object that is no JSON spoils the list for a decoder, but not for us
+                await self._split(body)  # the whole-page decoder fails on one invalid object
             else:
                 await self._decode(page.items or ())
                 self._kept = len(self.objects)
@@ -123,7 +122,7 @@ class ListReader(Generic[T]):
 
 
 _BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
-"""The next bracket that is not in a text. Nothing is tried twice (``++``, ``*+``), so any input takes linear time."""
+"""The next bracket outside a string. Possessive quantifiers (``++``, ``*+``) make it linear for any input."""
 _ITEMS = re.compile(rb'"items"\s*:\s*\Z')
 _BETWEEN = re.compile(rb"[\s,]*+")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -131,18 +130,18 @@ _skip_value = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class ItemSplitter:
-    """Cuts the text of a list into its items, whatever they are.
+    """Splits the text of a list into its items, whatever they are.
 
-    What is around the items, the frame, is kept and read at the end: ``metadata`` may stand before them or after them.
+    The text around the items, the frame, is kept and read at the end: ``metadata`` may precede or follow them.
     """
 
     def __init__(self) -> None:
-        self._rest = b""  # what was not given away yet: the frame up to the items, or an item that has not come whole
+        self._rest = b""  # unprocessed: the frame up to the items, or an incomplete item
         self._frame = b""
-        self._has_begun = self._has_ended = False  # whether the list of items has
+        self._has_begun = self._has_ended = False  # of the list of items
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Take text in, and give the items that have come whole."""
+        """Feed text, and yield complete items."""
         text, at = self._rest + chunk, 0
         if not self._has_begun and (at := _start_of_items(text)):
             self._frame, self._has_begun = text[:at], True
@@ -162,14 +161,14 @@ class ItemSplitter:
             raise Garbled(f"the answer is not a list: an item is larger than {MAX_OBJECT_BYTES:,} bytes")
 
     def end(self) -> PageMeta:
-        """All has come."""
+        """End the text and return the metadata."""
         if self._has_begun and not self._has_ended:
             raise Garbled("the answer is not a list: it is cut off")
         return read_page(self._frame or self._rest).metadata
 
 
 def _start_of_items(text: bytes) -> int:
-    """Where the first item begins; 0 if that has not come yet. Objects in the frame may have lists of that name."""
+    """Find the position of the first item; 0 if missing. Objects in the frame may have lists of that name."""
     depth = at = 0
     while (bracket := _BRACKET.match(text, at)) is not None:
         at = bracket.end()
@@ -180,10 +179,10 @@ def _start_of_items(text: bytes) -> int:
 
 
 def _end_of_value(text: bytes, at: int) -> int:
-    """Where the value ends that begins there; 0 if that has not come yet.
+    """Return the end of a value; 0 if it has not arrived.
 
-    msgspec passes over a value 20 times as fast as a regular expression, and says where it found something behind it.
-    Brackets are counted where it does not: in a value that is no JSON, and in one that is nested too deeply.
+    msgspec skips a value 20 times as fast as a regular expression, and reports the position of data after it. Brackets
+    are counted where it does not: in invalid JSON, and in a value that is nested too deeply.
     """
     try:
         _skip_value(memoryview(text)[at:])

@@ -1,22 +1,22 @@
-"""Connections for the hot writes: bind, status patch, events. Small bodies, many of them, one answer each.
+"""Connections for the hot writes: bind, status patch, events. Small bodies, many of them, one response each.
 
 A general HTTP client spends more on a small POST than the scheduler spends on deciding where the pod goes. This pool
-does only what those writes need: connections that are kept, a bounded number of them, and a deadline for each request.
+does only what those writes need: persistent connections, a bounded number of them, and a deadline per request.
 
 ```
 send ──▶ the queue, first come first served ──▶ HTTP/2: one connection, which takes all of them in one write
                                             ──▶ HTTP/1.1: a connection that has nothing under way, a few in one write
 ```
 
-Over TLS the server is asked for HTTP/2, and the first connection shows whether it supports it. With HTTP/1.1, when more
-requests wait than connections are available, they share connections and writes, at most ``batch`` of them: writing and
-reading cost more per call than per request. The server answers those of one connection one after the other, so a slow
-answer delays only requests that would have waited anyway. A connection gets no more requests before all its answers
-have arrived.
+Over TLS the client offers HTTP/2, and the first connection shows whether the server supports it. With HTTP/1.1, when
+more requests wait than connections are available, they are pipelined, at most ``batch`` per connection: writing and
+reading cost more per call than per request. The server answers those of one connection in order, so a slow response
+delays only requests that would have waited anyway. A connection gets no more requests before all its responses have
+arrived.
 
 A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it has
-not processed it and will not, or when it is a read. A POST whose connection died after it was written may have been
-carried out; the caller learns that from ``ConnectionFailed.was_sent``.
+not processed it and will not, or when it is a read. A POST whose connection broke after it was written may have been
+carried out; ``ConnectionFailed.was_sent`` says so.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from mooring.net.http2_connection import Http2Connection
 Connection = Http1Connection | Http2Connection
 
 BATCH = 4
-"""How many requests a connection is given at once: those behind the first wait for its answer."""
+"""Number of requests per connection and write: those behind the first wait for its response."""
 QUIET_S = 10.0
-"""A server that owes answers and has said nothing for so long gets no more over this connection: something in between
-may have stopped passing bytes on. What was sent waits for its deadline, the next request opens another connection."""
+"""A server that owes responses and has been silent for this long gets no more requests over this connection: something
+in between may have stopped forwarding. Sent requests wait for their deadline, the next one opens another connection.
+"""
 
 
 class ConnectionPool:
@@ -50,13 +51,13 @@ class ConnectionPool:
         self._max_connections = max_connections
         self._batch = batch
         self._idle: list[Http1Connection] = []
-        self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
+        self._shared: Http2Connection | None = None  # carries all requests, if the server supports HTTP/2
         self._may_share = connector.tls is not None  # as far as is known
-        self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
+        self._open: dict[Connection, None] = {}  # ordered, so that two runs in virtual time do the same
         self._opening: dict[asyncio.Task[Connection], None] = {}
         self._queue: deque[HttpRequest] = deque()
         self._asked: dict[HttpRequest, None] = {}  # all requests with a waiting caller, wherever they are
-        self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
+        self._is_dispatching = False  # the queue is processed before this turn of the event loop ends
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = float("inf")
         self._context: ssl.SSLContext | None = None
@@ -64,12 +65,12 @@ class ConnectionPool:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are on the wire."""
+        """Number of requests on the wire."""
         return sum(connection.load for connection in self._open)
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a connection."""
+        """Number of requests that wait for a connection."""
         return sum(not request.answer.done() for request in self._queue)
 
     async def send(
@@ -81,7 +82,7 @@ class ConnectionPool:
         timeout_s: float,
         is_fenced: Callable[[], bool] = lambda: False,
     ) -> HttpAnswer:
-        """Send one request and wait for its answer.
+        """Send one request and wait for its response.
 
         ``is_fenced`` is called when a connection is available, right before the request is written.
         """
@@ -142,7 +143,7 @@ class ConnectionPool:
             self._set_alarm(loop, request.deadline)
 
     def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give what waits to connections that have nothing under way, and open more where there are too few."""
+        """Assign waiting requests to free connections, and open more where there are too few."""
         self._is_dispatching = False
         queue = self._queue
         try:
@@ -193,9 +194,9 @@ class ConnectionPool:
         while self._queue:
             self._queue.popleft().fail(error)
 
-    # Deadlines: one timer for all requests. It is set to the earliest deadline that was seen, and not moved when that
-    # request is answered. It may therefore ring too early, never too late. It goes by what callers wait for, and not by
-    # what the queue and the connections know of: a request that they lose ends all the same.
+    # Deadlines: one timer for all requests. It is set to the earliest deadline, and not moved when that request is
+    # answered, so it may fire too early, never too late. It uses the requests that callers wait for, not those in queue
+    # and connections: a request lost by them still ends.
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._alarm is not None:
@@ -203,7 +204,7 @@ class ConnectionPool:
         self._alarm, self._alarm_at = loop.call_at(when, self._on_deadline, loop), when
 
     def _on_deadline(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Fail requests whose time is over, and set the alarm to the next deadline."""
+        """Fail requests past their deadline, and set the alarm to the next one."""
         self._alarm, self._alarm_at = None, float("inf")
         now, where = loop.time(), self._connector.where
         for request in self._asked:
@@ -223,14 +224,14 @@ class ConnectionPool:
                 connection.give_up(late)
 
     def _cancel_abandoned(self) -> None:
-        """Notify connections of a cancelled caller: an abandoned answer must not block one."""
+        """Notify connections of a cancelled caller: an abandoned response must not block one."""
         for connection in list(self._open):
             connection.cancel_abandoned()
 
     # Connections
 
     def _freed(self, connection: Connection) -> None:
-        """A connection can take more, or is closed."""
+        """Handle a connection that can take more requests, or is closed."""
         loop = asyncio.get_running_loop()
         if connection.keep_alive and connection.is_open and not self._is_closed:
             connection.idle_since = loop.time()
@@ -247,7 +248,7 @@ class ConnectionPool:
             loop.call_soon(self._dispatch, loop)
 
     def _retire(self, connection: Connection) -> None:
-        """Give a connection no more requests. It is closed when its answers have arrived."""
+        """Give a connection no more requests. It is closed when its responses have arrived."""
         connection.keep_alive = False
         if connection is self._shared:
             self._shared = None
@@ -256,7 +257,7 @@ class ConnectionPool:
             connection.close()
 
     def _look_at_identity(self) -> None:
-        """Notice that the identity has changed: what was opened with the old one is not used again."""
+        """Retire connections that were opened with another identity."""
         context = self._connector.context()
         if context is not self._context:
             self._context = context
@@ -303,14 +304,14 @@ class ConnectionPool:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A token bucket: how many requests per second a client allows itself.
+# A token bucket: the client-side limit on requests per second.
 
 
 class RateLimiter:
-    """Lets ``burst`` requests through at once and ``qps`` per second after that; a qps below zero lifts the limit.
+    """Lets ``burst`` requests pass immediately and ``qps`` per second after that; a qps below zero lifts the limit.
 
-    Callers are served in the order in which they come: each takes its token at once, on credit, and sleeps until the
-    bucket would have had it.
+    Callers are served in order: each takes its token immediately, on credit, and sleeps until the bucket would have had
+    it.
     """
 
     def __init__(self, qps: float = 50.0, burst: int = 100, *, clock: Clock | None = None) -> None:
@@ -322,11 +323,11 @@ class RateLimiter:
 
     @property
     def interval_s(self) -> float:
-        """The time between two requests once the burst is used up."""
+        """Seconds between two requests once the burst is used up."""
         return 0.0 if self._qps <= 0 else 1.0 / self._qps
 
     def reserve(self) -> float:
-        """Take a token and say how many seconds from now it may be used."""
+        """Take a token and return in how many seconds it may be used."""
         if self._qps <= 0:
             return 0.0
         self._fill()
@@ -334,7 +335,7 @@ class RateLimiter:
         return 0.0 if left >= 0 else -left / self._qps
 
     def wait_s(self) -> float:
-        """Say how many seconds from now a token will be there, without taking it."""
+        """Return in how many seconds a token will be available, without taking it."""
         if self._qps <= 0:
             return 0.0
         self._fill()
@@ -348,13 +349,13 @@ class RateLimiter:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Backoff: how long a client waits before it tries again.
+# Backoff: pauses of a client before it retries.
 
 
 class Backoff:
-    """Gives pauses that double each time, plus a random part of up to the same length.
+    """Returns pauses that double each time, plus a random part of up to the same length.
 
-    After ``reset_s`` without a pause the first pause is used again.
+    After ``reset_s`` without a pause it starts with the first pause again.
     """
 
     def __init__(
@@ -374,7 +375,7 @@ class Backoff:
         return pause_s * (1 + self._rng.random())
 
     def soon(self) -> float:
-        """Return a first pause, and do not double the next one: for tries that put no load on the server."""
+        """Return a first pause without doubling the next one: for retries that put no load on the server."""
         return self._first_s * (1 + self._rng.random())
 
     def reset(self) -> None:

@@ -1,9 +1,9 @@
-"""Counters, gauges and histograms that cost little to update, and Prometheus' text form of them.
+"""Counters, gauges and histograms with cheap updates, and Prometheus' text form of them.
 
 A family is a dict of its children by label values: ``family["a", "b"]`` makes a child on first use. Updating a child is
 one attribute access, observing a histogram one bisection, or less if it is only noted. Either one thread makes all
-updates of a child, or the threads share a lock. Any thread may render. Rendering writes what Go's client library would
-write: label names sorted, ``le`` last, numbers in Go's shortest form, families without children left out.
+updates of a child, or the threads share a lock. Any thread may render. The output equals that of Go's client library:
+label names sorted, ``le`` last, numbers in Go's shortest form, families without children left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 
 class CounterChild:
-    """A number that grows."""
+    """A monotonic number."""
 
     __slots__ = ("value",)
 
@@ -34,7 +34,7 @@ class CounterChild:
 
 
 class GaugeChild:
-    """A number that goes up and down."""
+    """A number that can increase and decrease."""
 
     __slots__ = ("value",)
 
@@ -52,9 +52,9 @@ class GaugeChild:
 
 
 class HistogramChild:
-    """How many observations fell into each bucket, and their sum.
+    """Counts of observations by bucket, and their sum.
 
-    ``later`` only notes an observation, which costs a tenth; its user must call ``fold`` now and then.
+    ``later`` only notes an observation, at a tenth of the cost; its user must call ``fold`` regularly.
     """
 
     __slots__ = ("_bounds", "_counts", "_noted", "_sum", "later")
@@ -81,7 +81,7 @@ class HistogramChild:
         self._sum += value
 
     def fold(self) -> None:
-        """Count what was noted. Any thread may ask, while another one notes more."""
+        """Count noted observations. Callable in any thread while another one notes more."""
         if self._noted:
             with _FOLDING:
                 noted = self._noted[:]
@@ -89,7 +89,7 @@ class HistogramChild:
                 self._sum = sum(noted, self._sum)
                 values, start = sorted(noted), 0
                 for bucket, bound in enumerate(self._bounds):
-                    if start == len(values):  # durations are mostly short
+                    if start == len(values):  # most durations are short
                         break
                     end = bisect_right(values, bound, start)
                     self._counts[bucket] += end - start
@@ -121,11 +121,11 @@ class Family(dict[tuple[str, ...], Child], Generic[Child]):
         return self.setdefault(values, self._make())  # one step: two threads that come first get the same child
 
     def labels(self, *values: str) -> Child:
-        """The child of these values."""
+        """Return the child of these values."""
         return self[values]
 
     def clear(self) -> None:
-        """Forget everything, as a reset does; children that were bound before no longer show."""
+        """Drop all children, as a reset does; children bound before are no longer rendered."""
         super().clear()
         if not self.label_names:
             self[()] = self._make()
@@ -225,18 +225,18 @@ class MetricsRegistry:
         return self.add(Histogram(name, help_text, label_names, buckets=buckets))
 
     def add(self, family: AnyFamily) -> AnyFamily:
-        """Show a family; its name must be new."""
+        """Register a family; its name must be new."""
         if family.name in self._families:
             raise ValueError(f"metric {family.name} is registered twice")
         self._families[family.name] = family
         return family
 
     def describe(self, name: str, help_text: str) -> None:
-        """Give a family another help text."""
+        """Replace a family's help text."""
         self._families[name].help_text = help_text
 
     def disable(self, names: Iterable[str]) -> list[str]:
-        """Leave metrics out of what is shown; returns the names that are not known."""
+        """Hide metrics; return the unknown names."""
         names = list(names)
         self._disabled.update(names)
         return [name for name in names if name not in self._families]
@@ -245,7 +245,7 @@ class MetricsRegistry:
         return sorted(self._families)
 
     def fold(self) -> None:
-        """Count what histograms have noted, so that they need not remember it."""
+        """Fold what histograms have noted, so that they need not store it."""
         for family in self._families.values():
             if isinstance(family, Histogram):
                 family.fold()
@@ -258,7 +258,7 @@ class MetricsRegistry:
         return "".join(out)
 
     def reset(self, names: Iterable[str] | None = None) -> None:
-        """Forget the values of all families, or of those named."""
+        """Reset the values of all families, or of those named."""
         for name in list(self._families) if names is None else names:
             self._families[name].clear()
 
@@ -267,7 +267,7 @@ AnyFamily = TypeVar("AnyFamily", Counter, Gauge, Histogram)
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Bounds that grow by a factor; multiplied step by step as Go does, so that the last digits agree."""
+    """Return bounds that grow by a factor; multiplied step by step as Go does, so that the last digits agree."""
     bounds = []
     for _ in range(count):
         bounds.append(start)
@@ -276,7 +276,7 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
 
 
 def go_float(value: float) -> str:
-    """Write a number in Go's shortest form: an exponent below -4 and from 6 on."""
+    """Format a number in Go's shortest form: an exponent below -4 and from 6 on."""
     if value == 0:
         return "0"
     if math.isnan(value):
@@ -310,7 +310,8 @@ def _escape_help(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n")
 
 
-# ---- metrics as a table: a class with a row per metric, and objects of it with a family per row ----------------------
+# ---- metrics as a table: a class with a row per metric, whose instances have a family per row
+# -------------------------
 
 F = TypeVar("F", Counter, Gauge, Histogram)
 
@@ -332,26 +333,26 @@ class MetricRow(Generic[F]):
     def __get__(self, instance: object, owner: type) -> F: ...
 
     def __get__(self, instance: object | None, owner: type) -> MetricRow[F] | F:
-        return self  # an object's own attribute, which fill() sets, comes first
+        return self  # an instance's own attribute, set by fill(), takes precedence
 
     def make(self) -> F:
         return self.kind(self.name, self.help_text, self.labels, **self.options)
 
 
 def counter(name: str, help_text: str, labels: tuple[str, ...] = ()) -> MetricRow[Counter]:
-    """A row for a number that grows; ``labels`` gives the order of the values that ``labels()`` takes."""
+    """Declare a counter; ``labels`` gives the order of the values that ``labels()`` takes."""
     return MetricRow(Counter, name, help_text, labels, {})
 
 
 def gauge(name: str, help_text: str, labels: tuple[str, ...] = ()) -> MetricRow[Gauge]:
-    """A row for a number that goes up and down."""
+    """Declare a gauge."""
     return MetricRow(Gauge, name, help_text, labels, {})
 
 
 def histogram(
     name: str, help_text: str, labels: tuple[str, ...] = (), *, buckets: Sequence[float]
 ) -> MetricRow[Histogram]:
-    """A row for how many observations fell into which bucket."""
+    """Declare a histogram."""
     return MetricRow(Histogram, name, help_text, labels, {"buckets": buckets})
 
 

@@ -1,10 +1,10 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
 - Reads and streams have their own connections, and writes share those of the pool.
-- 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header. All
+- 429 and 5xx are retried after Retry-After, at most ten times, and only if the server sends that header. All
   these pauses together take no longer than the request itself may.
-- A 401 makes the credentials forget their cache and try once more.
-- ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
+- A 401 invalidates the credentials and is retried once.
+- ``RateLimiter`` delays everything but watches. Unsuccessful responses become the exceptions of ``errors``.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 30.0
 MAX_REFUSAL_BYTES = 1 << 16
 MAX_READ_S = 600.0
-"""How long an answer may take that is read as it comes, however steadily it does."""
+"""Maximum duration of a streamed response, however steadily it arrives."""
 PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
-"""Events wait behind each other on a few connections: several in one write, and their answers in one read."""
+"""Events share a few connections: several in one write, and their responses in one read."""
 
 
 class BodySink(Protocol):
-    """Takes the body of a success as it comes, so that it is never in memory as a whole."""
+    """Receiver of a streamed body, which is never in memory as a whole."""
 
     size: int
 
     def begin(self) -> None:
-        """The body begins; earlier bytes are void, because an interrupted read is repeated."""
+        """Begin the body; earlier bytes are void, because an interrupted read is repeated."""
 
     async def feed(self, chunk: bytes) -> None: ...
 
@@ -63,31 +63,31 @@ class RequestObserver(Protocol):
     """Observes requests, for metrics."""
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
-        """A request has ended; ``sent`` and ``received`` are the sizes of its body and of the answer's."""
+        """Count a request; ``sent`` and ``received`` are the sizes of its body and of the response's."""
 
     def held_back(self, host: str, method: str, seconds: float) -> None:
-        """The client's own rate limit holds a request back so long, often not at all."""
+        """Count the delay by the client's own rate limit, often zero."""
 
 
 def user_agent(component: str = "mooring", suffix: str = "") -> str:
-    """The user agent, as client-go writes it: name/version (os/arch)/suffix."""
+    """Return the user agent as client-go writes it: name/version (os/arch)/suffix."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     agent = f"{component}/v{__version__} ({sys.platform}/{machine})"
     return f"{agent}/{suffix}" if suffix else agent
 
 
 def with_query(path: str, query: Mapping[str, str] | None) -> str:
-    """Append a query as client-go encodes it: sorted by name."""
+    """Append a query as client-go encodes it, sorted by name."""
     if not query:
         return path
     return f"{path}?{urlencode(sorted(query.items()))}"
 
 
 class Transport:
-    """The connections to one server; several clients may share them, each with its own limits and name.
+    """Connections to one server; several clients may share them, each with its own limits and name.
 
-    A server that speaks TLS is reached through a tunnel if there is a proxy (CONNECT). A plain one is not: there the
-    proxy itself is asked, with the whole URL as the target, and forwards the request.
+    With a proxy, a TLS server is reached through a tunnel (CONNECT). A plain one is not: the proxy itself gets the
+    request, with the whole URL as the target, and forwards it.
     """
 
     def __init__(self, config: ClientConfig, *, max_connections: int = 32) -> None:
@@ -123,14 +123,14 @@ class Transport:
         self._reads = ReadConnections(connector(tls=tls_of_reads))
 
     def tls_context(self, settings: TlsSettings) -> ssl.SSLContext:
-        """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
+        """Return the context for a new connection; a currently unusable file may be replaced later."""
         try:
             return settings.context(self.config.credentials.certificate)
         except InputError as error:
             raise ConnectionFailed(str(error), was_sent=False) from error
 
     def open(self, target: str, headers: list[tuple[str, str]]) -> AbstractAsyncContextManager[Reading]:
-        """Send a GET and give the answer before its body has come."""
+        """Send a GET and return the response before its body has arrived."""
         return self._reads.get(target, HeaderFields(self.host, headers))
 
     async def close(self) -> None:
@@ -139,9 +139,9 @@ class Transport:
 
 
 class RestClient:
-    """Requests to one API server under one name and one rate limit.
+    """A client of one API server with one name and one rate limit.
 
-    ``request`` returns the answer of a success and raises a subclass of ``ApiError`` otherwise.
+    ``request`` returns a successful response and raises a subclass of ``ApiError`` otherwise.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ class RestClient:
         heeds_retry_after: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """``is_fenced`` is asked right before each write: whether this process has lost the right to write.
+        """``is_fenced`` is called right before each write: whether this process has lost the right to write.
 
-        No caller waits for ``is_paperwork``: its writes have their own connections, and delay each other. A caller with
-        its own retry schedule does not want to wait here for the server's Retry-After: ``heeds_retry_after``.
+        No caller waits for ``is_paperwork`` writes: they have their own connections, and delay each other.
+        ``heeds_retry_after`` is false for a caller with its own retry schedule.
         """
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
@@ -190,7 +190,7 @@ class RestClient:
         is_fenced: Callable[[], bool] = lambda: False,
         is_paperwork: bool = False,
     ) -> RestClient:
-        """Make a client that shares the connections but has its own rate limit, name and fence."""
+        """Return a client that shares the connections but has its own rate limit, name and fence."""
         return RestClient(
             self.config,
             agent=agent or self.agent,
@@ -225,7 +225,7 @@ class RestClient:
         limited: bool = True,
         into: BodySink | None = None,
     ) -> Coroutine[Any, Any, HttpAnswer]:
-        """With ``into`` the answer has no body, and ``timeout_s`` is for how long nothing of it may come."""
+        """With ``into`` the response has no body, and ``timeout_s`` limits the silence between its parts."""
         return self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited, into=into)
 
     def create(
@@ -268,7 +268,7 @@ class RestClient:
         limited: bool = True,
         into: BodySink | None = None,
     ) -> HttpAnswer:
-        """Send a request, with retries as client-go has them; ``path`` is escaped and carries the query."""
+        """Send a request, with client-go's retries; ``path`` is escaped and includes the query."""
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         may_refresh, waited_s = True, 0.0
         for attempt in range(MAX_RETRIES + 1):
@@ -287,7 +287,7 @@ class RestClient:
                 if self._observer is not None:
                     took_s = self.clock.monotonic() - started
                     self._observer.requested(self.transport.host, method, "<error>", took_s, len(body), 0)
-                # An interrupted read is repeated. A server that does not listen is left to the caller's backoff.
+                # An interrupted read is repeated. An unreachable server is left to the caller's backoff.
                 if attempt >= MAX_RETRIES or not _was_cut_off(method, error):
                     raise
                 await self._sleep(min(1.0, 0.05 * 2**attempt))
@@ -314,7 +314,7 @@ class RestClient:
     def _once(
         self, method: str, path: str, body: bytes, content_type: str, timeout_s: float, into: BodySink | None
     ) -> Coroutine[Any, Any, HttpAnswer]:
-        """Writes go through the pool, reads have their own connections."""
+        """Send once: writes go through the pool, reads have their own connections."""
         if method == "GET":
             return self._read(path, timeout_s, into)
         pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
@@ -325,7 +325,7 @@ class RestClient:
         try:
             await self.config.credentials.refresh()
         except InputError as error:
-            # A plugin that fails now may work later: for a watch or a writer this is like a server that is away.
+            # A failing plugin may work later: for a watch or a writer this is like an unreachable server.
             raise ConnectionFailed(str(error), was_sent=False) from error
 
     def _fields(self, content_type: str) -> HeaderFields:
@@ -368,7 +368,7 @@ class RestClient:
                         timer.reschedule(min(now() + timeout_s, latest))
                     return HttpAnswer(got.status, got.headers, b"")
         except TimeoutError:
-            # Whether it had been sent by then is not known here, so it may have been.
+            # Whether it had been sent by then is unknown here, so it may have been.
             text = f"GET {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
             raise RequestTimeout(text, was_sent=True) from None
 
@@ -381,9 +381,9 @@ class RestClient:
         timeout_s: float,
         start_timeout_s: float | None = None,
     ) -> AsyncIterator[Reading]:
-        """Open a GET whose body is read as it comes; not rate limited, as client-go does not limit watches.
+        """Open a GET whose body is streamed; not rate limited, as client-go does not limit watches.
 
-        ``timeout_s`` bounds the whole stream, ``start_timeout_s`` the time until the headers have come.
+        ``timeout_s`` limits the whole stream, ``start_timeout_s`` the time until the headers arrive.
         """
         target = with_query(path, query)
         start_timeout_s = self.timeout_s if start_timeout_s is None else start_timeout_s
@@ -406,14 +406,14 @@ class RestClient:
 
 
 def _was_cut_off(method: str, error: BaseException) -> bool:
-    """Whether a read failed on its way back, so that it may be repeated."""
+    """Report whether the response of a read was truncated, so that the read may be repeated."""
     if not isinstance(error, ConnectionFailed) or isinstance(error, RequestTimeout):
         return False
     return error.was_sent and method == "GET"
 
 
 async def _whole(reading: Reading, most: int) -> bytes:
-    """The body, or its beginning."""
+    """Return the body, or its first ``most`` bytes."""
     parts: list[bytes] = []
     size = 0
     while size <= most and (part := await reading.readany()):
@@ -423,13 +423,13 @@ async def _whole(reading: Reading, most: int) -> bytes:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Which Kubernetes an API server is: what it answers to ``GET /version``.
+# The Kubernetes version of an API server: the response to ``GET /version``.
 
 _LEADING_DIGITS = re.compile(r"\d+")
 
 
 class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
-    """The version as the server says it. A provider may add to it: minor ``34+``, gitVersion ``v1.34.1-gke.200``."""
+    """The version as the server reports it. A provider may add to it: minor ``34+``, gitVersion ``v1.34.1-gke.200``."""
 
     major: str = ""
     minor: str = ""
@@ -437,13 +437,13 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def release(self) -> tuple[int, int]:
-        """Major and minor as numbers, to compare; (0, 0) if the server does not say."""
+        """Major and minor as numbers, to compare; (0, 0) if the server does not report them."""
         major, minor = _LEADING_DIGITS.match(self.major), _LEADING_DIGITS.match(self.minor)
         return (int(major[0]), int(minor[0])) if major and minor else (0, 0)
 
 
 async def server_version(client: RestClient, *, timeout_s: float | None = None) -> ServerVersion:
-    """Ask the server for its version."""
+    """Read the server's version."""
     answer = await client.get("/version", timeout_s=timeout_s)
     try:
         return msgspec.json.decode(answer.body, type=ServerVersion)

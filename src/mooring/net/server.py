@@ -1,11 +1,9 @@
-"""One thread per connection: it reads a request, carries it out and writes the response.
+"""A server with one thread per connection, which reads a request, carries it out and writes the response.
 
-A scheduler keeps one or two connections and waits for each response. Handing a
-request from an event loop to a worker and back would be most of what a small
-request costs, so the thread that receives a request also answers it. A handler
-that blocks, blocks its own connection only: a watchdog answers in its place and
-closes the connection. The number of connections is bounded. When there are too
-many, the one that has been waiting for its client the longest is closed.
+A scheduler keeps one or two connections and waits for each response. Handing a request from an event loop to a worker
+and back would be most of what a small request costs, so the thread that receives a request also answers it. A blocking
+handler blocks its own connection only: a watchdog answers in its place and closes the connection. The number of
+connections is bounded. When there are too many, the one that has been idle longest is closed.
 
 It also serves the scheduler's own endpoints, which get few requests. ``async_server`` is for handlers that wait in an
 event loop.
@@ -25,12 +23,12 @@ from mooring.net.http1 import Message
 from mooring.net.http_io import Bounds, Refused, RequestReader, Response, send
 
 # --------------------------------------------------------------------------------------------------------------------
-# A limit on the memory that request bodies hold, counted over all connections.
+# A limit on the memory of request bodies, counted over all connections.
 #
-# Bytes count when they have arrived, never when a header announces them. When the limit is reached, the request that
-# has been arriving longest is dropped, so slow clients cannot keep others out.
+# Bytes count when they have arrived, never when a header announces them. At the limit the request that has been
+# arriving longest is dropped, so slow clients cannot keep others out.
 
-ROOM_TIMEOUT_S = 5.0  # for a connection that was cut to free what it holds
+ROOM_TIMEOUT_S = 5.0  # for a connection that was cut to release its bytes
 
 
 class BodyMemory:
@@ -43,7 +41,7 @@ class BodyMemory:
         self._changed = threading.Condition()
 
     def share(self, cut: Callable[[], None] = lambda: None) -> Share:
-        """Begin to count for a connection; ``cut`` ends that connection."""
+        """Return a share for a connection; ``cut`` ends that connection."""
         share = Share(self, cut)
         with self._changed:
             self._shares.add(share)
@@ -85,7 +83,7 @@ class BodyMemory:
             oldest.is_cut = True
             leaving += oldest.held_bytes
             oldest.cut()
-        self._changed.notify_all()  # one that was cut may be waiting for room itself
+        self._changed.notify_all()  # a cut connection may be waiting for room itself
         return True
 
 
@@ -94,13 +92,13 @@ class Share:
 
     def __init__(self, memory: BodyMemory, cut: Callable[[], None]) -> None:
         self.held_bytes = 0
-        self.arriving_since: float | None = None  # when its unfinished request began; None: it has none
+        self.arriving_since: float | None = None  # when its unfinished request began; None: there is none
         self.is_cut = False
         self.cut = cut
         self._memory = memory
 
     def take(self, count: int) -> None:
-        """Count bytes that have arrived. Raise Refused when there is no room for them."""
+        """Count arrived bytes. Raise Refused when there is no room for them."""
         self._memory.take(self, count)
 
     def keep(self, count: int) -> None:
@@ -118,20 +116,20 @@ BACKLOG = 512
 SEND_TIMEOUT_S = 30.0
 HANDSHAKE_S = 30.0
 LINGER_S = 10.0
-SPARE = 64  # connections beyond the limit that are still told so
+SPARE = 64  # connections beyond the limit that still get a response saying so
 LATE_S = 0.5  # to write a late response: it is short, and the watchdog serves all connections
 
 Handle = Callable[[Message, "Connection"], Response | None]
-"""Carries a request out. None: the watchdog sends the response, and the connection ends."""
+"""Carries out a request. None: the watchdog sends the response, and the connection ends."""
 
 
 class Connection:
-    """A client. Its thread and the watchdog may both want to answer, so a lock guards sending and closing."""
+    """A client connection. Its thread and the watchdog may both answer, so a lock guards sending and closing."""
 
     def __init__(self, sock: socket.socket, memory: BodyMemory) -> None:
         self.sock = sock
         self.share = memory.share(self.cut)
-        self.waits_since: float | None = time.monotonic()  # for its client; None while a request is carried out
+        self.waits_since: float | None = time.monotonic()  # waits for its client since; None: a request is carried out
         self._lock = threading.Lock()
         self._is_open = True
         self._is_answered_late = threading.Event()
@@ -158,13 +156,13 @@ class Connection:
         self._is_answered_late.wait(SEND_TIMEOUT_S)
 
     def secure(self, tls: ssl.SSLContext) -> ssl.SSLSocket:
-        """Speak TLS from now on, beginning with the handshake."""
+        """Start TLS with the handshake."""
         with self._lock:
             self.sock = sock = tls.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
         return sock
 
     def cut(self) -> None:
-        """End the conversation. A thread that reads from the connection finds its end."""
+        """Shut the connection down. A thread that reads from it sees its end."""
         with self._lock, contextlib.suppress(OSError):
             if self._is_open:
                 # Not the SSL socket's own method, which would pull its state away under a thread that reads.
@@ -177,19 +175,19 @@ class Connection:
         self.share.close()
 
     def linger(self) -> None:
-        """Read on for a while: if we closed while the client sends, its kernel would drop our response."""
+        """Keep reading for a while: closing while the client sends would make its kernel drop the response."""
         deadline = time.monotonic() + LINGER_S
         with contextlib.suppress(OSError, ValueError):
             if isinstance(self.sock, ssl.SSLSocket):
                 self.sock.settimeout(LINGER_S)
                 with contextlib.suppress(ssl.SSLError):  # the client is still sending
-                    self.sock.unwrap()  # says that nothing will follow, and waits for the client to say so
+                    self.sock.unwrap()  # announces the end, and waits for the client's
             else:
                 self.sock.shutdown(socket.SHUT_WR)
             buffer = bytearray(64 << 10)
             while (left_s := deadline - time.monotonic()) > 0:
                 self.sock.settimeout(left_s)
-                if not socket.socket.recv_into(self.sock, buffer):  # below TLS, where it is not looked at
+                if not socket.socket.recv_into(self.sock, buffer):  # below TLS, without decoding
                     break
 
 
@@ -218,7 +216,7 @@ class Connections:
         self._is_closed = False
 
     def listen(self, host: str, port: int) -> int:
-        """Listen on every address that the host stands for; return the port."""
+        """Listen on every address of the host; return the port."""
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
             try:
@@ -233,11 +231,11 @@ class Connections:
         return port
 
     def close(self, drain_s: float = 0.0) -> None:
-        """Accept no connection any more; requests that are being carried out get ``drain_s`` to end."""
+        """Accept no more connections; requests in flight may finish within ``drain_s``."""
         self._is_closed = True
         for listener in self._listeners:
             with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
             listener.close()
         deadline = time.monotonic() + drain_s
         while busy := self._cut_those_who_wait():
@@ -263,7 +261,7 @@ class Connections:
                 if self._is_closed:
                     return
                 log.warning("cannot accept a connection: %s", error.strerror or error)
-                time.sleep(0.1)  # out of files, most likely; others will be closed
+                time.sleep(0.1)  # probably out of file descriptors; others will be closed
                 continue
             connection = Connection(sock, self._memory)
             self._make_room()
@@ -304,7 +302,7 @@ class Connections:
                 return
             self._converse(connection)
         except (OSError, ValueError):
-            pass  # the client disconnected, or never spoke TLS
+            pass  # the client disconnected, or does not use TLS
         except Exception:
             log.exception("a connection failed")
         finally:
@@ -350,5 +348,5 @@ class Connections:
         connection.waits_since = None
         connection.share.keep(0)
         connection.send(self._say_refused(refused), None, closes=True)
-        connection.waits_since = time.monotonic()  # from here on it can make room for others
+        connection.waits_since = time.monotonic()  # from here on it may be closed for others
         connection.linger()

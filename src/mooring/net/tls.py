@@ -1,4 +1,4 @@
-"""TLS: how a client verifies a server and what it shows, certificates that sign themselves, files that are replaced."""
+"""TLS: verification of a server, client certificates, self-signed certificates, and files that are replaced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 
 
 def self_signed(*hosts: str, common_name: str = "") -> Identity:
-    """Make a certificate for these host names and addresses, good for a year, that is its own authority."""
+    """Make a self-signed certificate for these host names and addresses, valid for a year."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -68,9 +68,9 @@ def self_signed(*hosts: str, common_name: str = "") -> Identity:
 
 
 def self_signed_elsewhere(*hosts: str) -> Identity:
-    """The same in another process: the package that makes certificates would keep 12 MiB here.
+    """Make one in another process, because the package for certificates would keep 12 MiB here.
 
-    The key comes through a pipe. Where no process can be started, it is made here.
+    The key comes through a pipe. Where no process can be started, it is made in this one.
     """
     # -P: nothing is imported from the working directory.
     command = [sys.executable, "-P", "-m", "mooring.net.tls", *hosts]
@@ -92,9 +92,9 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a certificate and its key from memory. Raise ssl.SSLError if they are not PEM or do not fit together.
+    """Load a certificate and its key from memory. Raise ssl.SSLError if they are not PEM or do not match.
 
-    The ssl module reads them from files only. This file is private, and lives for the length of the call.
+    The ssl module reads them from files only. The file is private, and exists for the length of the call.
     """
     with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
         file.write(certificate.rstrip() + b"\n" + key)
@@ -103,7 +103,7 @@ def load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> No
 
 
 def file_stamp(path: str) -> tuple[int, int, int] | None:
-    """A value that changes when the file is written or replaced; None: there is no such file."""
+    """Return a value that changes when the file is written or replaced; None if there is no such file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -112,12 +112,12 @@ def file_stamp(path: str) -> tuple[int, int, int] | None:
 
 
 FILES_PERIOD_S = 1.0
-"""How often files are looked at: a look takes three system calls, and every write asks for the context."""
+"""How often files are checked: a check takes three system calls, and every write asks for the context."""
 
 
 @dataclass(slots=True)
 class TlsSettings:
-    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
+    """Server verification and client certificate; contexts follow files that are replaced."""
 
     ca_data: bytes | None = None
     ca_file: str = ""
@@ -126,23 +126,23 @@ class TlsSettings:
     certificate: Identity | None = None
     certificate_file: str = ""
     key_file: str = ""
-    protocols: tuple[str, ...] = ("http/1.1",)  # what the server may choose from
+    protocols: tuple[str, ...] = ("http/1.1",)  # that the server may choose from
     _context: ssl.SSLContext | None = field(default=None, repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False)
     _made_from: object = field(default=None, repr=False)
     _override: Identity | None = field(default=None, repr=False)
     _looked_at: float = field(default=float("-inf"), repr=False)
-    _trouble: str = field(default="", repr=False)  # with files that were replaced
+    _trouble: str = field(default="", repr=False)  # problem with replaced files
 
     def for_protocols(self, *protocols: str) -> TlsSettings:
-        """The same for connections of which the server may choose another protocol, the best first."""
+        """Return the same settings with other protocols for the server to choose from, the best first."""
         return replace(self, protocols=protocols, _context=None, _looked_at=float("-inf"))
 
     def context(self, override: Identity | None = None) -> ssl.SSLContext:
-        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
+        """Return the context for a new connection, rebuilt when a file or the plugin's certificate has changed.
 
-        A file that changes is noticed within a second. While new files cannot be used the last context stays: a
-        certificate and its key are two files, and one of them is written first.
+        A changed file is noticed within a second. While new files are unusable the last context stays: a certificate
+        and its key are two files, and one of them is written first.
         """
         now = self.clock.monotonic()
         if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
@@ -194,7 +194,7 @@ class TlsSettings:
         except OSError as error:
             source = self.certificate_file or "client-certificate-data"
             why = "certificate and key do not fit together or are not PEM"
-            if not isinstance(error, ssl.SSLError):  # which of the two files, Python does not say
+            if not isinstance(error, ssl.SSLError):  # Python does not say which of the two files
                 source = next((f for f in (source, self.key_file) if f and not os.access(f, os.R_OK)), source)
                 why = error.strerror or str(error)
             raise InputError(f"{source}: cannot use the client certificate: {why}") from None

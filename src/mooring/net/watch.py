@@ -1,4 +1,4 @@
-"""The reflector: everything of one kind, kept up to date through one long request after another.
+"""The reflector: keeps all objects of one kind up to date with lists and watches.
 
 ```
             ┌───── 410, or another error that asking again cannot change: relist ◀───────────┐
@@ -8,22 +8,22 @@
             └──▶ list in pages ──────────────────────────────────────────────────┘
 ```
 
-A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
-middle of an object: what is incomplete was never counted. A watch that ends at once or makes no sense three times in a
-row, although the server can be reached, is given up as well: everything is listed again.
+A broken stream is resumed immediately from the last version seen, in events or in bookmarks. Nothing is lost by a break
+in the middle of an object: incomplete data never counted. A watch that fails immediately three times in a row, although
+the server can be reached, is abandoned as well: everything is listed again.
 
-``failing_s`` is how long nothing has got through: no list came to its end, and no stream stayed open. Health and a
-metric show it.
+``failing_s`` is for how long nothing has succeeded: no list completed, and no stream stayed open. Health and a metric
+show it.
 
 A watch resumes from ``last_version``: that of the last list, or of the last event that the sink has processed. It
 advances after ``apply`` has returned, so a failure before that repeats events instead of losing them, and the informer
-drops those that it knows. A list asks for at least the newest version seen (``_newest_version``): an answer from a
-lagging cache could bring back objects that are gone. ``_is_version_lost`` lifts that, once, when the server cannot
-serve that version: the next list is a consistent read without one.
+drops duplicates. A list asks for at least the newest version seen (``_newest_version``): an answer from a lagging cache
+could bring back deleted objects. ``_is_version_lost`` lifts that, once, when the server cannot serve that version: the
+next list is a consistent read without one.
 
 Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it announced. It
-accepts a watch from a future version, and says nothing until that is reached. So before a stream is resumed the newest
-version is asked for, and if that is older than ours, everything is listed again.
+accepts a watch from a future version, and is silent until it reaches that. So before a stream is resumed the newest
+version is read, and if that is older than ours, everything is listed again.
 
 | before the next try | client-go | here |
 |---|---|---|
@@ -66,26 +66,27 @@ log = logging.getLogger("mooring.net.watch")
 
 PAGE_SIZE = 500
 MIN_WATCH_S = 300
-"""A watch asks to be ended after 5 to 10 minutes, so that servers behind a load balancer share the load."""
+"""A watch has a timeout of 5 to 10 minutes, so that servers behind a load balancer share the load."""
 INITIAL_SILENCE_S = 30.0
 """After this time without a byte of a streaming list, the client lists in pages: the server does not support it."""
 SILENCE_S = 75.0
-"""A watch that is silent for this long, or for up to twice as long, is resumed.
+"""A watch that is silent for this long, or up to twice as long, is resumed.
 
 API servers send a bookmark every minute. A hanging proxy sends nothing, and its kernel still acknowledges packets.
 """
 NOT_SERVED_RECHECK_S = 300.0
 LASTING_S = 1.0
-"""A stream that stays open for longer has got through, even if nothing has happened yet."""
+"""A stream that stays open for longer counts as successful, even without an event."""
 FRUITLESS = 3
-"""After this many streams in a row that ended at once, everything is listed again."""
+"""After this many consecutive streams that ended immediately, everything is listed again."""
 MAY_PASS = frozenset((401, 403, 408, 425, 429))
-"""Refusals of the kind 4xx that may be over later: a token is renewed, a right is granted, a queue becomes shorter.
+"""4xx errors that may be temporary: a token is renewed, a permission is granted, a queue becomes shorter.
 
-Any other would be given for ever to a request that does not change. What changes between two requests is the version
-that they ask for, so the next one asks without a version."""
+Any other would be repeated for an unchanged request. Only the version changes between two requests, so the next one is
+sent without a version.
+"""
 RELIST_QUIET_S = 30.0
-"""A 410 that comes this long after the last one is followed by a new list at once."""
+"""A 410 that comes this long after the last one is followed by a new list immediately."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -94,10 +95,10 @@ T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
 
 class WatchSink(Protocol[T_contra]):
-    """The receiver of objects and events; the informer is one. Both calls may let other tasks run."""
+    """Receiver of objects and events; the informer is one. Both calls may let other tasks run."""
 
     async def replace(self, objects: Sequence[T_contra], resource_version: str) -> None:
-        """Take ``objects`` as all there is at ``resource_version``."""
+        """Take ``objects`` as the complete state at ``resource_version``."""
         ...
 
     async def apply(self, events: Sequence[tuple[str, T_contra]]) -> None:
@@ -110,15 +111,15 @@ class _StreamingRefused(Exception):
 
 
 class _StreamingFailed(_StreamingRefused):
-    """The server did not get a streaming list done, now or, with an etcd before 3.4.25, ever."""
+    """The server failed to complete a streaming list, temporarily or, with an etcd before 3.4.25, always."""
 
 
 class _Restored(Exception):
-    """The server has gone back to an older state."""
+    """The server was restored to an older state."""
 
 
 class Reflector(Generic[T]):
-    """Feeds a sink with one kind's objects until cancelled. Every failure is logged and followed by another try."""
+    """Feeds a sink with one kind's objects until cancelled. Every failure is logged and retried."""
 
     def __init__(
         self,
@@ -135,19 +136,19 @@ class Reflector(Generic[T]):
         on_current: Callable[[], None] = lambda: None,
         complains_at: int = logging.WARNING,
     ) -> None:
-        """``on_restored`` is called when the server has gone back to an older state, before the sink is.
+        """``on_restored`` is called when the server was restored to an older state, before the sink is.
 
-        ``on_current`` is called each time it is known that the sink is not ahead of the server. ``complains_at`` is the
-        level at which failures are logged: lower where another component reports ``trouble``.
+        ``on_current`` is called each time the sink is known not to be ahead of the server. ``complains_at`` is the log
+        level of failures: lower where another component reports ``trouble``.
         """
         self.kind = kind
         self._versions = kind.at_each_version()
         self._version = 0  # which of them is asked for
         self.last_version = ""
-        self._ahead_version = ""  # of a list that was taken in beside the watch; the watch may be behind it
+        self._ahead_version = ""  # of a list merged beside the watch, which may be behind it
         self.is_served = True
         self.trouble = ""  # why the watch is not open; empty while it is
-        self.is_refused = False  # whether that is because this user may not
+        self.is_refused = False  # whether permission is missing
         self._complains_at = complains_at
         self._client = client
         self._sink = sink
@@ -159,17 +160,17 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._backoff = Backoff(clock=self._clock, rng=self._rng)
         self._is_version_lost = False
-        self.is_current = True  # whether what the sink has is of a state that the server has, as far as is known
+        self.is_current = True  # whether the sink is not ahead of the server, as far as is known
         self._on_restored, self._on_current = on_restored, on_current
         self._gone_at = float("-inf")
         self._complaint = ""
-        self._failing_since: float | None = None  # None: the last try got through, or the first one is under way
-        self._opened_at: float | None = None  # when the stream that is open was opened
+        self._failing_since: float | None = None  # None: the last try succeeded, or the first one is running
+        self._opened_at: float | None = None  # when the current stream was opened
         self._has_lasted = False  # whether the last stream was open for a while
 
     @property
     def failing_s(self) -> float:
-        """For how long nothing has got through; 0 if all is well. Any thread may ask."""
+        """Seconds without success; 0 if all is well. Callable in any thread."""
         since, opened_at = self._failing_since, self._opened_at
         now = self._clock.monotonic()
         if since is None or (opened_at is not None and now - opened_at > LASTING_S):
@@ -177,12 +178,12 @@ class Reflector(Generic[T]):
         return now - since
 
     async def run(self) -> None:
-        """List and watch for ever."""
+        """List and watch until cancelled."""
         while True:
             try:
                 pause_s = await self._round()
             except Exception:
-                # A mistake of ours must not end the watch for good.
+                # A bug of ours must not end the watch for good.
                 log.exception("%s: unexpected error, listing again", self.kind.name)
                 self._fails()
                 pause_s = self._backoff.next()
@@ -190,7 +191,7 @@ class Reflector(Generic[T]):
                 await self._sleep(pause_s)
 
     async def _round(self) -> float:
-        """Synchronise and watch until something goes wrong; return how long to wait before the next round."""
+        """Synchronise and watch until an error; return the pause before the next round."""
         try:
             await self._synchronise()
             return await self._watch()
@@ -216,7 +217,7 @@ class Reflector(Generic[T]):
         return self._backoff.soon() if is_no_load else self._backoff.next()
 
     def _after_gone(self) -> float:
-        """Return the pause after a 410: none after the first one, for then the server has usually been restarted."""
+        """Return the pause after a 410: none after the first one, which mostly means that the server was restarted."""
         now = self._clock.monotonic()
         is_first = now - self._gone_at > RELIST_QUIET_S
         self._gone_at = now
@@ -226,7 +227,7 @@ class Reflector(Generic[T]):
         return 0.0
 
     def _complain(self, text: str, level: int | None = None) -> None:
-        """Log a failure; the same failure again goes to the debug log only."""
+        """Log a failure; a repeated one goes to the debug log only."""
         level = logging.DEBUG if text == self._complaint else level or self._complains_at
         log.log(level, "%s: %s", self.kind.name, text)
         self._complaint = self.trouble = text
@@ -242,7 +243,7 @@ class Reflector(Generic[T]):
         self._complaint = ""
 
     async def _not_served(self) -> float:
-        """Go on to the next version of the kind; after the last one, do without."""
+        """Switch to the next version of the kind; after the last one, count it as not served."""
         self.trouble, self.is_refused = "", False
         self._gets_through()
         self._version = (self._version + 1) % len(self._versions)
@@ -255,7 +256,7 @@ class Reflector(Generic[T]):
             await self._replace((), "")
         return NOT_SERVED_RECHECK_S
 
-    # All objects
+    # The list
 
     async def _synchronise(self) -> None:
         if self._streaming:
@@ -288,7 +289,7 @@ class Reflector(Generic[T]):
         except (ApiError, Garbled) as error:
             if initial is None:
                 if isinstance(error, ConnectionFailed | Garbled):
-                    return  # the list is complete; the watch goes on from where the stream broke
+                    return  # the list is complete; the watch continues from where the stream broke
                 raise
             self._why_not_streamed(error, "resourceVersion" in query)
             raise
@@ -305,11 +306,11 @@ class Reflector(Generic[T]):
         elif isinstance(error, MethodNotAllowed | NotAcceptable):
             raise _StreamingRefused(str(error)) from None
         elif isinstance(error, ApiError) and _is_final(error) and not isinstance(error, NotFound) and not has_version:
-            # With a version it may be that which is refused; without one the server says whether it streams lists.
+            # With a version that may be what was refused; without one the server shows whether it streams lists.
             raise _StreamingRefused(str(error)) from None
 
     def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
-        """Collect initial events. Return how many lines were read up to the end mark, or 0 if it has not come yet."""
+        """Collect initial events. Return how many lines were read up to the end mark, or 0 if it has not arrived."""
         for number, line in enumerate(lines, 1):
             type_, item, mark = self._events.read(line)
             if mark is not None:
@@ -363,8 +364,8 @@ class Reflector(Generic[T]):
 
     def _listed_at(self, version: str) -> None:
         if self._is_behind(version):
-            if not self._is_version_lost:  # another list arrived, which a cache did not know yet
-                self._is_version_lost = True  # so the next one is asked for without a version, and is the newest
+            if not self._is_version_lost:  # another list that the cache did not have yet was merged
+                self._is_version_lost = True  # so the next one is requested without a version, and is the newest
                 raise _Restored(f"the list is of version {version}, and there was one of {self._newest_version}")
             self._on_restored()
         self.last_version = version
@@ -372,7 +373,7 @@ class Reflector(Generic[T]):
 
     @property
     def _newest_version(self) -> str:
-        """The newest version that was announced. No list may be older: it would bring back deleted objects."""
+        """Return the newest version announced. No list may be older: it would bring back deleted objects."""
         return self._ahead_version if _is_older(self.last_version, self._ahead_version) else self.last_version
 
     async def _replace(self, objects: Sequence[T], version: str) -> None:
@@ -381,11 +382,11 @@ class Reflector(Generic[T]):
         self._on_current()
 
     def _is_behind(self, version: str) -> bool:
-        """Report whether a version that a consistent read has found is older than one that was announced before."""
+        """Report whether the version of a consistent read is older than one announced before."""
         return _is_older(version, self._newest_version)
 
     async def _look_for_restore(self) -> None:
-        """Make sure that the server has not gone back since the last stream broke."""
+        """Check that the server was not restored since the last stream broke."""
         version = await self.version_now()
         if self._is_behind(version):
             self._is_version_lost = True
@@ -395,13 +396,13 @@ class Reflector(Generic[T]):
         self._on_current()
 
     async def version_now(self) -> str:
-        """The newest version of this kind's list: a consistent read, which no cache may answer from the past."""
+        """Return the newest version of this kind's list, by a consistent read that bypasses caches."""
         query = {**self.kind.selectors(), "limit": "1"}
-        answer = await self._client.get(self.kind.path, query, limited=False)  # nothing is decided before it is here
+        answer = await self._client.get(self.kind.path, query, limited=False)  # decisions wait for it
         return read_page(answer.body).metadata.resource_version
 
     async def list_now(self) -> tuple[list[T], str]:
-        """Every existing object, and the version of the list: a consistent read."""
+        """Return every existing object and the version of the list, by a consistent read."""
         page = ListReader(self._events)
         query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
         while True:
@@ -429,14 +430,14 @@ class Reflector(Generic[T]):
             log.info("%s: now served", self.kind.name)
 
     def _version_refused(self, error: ApiError) -> None:
-        """Remember that the server cannot serve the version we know: it is gone, or the server is behind."""
+        """Note that the server cannot serve the known version: it is gone, or the server is behind."""
         if isinstance(error, Gone | VersionTooLarge):
             self._is_version_lost = True
 
-    # What changes after that
+    # The watch
 
     async def _watch(self) -> NoReturn:
-        """Watch from the last version on, resuming after every cut, until the server says that it is too old."""
+        """Watch from the last version on, resuming after every break, until the server says that it is too old."""
         fruitless = 0
         while True:
             version, seen, self._has_lasted = self.last_version, False, False
@@ -493,12 +494,12 @@ class Reflector(Generic[T]):
                     if lines:
                         yield lines
         finally:
-            self.is_current = False  # what happens from now on is not told
+            self.is_current = False  # changes are missed from now on
             opened_at, self._opened_at = self._opened_at, None
             self._has_lasted = opened_at is not None and self._clock.monotonic() - opened_at > LASTING_S
 
     async def _take(self, lines: Sequence[bytes]) -> None:
-        """Decode events, give them to the sink, and only then count them as seen."""
+        """Decode events, pass them to the sink, and only then count them as seen."""
         events: list[tuple[str, T]] = []
         version = ""
         trouble: Exception | None = None
@@ -522,14 +523,14 @@ class Reflector(Generic[T]):
 
 
 def _is_final(error: ApiError) -> bool:
-    """Report whether the same request would be refused for ever."""
+    """Report whether the same request would always be rejected."""
     return 400 <= error.code < 500 and error.code not in MAY_PASS
 
 
 def _is_older(version: str, than: str) -> bool:
     try:
         return int(version) < int(than)
-    except ValueError:  # there is none yet, or they have no order that we know
+    except ValueError:  # there is none yet, or their order is unknown
         return False
 
 
@@ -542,7 +543,7 @@ async def _read_soon(body: Reading) -> bytes:
 
 
 class _Silence:
-    """Ends a block with ConnectionFailed unless ``is_broken`` is set now and then; setting it costs nothing."""
+    """Ends a block with ConnectionFailed unless ``is_broken`` is set regularly; setting it is cheap."""
 
     def __init__(self) -> None:
         self.is_broken = True

@@ -1,4 +1,4 @@
-"""The lines of a watch: cut out of a byte stream, and read."""
+"""The lines of a watch: split from a byte stream, and decoded."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mooring.net.errors import error_of_watch
 
 
 class Garbled(Exception):
-    """The server says something that is not a list, or not a watch event."""
+    """The server sent something that is not a list, or not a watch event."""
 
 
 MAX_OBJECT_BYTES = 16 << 20
 """Upper bound of an object's size: API servers accept requests up to 3 MiB, and etcd half of that by default."""
 UNREADABLE = 1000
-"""About this many unreadable objects are reported once each."""
+"""Number of unreadable objects that are reported once each."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A kind of object as a client sees it: where it is served, what of it is asked for, how it is decoded.
+# A kind of object from a client's view: where it is served, which objects are selected, and how they are decoded.
 
 
 class ApiObject(Protocol):
-    """Anything with metadata, decoded; ``mooring.api``'s objects are."""
+    """Protocol of decoded objects with metadata, such as those of ``mooring.api``."""
 
     @property
     def metadata(self) -> Any: ...
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class TypedEvent(msgspec.Struct, Generic[T]):
-    """A watch event whose object is decoded."""
+    """A watch event with its decoded object."""
 
     type: str
     object: T
@@ -52,8 +52,8 @@ class ResourceKind(Generic[T]):
     """Where objects of a kind are served and how they are decoded.
 
     ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
-    ``share`` may replace parts of a decoded object by equal ones seen before; ``decode_event`` has done so itself.
-    ``older`` are other versions of the group that will do where the first is not served.
+    ``share`` may replace parts of a decoded object by equal ones seen before; ``decode_event`` does so itself.
+    ``older`` are acceptable versions of the group where the first is not served.
     """
 
     plural: str
@@ -67,7 +67,7 @@ class ResourceKind(Generic[T]):
     older: tuple[str, ...] = ()
 
     def at_each_version(self) -> list[ResourceKind[T]]:
-        """The kind as it is served at each of its versions, the best first."""
+        """Return the kind at each of its versions, the best first."""
         return [replace(self, group_version=version, older=()) for version in (self.group_version, *self.older)]
 
     @property
@@ -78,7 +78,7 @@ class ResourceKind(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The name RBAC knows: ``pods``, ``leases.coordination.k8s.io``."""
+        """Its name in RBAC: ``pods``, ``leases.coordination.k8s.io``."""
         group, separator, _ = self.group_version.partition("/")
         return f"{self.plural}.{group}" if separator else self.plural
 
@@ -124,7 +124,7 @@ def _decode_event(type_: type[T], line: bytes) -> TypedEvent[T]:
 
 @cache
 def _resource_kind_event_decoder(type_: type[T]) -> msgspec.json.Decoder[Any]:
-    """Made when the first event comes: no cluster has objects of all kinds."""
+    """Return the decoder, built for the first event: no cluster has objects of all kinds."""
     event_type: Any = TypedEvent[type_]  # type: ignore[valid-type]  # msgspec knows the concrete type at run time only
     return msgspec.json.Decoder(event_type)
 
@@ -136,7 +136,7 @@ _CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED"))
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines of any length; each byte is copied at most twice."""
+    """Splits a byte stream into lines of any length; each byte is copied at most twice."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -155,7 +155,7 @@ class LineSplitter:
             chunk = b"".join(self._parts)
         lines: list[bytes] = []
         start, end = 0, chunk.find(b"\n")
-        while end >= 0:  # several times as fast as ``split``, which looks at each byte by itself
+        while end >= 0:  # several times as fast as ``split``, which checks each byte
             if end > start:
                 lines.append(chunk[start:end])
             start = end + 1
@@ -171,7 +171,7 @@ class _WatchEvent(msgspec.Struct):
 
 
 class BookmarkMeta(msgspec.Struct, rename="camel"):
-    """What a bookmark says: how far the stream has come."""
+    """Metadata of a bookmark: how far the stream has come."""
 
     resource_version: str = ""
     annotations: dict[str, str] | None = None
@@ -186,21 +186,21 @@ _bookmark_decoder = msgspec.json.Decoder(_Bookmark)
 
 
 class EventReader(Generic[T]):
-    """Reads the event lines of one kind."""
+    """Decodes the event lines of one kind."""
 
     def __init__(self, kind: ResourceKind[T]) -> None:
         self._kind = kind
         self._told: set[str] = set()
 
     def read(self, line: bytes) -> tuple[str, T | None, BookmarkMeta | None]:
-        """Read an event: its type, and its object or its bookmark; neither if the object cannot be read."""
+        """Decode an event: its type, and its object or its bookmark; neither if the object is unreadable."""
         if self._kind.decode_event is not None:
             try:
                 event = self._kind.decode_event(line)
             except RecursionError:
                 return self.read(flattened(line))
             except (msgspec.DecodeError, ValueError):
-                pass  # The long way finds out what is wrong.
+                pass  # The slow path finds the error.
             else:
                 if event.type in _CHANGES:
                     return event.type, event.object, None
@@ -229,7 +229,7 @@ class EventReader(Generic[T]):
             raise Garbled(f"not a bookmark: {error}") from None
 
     def decode(self, type_: str, raw: bytes | msgspec.Raw) -> T | None:
-        """Decode an object; None if it cannot be read, and a line in the log, the first time."""
+        """Decode an object; return None for an unreadable one, and log it the first time."""
         try:
             item = self._kind.decode(raw)
             if self._kind.share is not None:

@@ -3,8 +3,8 @@
 | | kube-scheduler | mooring |
 |---|---|---|
 | whole nodes | serialised for every call | once per version of a node |
-| large bodies | plain | compressed, to others than this machine, once they said that they accept it |
-| an extender that is silent | every pod waits for the timeout | left alone after five calls in a row: ``breaker`` |
+| large bodies | plain | compressed for remote extenders that accept it |
+| a silent extender | every pod waits for the timeout | skipped after five calls in a row: ``CircuitBreaker`` |
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mooring.net.extender.http_client import HttpClient, NoAnswer, tls_context
 from mooring.net.extender.wire import ObjectSource, Payload, SerializedNodes, StructSource, as_go_writes
 
 # --------------------------------------------------------------------------------------------------------------------
-# A breaker: an extender that does not answer is left alone for a while, so that it cannot stall every pod.
+# The circuit breaker: a silent extender is skipped for a while, so that it cannot delay every pod.
 
 FAILURES = 5
 PAUSE_S = 5.0
@@ -47,10 +47,10 @@ MAX_PAUSE_S = 60.0
 
 
 class CircuitBreaker:
-    """Opens after ``failures`` calls in a row that got no answer; then one call at a time tries again.
+    """Opens after ``failures`` consecutive calls without an answer; then one call at a time tries again.
 
-    Only silence counts (refused, reset, timed out): an extender that answers with an error is awake. The pause
-    doubles while it stays silent, up to a minute.
+    Only silence counts (refused, reset, timed out), not an error answer. The pause doubles while the extender stays
+    silent, up to a minute.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CircuitBreaker:
         return self._failed >= self._limit
 
     def enter(self) -> None:
-        """Let a call pass, or refuse it at once while the breaker is open."""
+        """Let a call pass, or reject it immediately while the breaker is open."""
         if not self.is_open:
             return
         with self._lock:
@@ -123,10 +123,10 @@ FILTER, PRIORITIZE, PREEMPT, BIND = "filter", "prioritize", "preempt", "bind"
 
 
 class CallObserver(Protocol):
-    """Observes every call and the breakers; metrics and events are made of this."""
+    """Observes every call and the breakers, for metrics and events."""
 
     def on_call(self, extender: str, verb: str, seconds: float, error: ExtenderError | None) -> None:
-        """One call is over; ``verb`` is filter, prioritize, preempt or bind, whatever the configuration calls it."""
+        """A call has ended; ``verb`` is filter, prioritize, preempt or bind, whatever the configured path."""
 
     def on_breaker(self, extender: str, is_open: bool, why: str) -> None:
         """An extender is skipped from now on, or called again."""
@@ -172,7 +172,7 @@ class HttpExtender:
 
     @property
     def name(self) -> str:
-        """What logs, metrics and events call it: its URL, without secrets."""
+        """Its URL without secrets, for logs, metrics and events."""
         return self.config.shown_url
 
     @property
@@ -196,7 +196,7 @@ class HttpExtender:
         return bool(self.config.preempt_verb)
 
     def is_interested(self, pod: PodInfo) -> bool:
-        """All pods, or those that ask for a resource that the extender manages."""
+        """Report whether the pod requests a managed resource, or every pod if none is managed."""
         return is_concerned(self._managed, pod.pod)
 
     # ---- the verbs ---------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class HttpExtender:
         return ExtenderFilterResult(kept, answer.failed, answer.failed_and_unresolvable)
 
     def _whole(self, answered: Sequence[bytes], nodes: Sequence[NodeInfo]) -> list[AnsweredNode]:
-        """Nodes as they came back; one that came back unchanged need not be decoded."""
+        """Decode returned nodes; unchanged ones are taken from the request."""
         sent = {} if self.config.node_cache_capable else {self._nodes.json(info): info for info in nodes}
         rows = {info.name: info.row for info in nodes}
         found = []
@@ -320,7 +320,7 @@ class HttpExtender:
 
 
 def is_concerned(managed: frozenset[str], pod: Pod) -> bool:
-    """Report whether an extender that manages these resources, or all pods if there are none, is asked about a pod."""
+    """Report whether an extender with these managed resources (none: all pods) is asked about a pod."""
     return not managed or _names_any(pod.spec.containers, managed) or _names_any(pod.spec.init_containers, managed)
 
 
@@ -338,7 +338,7 @@ def build_extenders(
     observer: CallObserver | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> list[HttpExtender]:
-    """Make the configuration's extenders, those that may be ignored last; ConfigError if one cannot be made."""
+    """Build the configuration's extenders, ignorable ones last; raise ConfigError for an invalid one."""
     nodes = SerializedNodes(StructSource() if objects is None else objects)
     try:
         made = [HttpExtender(config, nodes, observer=observer, now=now) for config in configs]
@@ -348,16 +348,15 @@ def build_extenders(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Asking several extenders for scores at the same time.
+# Concurrent calls of several extenders for scores.
 
 MOST_AT_ONCE = 64
 
 
 class AskTogether:
-    """Asks all extenders for scores at the same time: a slow one costs its own time only.
+    """Asks all extenders for scores concurrently, so that a slow one does not delay the others.
 
-    The threads are kept from one decision to the next. They end with this object, which belongs to the engine that
-    a configuration was made into.
+    The threads are reused between decisions. They end with this object, which belongs to an engine.
     """
 
     def __init__(self) -> None:

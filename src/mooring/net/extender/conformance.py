@@ -1,6 +1,6 @@
-"""A conformance kit: send an extender valid and invalid requests, and look at what it answers.
+"""A conformance kit: send an extender valid and invalid requests, and check its answers.
 
-The traffic to try it with, pods and nodes as schedulers send them, stands at the end.
+The traffic for it, pods and nodes as schedulers send them, is at the end of the module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PREEMPT_FIELDS = ("NodeNameToMetaVictims",)
 
 @dataclass(slots=True)
 class Check:
-    """One thing that was tried: ok, or what is wrong with it. A warning is legal but probably a mistake."""
+    """Result of one check: ok, or the problem found. A warning is legal but probably a mistake."""
 
     name: str
     problems: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Check:
 
 
 def check_filter(check: Check, reply: ExtenderReply, offered: Collection[str], *, by_name: bool) -> None:
-    """Look at the answer to a filter request about these nodes."""
+    """Check the answer to a filter request about the offered nodes."""
     try:
         if reply.status != 200:
             check.problems.append(f"status {reply.status}: a scheduler reads only answers with 200")
@@ -107,7 +107,7 @@ def _check_reasons(check: Check, found: FilterAnswer, kept: set[str], offered: s
 
 
 def check_scores(check: Check, reply: ExtenderReply, offered: Collection[str]) -> None:
-    """Look at the answer to a prioritize request about these nodes."""
+    """Check the answer to a prioritize request about the offered nodes."""
     try:
         if reply.status != 200:
             check.problems.append(f"status {reply.status}: a scheduler then goes on without these scores")
@@ -133,7 +133,7 @@ def check_scores(check: Check, reply: ExtenderReply, offered: Collection[str]) -
 
 
 def check_preemption(check: Check, reply: ExtenderReply, offered: Collection[str]) -> None:
-    """Look at the answer to a preempt request about these nodes."""
+    """Check the answer to a preempt request about the offered nodes."""
     try:
         if reply.status != 200:
             check.problems.append(f"status {reply.status}: preemption then fails")
@@ -151,7 +151,7 @@ def check_preemption(check: Check, reply: ExtenderReply, offered: Collection[str
 
 
 def odd_spellings(body: bytes, wire_names: Sequence[str]) -> list[str]:
-    """Fields in another spelling: Go reads them, other schedulers may not."""
+    """Return fields in another spelling, which Go accepts but other schedulers may not."""
     try:
         value = msgspec.json.decode(body)
     except msgspec.MsgspecError:
@@ -169,7 +169,7 @@ def odd_spellings(body: bytes, wire_names: Sequence[str]) -> list[str]:
 
 
 def node_names(nodes: Sequence[bytes]) -> list[str]:
-    """The names in the JSON of nodes; an empty one for a node without."""
+    """Return the names of encoded nodes, "" for a node without one."""
     found = []
     for raw in nodes:
         meta = (msgspec.json.decode(raw) or {}).get("metadata") or {}
@@ -178,7 +178,7 @@ def node_names(nodes: Sequence[bytes]) -> list[str]:
 
 
 def says_error(body: bytes) -> bool:
-    """Whether an answer says that it is none: an Error, or nothing that can be read."""
+    """Report whether an answer is an Error or unreadable."""
     try:
         value = msgspec.json.decode(body)
     except msgspec.MsgspecError:
@@ -199,7 +199,7 @@ class ExtenderLatency:
 
 @dataclass(slots=True)
 class ConformanceReport:
-    """What an extender was seen to do."""
+    """Observed behaviour of an extender."""
 
     url: str
     checks: list[Check] = field(default_factory=list)
@@ -212,7 +212,7 @@ class ConformanceReport:
 
 @dataclass(frozen=True, slots=True)
 class ConformancePlan:
-    """What to try, and how hard."""
+    """Requests to try, and their number."""
 
     filter_verb: str = "filter"
     prioritize_verb: str = "prioritize"
@@ -265,7 +265,7 @@ class Kit:
         return self._client.post(self._url + verb, body)
 
     def _try(self, check: Check, verb: str, body: bytes) -> ExtenderReply | None:
-        """Send a request; no answer is a problem of the check."""
+        """Send a request; a missing answer is a problem of the check."""
         try:
             return self._post(verb, body)
         except NoAnswer as error:
@@ -294,7 +294,7 @@ class Kit:
     # ---- recorded ----------------------------------------------------------------------------------------------
 
     def _recorded(self) -> None:
-        """Requests that a kube-scheduler v1.36.4 sent, byte for byte."""
+        """Send requests recorded from kube-scheduler v1.36.4, byte for byte."""
         plan = self._plan
         configured = {"filter": plan.filter_verb, "prioritize": plan.prioritize_verb, "preempt": plan.preempt_verb}
         for request in recorded_requests():
@@ -366,7 +366,7 @@ class Kit:
     # ---- bad input ---------------------------------------------------------------------------------------------
 
     def _bad_input(self, verb: str) -> None:
-        """Send invalid requests. Any answer is fine, as long as there is one and the server goes on."""
+        """Send invalid requests. Any answer is fine, as long as there is one and the server keeps running."""
         nonsense: Iterable[tuple[str, bytes]] = (
             ("an empty body", b""),
             ("something that is not JSON", b"{not json"),
@@ -455,7 +455,7 @@ ZONES = ("zone-a", "zone-b", "zone-c")
 
 
 def make_node(i: int, rng: random.Random | None = None, *, size: int = 0) -> dict[str, Any]:
-    """A node as cloud clusters have them, some 2 KB of JSON; ``size`` pads it with annotations."""
+    """Return a node like those of cloud clusters, about 2 KB of JSON; ``size`` pads it with annotations."""
     rng = rng or random.Random(i)
     name = f"node-{i:05d}"
     capacity = {"cpu": str(rng.choice((2, 8, 32, 96))), "memory": f"{rng.choice((8, 64, 256))}Gi", "pods": "110"}
@@ -513,7 +513,7 @@ def make_node(i: int, rng: random.Random | None = None, *, size: int = 0) -> dic
 
 
 def make_pod(name: str, rng: random.Random | None = None) -> dict[str, Any]:
-    """A pending pod."""
+    """Return a pending pod."""
     rng = rng or random.Random(name)
     request = {"cpu": f"{rng.choice((100, 500, 2000))}m", "memory": f"{rng.choice((128, 512, 4096))}Mi"}
     spec: dict[str, Any] = {
@@ -542,7 +542,7 @@ def make_pod(name: str, rng: random.Random | None = None) -> dict[str, Any]:
 
 
 def args_body(pod: dict[str, Any], nodes: list[dict[str, Any]], *, by_name: bool) -> bytes:
-    """ExtenderArgs in one of its two forms."""
+    """Encode ExtenderArgs in one of its two forms."""
     if by_name:
         return msgspec.json.encode(
             {"Pod": pod, "Nodes": None, "NodeNames": [node["metadata"]["name"] for node in nodes]}
@@ -551,7 +551,7 @@ def args_body(pod: dict[str, Any], nodes: list[dict[str, Any]], *, by_name: bool
 
 
 def preemption_body(pod: dict[str, Any], nodes: list[str], *, by_uid: bool) -> bytes:
-    """ExtenderPreemptionArgs with one victim per node."""
+    """Encode ExtenderPreemptionArgs with one victim per node."""
     victims = {node: make_pod(f"victim-on-{node}") for node in nodes}
     whole = {node: {"Pods": [victim], "NumPDBViolations": 0} for node, victim in victims.items()}
     meta = {

@@ -1,8 +1,7 @@
-"""What Go's encoding/json says about JSON that it cannot read.
+"""Error messages of Go's encoding/json for JSON that it cannot read.
 
-Extenders that answer nonsense make an event on the pod, and users search for
-its text. Parsers here say it differently, so an answer that is broken, and only
-such a one, is scanned once more the way Go does it.
+An invalid answer of an extender becomes an event on the pod, and users search for its text. Python's parsers word it
+differently, so an invalid answer, and only such a one, is scanned once more as Go does it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ _LITERALS = {"t": "true", "f": "false", "n": "null"}
 
 
 class JsonSyntaxError(ValueError):
-    """The text of Go's error."""
+    """A syntax error with the text of Go's error."""
 
 
 def first_value_end(text: str) -> int:
-    """Return where the first value ends, as a Go decoder finds it; what comes after it does not matter."""
+    """Return where the first value ends for a Go decoder, which ignores the rest."""
     return _Scanner(text).run()
 
 
@@ -45,10 +44,10 @@ class _Scanner:
             self._continue(stack)
         return self.i
 
-    # ---- what may come next ------------------------------------------------------------------------------------
+    # ---- tokens ------------------------------------------------------------------------------------------------
 
     def _value_or_open(self, stack: list[str]) -> None:
-        """A scalar, something empty, or everything that opens up to the first of these. Depth costs no recursion."""
+        """Read a scalar, an empty container, or all opening brackets up to the first value, without recursion."""
         while (c := self._peek()) in "{[":
             stack.append(c)
             if len(stack) > MAX_DEPTH:
@@ -63,7 +62,7 @@ class _Scanner:
         self._scalar(c)
 
     def _continue(self, stack: list[str]) -> None:
-        """After a value inside something: a comma, or the end."""
+        """Read what follows a value inside a container: a comma, or the end."""
         c = self._peek()
         if stack[-1] == "{":
             if c == "}":
@@ -199,11 +198,11 @@ def _quoted(c: str) -> str:
 
 
 class Float(str):
-    """A number with a fraction or an exponent, as it was written."""
+    """A number with a fraction or an exponent, as written."""
 
 
 def go_kind(value: Any) -> str:
-    """What Go's type errors call a value."""
+    """Return Go's name of a value's kind in type errors."""
     match value:
         case bool():
             return "bool"
@@ -218,7 +217,7 @@ def go_kind(value: Any) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Answers read value by value as Go's decoder reads them. It is slow, and used when the quick way fails.
+# Answers read value by value as Go's decoder reads them. It is slow, and used when the fast decoder fails.
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 
@@ -227,7 +226,7 @@ MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 class FilterAnswer:
     """ExtenderFilterResult."""
 
-    nodes: list[bytes] | None = None  # the items of Nodes, each as it came
+    nodes: list[bytes] | None = None  # encoded items of Nodes
     node_names: list[str] | None = None
     failed: dict[str, str] = field(default_factory=dict)
     failed_and_unresolvable: dict[str, str] = field(default_factory=dict)
@@ -241,7 +240,7 @@ class MetaVictims:
 
 
 class GoDecoder:
-    """Reads an answer value by value, as Go's decoder does, and says what Go says of the first that does not fit."""
+    """Reads an answer value by value as Go's decoder does, and raises Go's error for the first mismatch."""
 
     def __init__(self, type_name: str, body: bytes) -> None:
         self._type = type_name
@@ -400,7 +399,7 @@ class GoDecoder:
 
     def _mismatch(self, value: Any, path: str, type_name: str) -> None:
         if self._error:
-            return  # Go goes on reading and reports the first
+            return  # Go continues reading and reports the first error
         what = go_kind(value)
         if what == "number" and type_name == "int64":
             what = f"number {value}"
@@ -413,7 +412,7 @@ class GoDecoder:
 
 
 def _plain(body: bytes) -> Any:
-    """The first value of a body as plain data; what comes after it is skipped, as Go's decoder does."""
+    """Return the first value of a body as plain data; the rest is skipped, as by Go's decoder."""
     text = body.decode("utf-8", "replace")
     try:
         return _loads(text)
@@ -424,7 +423,7 @@ def _plain(body: bytes) -> Any:
     except JsonSyntaxError as error:
         raise ExtenderError(str(error)) from None
     except (ValueError, RecursionError):
-        raise ExtenderError("exceeded max depth") from None  # Go goes deeper than Python's parser
+        raise ExtenderError("exceeded max depth") from None  # Go allows deeper nesting than Python's parser
 
 
 def _loads(text: str) -> Any:
@@ -432,7 +431,7 @@ def _loads(text: str) -> Any:
 
 
 def _integer(text: str) -> int | Float:
-    """A whole number; one with more digits than Python converts stays a text."""
+    """Convert a whole number; one with more digits than Python converts stays a text."""
     return int(text) if len(text) <= 1000 else Float(text)
 
 

@@ -1,7 +1,6 @@
 """Blocking HTTP/1.1 with kept connections: a scheduling cycle waits for its extenders.
 
-One deadline holds for a whole call, whatever it is spent on. Errors have the
-texts of Go's client. Several threads may use a client at once.
+One deadline covers a whole call. Errors have the texts of Go's client. Several threads may use a client concurrently.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ CHUNK = 256 << 10
 
 
 class NoAnswer(ExtenderError):
-    """Nothing came back, or not in time."""
+    """There was no answer in time."""
 
 
 class _InBody(NoAnswer):
-    """It began to answer and did not finish."""
+    """An answer began and did not end."""
 
 
 class _Stale(Exception):
-    """The other side closed the connection before it said anything."""
+    """The server closed an idle connection before it answered."""
 
 
 class ExtenderReply(NamedTuple):
-    """What an extender sent back, uncompressed."""
+    """Uncompressed answer of an extender."""
 
     status: int
     body: bytes
@@ -71,11 +70,11 @@ class HttpClient:
         self._server_name = server_name
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
         self._lock = threading.Lock()
-        self._accepts_gzip: set[str] = set()  # hosts, other than this machine, that said so
+        self._accepts_gzip: set[str] = set()  # remote hosts that announced it
 
     @property
     def compresses(self) -> bool:
-        """Whether the other side has said that it reads compressed bodies."""
+        """Report whether the server has announced that it reads compressed bodies."""
         return bool(self._accepts_gzip)
 
     def close(self) -> None:
@@ -87,7 +86,7 @@ class HttpClient:
                 connection.close()
 
     def post(self, url: str, body: Payload | bytes, *, may_repeat: bool = True) -> ExtenderReply:
-        """Send a request and return what comes back, whatever its status; following redirects as Go does."""
+        """Send a request and return the answer, whatever its status; redirects are followed as Go does."""
         deadline = time.monotonic() + self._timeout_s
         method, payload = "POST", body if isinstance(body, Payload) else Payload((body,))
         target = url
@@ -115,7 +114,7 @@ class HttpClient:
             except _Stale:
                 connection.close()
                 if connection.uses > 1 and may_repeat and attempt == 1:
-                    continue  # it was closed while it was idle; a new one will tell
+                    continue  # it was closed while idle; a new connection decides
                 raise NoAnswer("EOF") from None
             except BaseException:
                 connection.close()
@@ -212,7 +211,7 @@ class _Connection:
         return not poll.poll(0)
 
     def exchange(self, request: bytes, deadline: float) -> Message:
-        """Send a request and read the answer. ``keeps_alive`` says whether the connection can be used again."""
+        """Send a request and read the answer. ``keeps_alive`` says whether the connection can be reused."""
         self.uses += 1
         try:
             self._sock.settimeout(_left(deadline))
@@ -220,7 +219,7 @@ class _Connection:
         except TimeoutError:
             raise NoAnswer(NO_HEADERS) from None
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the answer may be there nevertheless: too large a body, for example
+            pass  # the answer may have arrived nevertheless, such as a 413
         except OSError as error:
             raise NoAnswer(f"write tcp: {errno_text(error)}") from None
         reader = _AnswerReader()
@@ -232,7 +231,7 @@ class _Connection:
             reader.close()
 
     def _receive(self, reader: _AnswerReader, deadline: float) -> bytes:
-        """Some bytes; none: the other side has closed the connection."""
+        """Return received bytes; empty when the server has closed the connection."""
         try:
             self._sock.settimeout(_left(deadline))
             return self._sock.recv(CHUNK)
@@ -249,7 +248,7 @@ class _Connection:
 
 
 class _AnswerReader:
-    """One answer as it arrives, with Go's words for what is wrong with it."""
+    """An answer as it arrives, with Go's errors for invalid ones."""
 
     def __init__(self) -> None:
         self.answer: Message | None = None
@@ -287,14 +286,14 @@ class _AnswerReader:
                 raise NoAnswer(
                     f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{first}"'
                 ) from None
-            goes_on = True  # something came after the answer
+            goes_on = True  # data after the answer
         if messages.complete:
             self.answer = messages.complete.popleft()
             if goes_on or messages.complete or messages.arriving is not None:
                 self.answer.keeps_alive = False
 
     def _end(self) -> None:
-        """The connection was closed: the end of an answer of unknown length, or a cut."""
+        """Handle a closed connection: the end of an answer of unknown length, or a truncated one."""
         if not self.has_begun:
             raise _Stale
         answer = self._messages.arriving
@@ -324,7 +323,7 @@ def _too_large() -> _InBody:
 
 
 def is_loopback(host: str) -> bool:
-    """Report whether this is a name or an address of this machine alone."""
+    """Report whether a host name or address is loopback."""
     if host == "localhost":
         return True
     try:
@@ -334,10 +333,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of a URL that can be asked."""
+    """Split a URL that requests can be sent to."""
     parts = urlsplit(url)
     try:
-        parts.port  # noqa: B018 - it is read here to see whether it can be
+        parts.port  # noqa: B018 - accessed for its validation
     except ValueError:
         raise NoAnswer(f'invalid port ":{parts.netloc.rpartition(":")[2]}" after host') from None
     if parts.scheme not in ("http", "https"):
@@ -378,23 +377,23 @@ def _connect(host: str, port: int, deadline: float) -> socket.socket:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Go's words for failures of a connection. They end up in pods' events, and people search for them.
+# Go's texts for connection failures. They appear in pods' events, and people search for them.
 
 NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
-_UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}  # OpenSSL's codes: issuer not found, self-signed, and their kin
+_UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}  # OpenSSL's codes: issuer not found, self-signed and related
 _VALIDITY = {9, 10}
 _NAMES = {62, 63, 64}
 
 
 def errno_text(error: OSError) -> str:
-    """What the system said, as Go writes it."""
+    """Return the system's error as Go writes it."""
     return (error.strerror or str(error)).lower()
 
 
 def tls_text(error: Exception, host: str) -> str:
-    """Go's words for what OpenSSL found, or for how else a connection ended."""
+    """Return Go's text for OpenSSL's error, or for another end of the connection."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"tls: failed to verify certificate: x509: {_certificate_text(error, host)}"
     if isinstance(error, ssl.SSLEOFError):
@@ -423,11 +422,11 @@ def _certificate_text(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# TLS on both sides: an entry's settings as kube-scheduler understands them, and a server's certificate.
+# TLS of client and server: an entry's settings as kube-scheduler interprets them, and a server's certificate.
 
 
 def tls_context(config: Extender) -> ssl.SSLContext | None:
-    """The context for an extender; None: the system's certificates and nothing special."""
+    """Return the TLS context for an extender; None for the system's defaults."""
     tls = config.tls_config or ExtenderTLSConfig()
     has_ca = bool(tls.ca_file or tls.ca_data)
     insecure = tls.insecure or (config.enable_https and not has_ca)
@@ -448,7 +447,7 @@ def tls_context(config: Extender) -> ssl.SSLContext | None:
 
 
 def server_context(certificate_file: str, key_file: str, client_ca_file: str = "") -> ssl.SSLContext:
-    """The context of a server; with a client CA only clients with a certificate of that CA are served."""
+    """Return a server's context; with a client CA only clients with a certificate of that CA are served."""
     if not certificate_file or not key_file:
         raise UsageError("--tls-cert-file and --tls-private-key-file go together; only one is given")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -483,7 +482,7 @@ def _identify(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
     certificate = tls.cert_data or (_read("tlsConfig.certFile", tls.cert_file) if tls.cert_file else b"")
     key = tls.key_data or (_read("tlsConfig.keyFile", tls.key_file) if tls.key_file else b"")
     if not certificate or not key:
-        return  # upstream needs both to show one
+        return  # upstream needs both
     try:
         load_identity(context, certificate, key)
     except (ssl.SSLError, OSError):

@@ -1,16 +1,15 @@
-"""A mooring plugin served as an extender, unchanged, for a cluster that keeps its kube-scheduler.
+"""Serves a mooring plugin as an extender, unchanged, for a cluster that keeps its kube-scheduler.
 
-A scheduler sends the pod and its candidate nodes. It does not say which pods
-run on them, so there are two ways to serve a plugin:
+A scheduler sends the pod and its candidate nodes, but not the pods that run on them. So there are two ways to serve a
+plugin:
 
-| | the plugin sees | sent are |
+| | the plugin sees | the scheduler sends |
 |---|---|---|
-| as it is | the request's nodes (labels, taints, allocatable), no pods, volumes or anything else | whole nodes |
-| watched | the cluster as the API server shows it, pods and all | names, or whole nodes |
+| unwatched | the request's nodes (labels, taints, allocatable), no pods, volumes or other objects | whole nodes |
+| watched | the cluster as the API server shows it, with pods | names, or whole nodes |
 
-A watched cluster is a moment behind the scheduler's own: a pod that is being
-bound counts there at once, and here when the API server says so. Scores from 0
-to 100 become scores from 0 to 10.
+A watched cluster lags behind the scheduler's own: a pod that is being bound counts there immediately, and here when the
+API server shows it. Scores from 0 to 100 become scores from 0 to 10.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from mooring.net.extender.sdk import Answerer, CallFacts, Filtered, HandlerError
 from mooring.net.extender.server import ExtenderSettings, Served
 from mooring.net.extender.verbs import NameOnly, OfferedNodes, encode_scores, filter_answer
 
-MAX_NODES = 50_000  # remembered; more than any cluster has means that names do not come again
+MAX_NODES = 50_000  # cached; a larger number means that names are not repeated
 
 
 UNSEEN = "node(s) not seen yet by the extender"
@@ -53,13 +52,13 @@ class _Request:
     pod: PodInfo
     rows: NodeRows
     names: list[str]  # of the rows
-    unseen: list[str]  # offered, but nothing is known of them
+    unseen: list[str]  # offered but unknown
     nodes: OfferedNodes
     key: str
 
 
 class PluginServer:
-    """Holds the nodes that came so far, or a watched cluster, and asks the plugins about those of a request."""
+    """Holds the nodes seen so far, or a watched cluster, and asks the plugins about those of a request."""
 
     def __init__(
         self, plugins: Sequence[type], arguments: dict[str, Any] | None = None, *, is_watched: bool = False
@@ -69,7 +68,7 @@ class PluginServer:
         self._reader = NodeReader(NameOnly if is_watched else Node)
         prepare(Pod)
         self._seen: dict[str, Node] = {}
-        self._lock = threading.Lock()  # plugins and columns are for one thread at a time
+        self._lock = threading.Lock()  # serialises access to plugins and columns
         handle = Handle(self.cluster, SystemClock(), features=DEFAULT_FEATURES)
         self.plugins: list[ResolvedPlugin] = []
         registry = Registry()
@@ -92,12 +91,12 @@ class PluginServer:
 
     @property
     def resources(self) -> set[EventResource]:
-        """The kinds that the plugins register for."""
+        """Return the kinds that the plugins register for."""
         asked = (plugin.events_to_register() for plugin in self.plugins if plugin.events_to_register is not None)
         return {registration.event.resource for registrations in asked for registration in registrations}
 
     def served(self, weight: int = 1) -> Served:
-        """The verbs that the plugins can answer."""
+        """Return the verbs that the plugins can answer."""
         verbs: dict[str, Answerer] = {}
         if self.filters:
             verbs["filter"] = self._filter
@@ -106,7 +105,7 @@ class PluginServer:
         name = "+".join(str(plugin.name) for plugin in self.plugins)
         return Served(ExtenderSettings(name=name, weight=weight, node_cache_capable=self._is_watched), verbs)
 
-    # ---- the watched cluster: ``scheduler.watching`` calls these -----------------------------------------------
+    # ---- the watched cluster, called by informers ---------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
         with self._lock:
@@ -150,7 +149,7 @@ class PluginServer:
         return answer, CallFacts(request.key, len(nodes.names), len(keep))
 
     def _judge(self, state: CycleState, request: _Request) -> list[Status]:
-        """One status per node: of the first plugin that refuses it."""
+        """Return one status per node: that of the first plugin that rejects it."""
         statuses = [Status()] * len(request.names)
         still = np.ones(len(request.names), np.bool_)
 
@@ -175,7 +174,7 @@ class PluginServer:
     def _pre_filter(
         plugin: ResolvedPlugin, state: CycleState, request: _Request, still: Any, refuse: Callable[..., None]
     ) -> bool:
-        """Run a PreFilter, if there is one; report whether the filter is to run."""
+        """Run a PreFilter, if there is one; report whether Filter is to run."""
         if "preFilter" not in plugin.points:
             return True
         found = plugin.pre_filter(state, request.pod, request.rows)
@@ -248,7 +247,7 @@ class PluginServer:
         return _Request(self.cluster.info(pod), NodeRows(table, index), names, unseen, nodes, pod_key(nodes.pod))
 
     def _take(self, nodes: OfferedNodes) -> None:
-        """Remember the nodes of a request."""
+        """Cache the nodes of a request."""
         if len(self._seen) > MAX_NODES:
             for name in self._seen:
                 self.cluster.remove_node(name)
@@ -260,13 +259,13 @@ class PluginServer:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The configuration that makes a kube-scheduler call an extender.
+# The configuration with which a kube-scheduler calls an extender.
 
 
 def entry_for(
     served: Served, url: str, *, ca_file: str = "", cert_file: str = "", key_file: str = ""
 ) -> dict[str, Any]:
-    """An entry of ``extenders``: the verbs that there are, and what the extender says about itself."""
+    """Return an entry of ``extenders`` with the supported verbs and the extender's settings."""
     settings = served.settings
     entry: dict[str, Any] = {"urlPrefix": url.rstrip("/")}
     for verb in served.verbs:
@@ -293,7 +292,7 @@ def entry_for(
 
 
 def configuration_for(served: Served, url: str, **files: str) -> dict[str, Any]:
-    """A whole KubeSchedulerConfiguration with this extender and nothing else."""
+    """Return a KubeSchedulerConfiguration with only this extender."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

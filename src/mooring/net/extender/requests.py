@@ -1,4 +1,4 @@
-"""A scheduler's requests, decoded into the types that a handler wants. A node is decoded once per version."""
+"""Decoding of a scheduler's requests into the types of a handler. A node is decoded once per version."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mooring.api.core import Pod
 from mooring.api.errors import MooringError
 
 MAX_KEPT_BYTES = 256 << 20
-Body = bytes | bytearray  # a large one stays where it was received
+Body = bytes | bytearray  # a large one is not copied
 
 
 class BadExtenderRequest(MooringError):
-    """A request that no scheduler sends; the text says what was found."""
+    """A request that no scheduler sends, with a description of what was found."""
 
 
 class WrongForm(BadExtenderRequest):
-    """A scheduler's request in a form that this extender does not read; the scheduler's configuration is wrong."""
+    """A request in a form that this extender does not read: the scheduler's configuration is wrong."""
 
 
 class _NodeList(msgspec.Struct):
@@ -69,7 +69,7 @@ _decoders = {
 
 
 def read_request(kind: type[Any], body: Body) -> Any:
-    """Decode a request, or say in one line what is wrong with it."""
+    """Decode a request; a mistake is reported in one line."""
     if not body:
         raise BadExtenderRequest(f"the body is empty; expected {kind.__name__} as JSON")
     try:
@@ -85,12 +85,12 @@ def _one_line(error: Exception) -> str:
 
 
 def read_object(kind: Any, raw: bytes | msgspec.Raw, what: str) -> Any:
-    """Decode a pod or node into what the handler asks for: a struct, or plain data for ``dict``."""
+    """Decode a pod or node into the handler's type: a struct, or plain data for ``dict``."""
     try:
         return _object_decoder(kind)(raw)
     except msgspec.ValidationError as error:
         try:
-            return from_plain(kind, msgspec.json.decode(raw))  # nulls where lists belong: legal, slower
+            return from_plain(kind, msgspec.json.decode(raw))  # legal but slower: null instead of a list
         except (MooringError, msgspec.MsgspecError, AttributeError, TypeError):
             raise BadExtenderRequest(f"{what}: {_one_line(error)}") from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -107,9 +107,9 @@ def _object_decoder(kind: Any) -> Callable[[Any], Any]:
 
 
 def prepare(kind: Any) -> Callable[[Any], Any]:
-    """Make the decoder of a type, before threads need it.
+    """Build the decoder of a type before threads use it.
 
-    msgspec keeps what it knows about a Struct with the class, and another thread may find it half done: a crash.
+    msgspec caches what it knows about a Struct on the class, and another thread might use it half built, which crashes.
     """
     with _making:
         if kind not in _made:
@@ -133,21 +133,20 @@ _TAIL = b']},"NodeNames":null}'
 
 
 class NodeReader:
-    """Decodes nodes into one type; a node that comes again unchanged is taken from what is kept.
+    """Decodes nodes into one type, with a cache for unchanged nodes.
 
-    Go writes requests in one form: each node begins with its name. A node that is known by that name and whose bytes
-    follow there need not even be parsed; only what is new is, and whatever looks different is read the ordinary
-    way. Handlers must not change the nodes they are given.
+    Go writes requests in one form, in which each node begins with its name. A node with a known name and the same bytes
+    need not be parsed; requests in other forms are decoded as usual. Handlers must not change the nodes.
     """
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
         prepare(kind)
-        self._kept: dict[bytes, Entry] = {}  # by the name's bytes
+        self._kept: dict[bytes, Entry] = {}  # by the encoded name
         self._size = 0
 
     def read(self, body: Body) -> tuple[msgspec.Raw, list[Entry]] | None:
-        """The pod and the nodes of a request in Go's form; None for any other."""
+        """Return the pod and the nodes of a request in Go's form; None for another form."""
         start = body.find(_HEAD)
         if start < 0 or not body.startswith(_START) or not body.endswith(_TAIL):
             return None
@@ -170,7 +169,7 @@ class NodeReader:
         return msgspec.Raw(bytes(body[len(_START) : start])), entries
 
     def _new(self, body: Body, position: int, end: int) -> Entry:
-        """A node that is not known, or not as it is now."""
+        """Decode a node that is unknown or has changed."""
         if not body.startswith(_ITEM, position):
             raise BadExtenderRequest("in another form")
         name_at = position + len(_ITEM)
@@ -211,7 +210,7 @@ prepare(_Keyed)
 
 
 def pod_key(raw: msgspec.Raw) -> str:
-    """namespace/name, for logs."""
+    """Return namespace/name, for logs."""
     try:
         meta = read_object(_Keyed, raw, "Pod").metadata
     except BadExtenderRequest:

@@ -2,24 +2,22 @@
 
     from mooring.net.extender.sdk import Node, Pod, refuse
 
-    def filter(pod: Pod, node: Node):
-        if node.labels.get("licence") != "yes":
-            return refuse("the node has no licence")
+``mooring extender serve my_ext.py`` serves it to any kube-scheduler, and ``mooring extender config my_ext.py`` prints
+the scheduler configuration for it. Write functions, or a class derived from :class:`Extender` with methods of the same
+names; any of ``filter``, ``prioritize``, ``preempt`` and ``bind``, plain or ``async``.
 
-    def prioritize(pod: Pod, node: Node) -> int:
-        return 10 if node.labels.get("disk") == "ssd" else 0
+The name of the second parameter decides how often a function is called: ``node`` for every node, ``nodes`` once with
+all of them. Its type decides the form: ``Node``, ``dict`` (the whole object), a msgspec Struct of your own with just
+the fields you read (the fastest), or ``str``: names only; then kube-scheduler need not send nodes at all
+(``nodeCacheCapable``).
 
-``mooring extender serve my_ext.py`` makes a server of it that any
-kube-scheduler can call, ``mooring extender config my_ext.py`` prints what to
-put into its configuration. Functions or a class derived from
-:class:`Extender` with methods of the same names; any of ``filter``,
-``prioritize``, ``preempt`` and ``bind``, plain or ``async``.
+``mooring extender serve my_ext.py`` makes a server of it that any kube-scheduler can call, ``mooring extender config
+my_ext.py`` prints what to put into its configuration. Functions or a class derived from :class:`Extender` with methods
+of the same names; any of ``filter``, ``prioritize``, ``preempt`` and ``bind``, plain or ``async``.
 
-The second parameter decides what comes: ``node`` is called for every node,
-``nodes`` once with all of them. Its type says how a node comes: ``Node``,
-``dict`` (the whole object), a msgspec Struct of your own with just the fields
-you read (the fastest), or ``str``: names only; then kube-scheduler need not
-send nodes at all (``nodeCacheCapable``).
+The second parameter decides what comes: ``node`` is called for every node, ``nodes`` once with all of them. Its type
+says how a node comes: ``Node``, ``dict`` (the whole object), a msgspec Struct of your own with just the fields you read
+(the fastest), or ``str``: names only; then kube-scheduler need not send nodes at all (``nodeCacheCapable``).
 """
 
 from __future__ import annotations
@@ -40,26 +38,26 @@ __all__ = ["MAX_SCORE", "Binding", "Extender", "Filtered", "Node", "Pod", "Refus
 
 
 MAX_SCORE = 10
-"""The best score that an extender gives; kube-scheduler multiplies it by the weight and by ten."""
+"""Highest score of an extender; kube-scheduler multiplies it by the weight and by ten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal and its reason. ``for_good``: evicting pods from the node would not help, so preemption skips it."""
+    """A rejection and its reason. ``for_good``: evicting pods from the node would not help, so preemption skips it."""
 
     reason: str = ""
     for_good: bool = False
 
 
-@lru_cache(maxsize=1024)  # the same few refusals, for thousands of nodes
+@lru_cache(maxsize=1024)  # few rejections, repeated for thousands of nodes
 def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
-    """Refuse a node. Give a reason: users see it in the pod's event."""
+    """Reject a node. Give a reason: users see it in the pod's event."""
     return Refusal(reason, for_good)
 
 
 @dataclass(slots=True)
 class Filtered:
-    """A filter's answer for all nodes at once: which to keep, in any order, and why not the others.
+    """A filter's answer for all nodes: which to keep, in any order, and why not the others.
 
     ``otherwise`` is the reason for every node that is neither kept nor rejected with a reason.
     """
@@ -81,7 +79,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A pod that is to be bound to a node, by you."""
+    """A pod that the extender is to bind to a node."""
 
     name: str
     namespace: str
@@ -92,33 +90,33 @@ class Binding:
 class Extender:
     """Base for an extender with state. Define any of the four methods; attributes go into the configuration.
 
-    ``filter(pod, node)`` returns None or True to keep, False, a reason, or :func:`refuse` to refuse;
-    ``filter(pod, nodes)`` returns the nodes or names to keep, or :class:`Filtered`.
+    ``filter(pod, node)`` returns None or True to keep, False, a reason, or :func:`refuse` to refuse; ``filter(pod,
+    nodes)`` returns the nodes or names to keep, or :class:`Filtered`.
 
-    ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score, or a list with
-    a score for each node.
+    ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score, or a list with a
+    score for each node.
 
-    ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns those to go on with: fewer nodes, or
-    fewer or other victims (a mapping from node name to Victims or to uids).
+    ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns those to go on with: fewer nodes, or fewer
+    or other victims (a mapping from node name to Victims or to uids).
 
-    ``bind(binding)`` binds the pod itself; what it raises is shown to the user.
+    ``bind(binding)`` binds the pod itself; users see the message of an exception.
     """
 
     name: ClassVar[str] = ""
     weight: ClassVar[int] = 1
     ignorable: ClassVar[bool] = False
     http_timeout: ClassVar[str] = ""  # such as "2s"; kube-scheduler's default is 5s
-    managed_resources: ClassVar[Sequence[str]] = ()  # only pods that ask for one of these are shown
+    managed_resources: ClassVar[Sequence[str]] = ()  # only pods that request one of these are sent
     ignored_by_scheduler: ClassVar[bool] = False  # the scheduler itself then does not check these
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How an author's function wants to be called: its parameters and their types say it.
+# The calling convention of an author's function, taken from its parameters and their types.
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerShape:
-    """How a filter or prioritize function wants to be called."""
+    """Calling convention of a filter or prioritize function."""
 
     function: Callable[..., Any]
     pod_type: Any
@@ -131,7 +129,7 @@ class HandlerShape:
 
 
 def shape_of(function: Callable[..., Any], where: str) -> HandlerShape:
-    """Read the signature; raise PluginError, in one line, if it is not one of those that can be called."""
+    """Read the signature; raise PluginError, in one line, if it is not supported."""
     parameters = list(inspect.signature(function).parameters.values())
     required = [
         p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -150,12 +148,12 @@ def shape_of(function: Callable[..., Any], where: str) -> HandlerShape:
 
 
 def pod_type_of(function: Callable[..., Any], parameter: str, where: str) -> Any:
-    """The type that the pod is decoded into."""
+    """Return the type that the pod is decoded into."""
     return _readable("a pod", _object_type(_hints(function, where).get(parameter), Pod), where)
 
 
 def _readable(what: str, kind: Any, where: str) -> Any:
-    """The type, if requests can be decoded into it."""
+    """Return the type if requests can be decoded into it."""
     try:
         prepare(kind)
     except Exception as error:
@@ -172,7 +170,7 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 
 def _element(hint: Any) -> Any:
-    """The X of list[X], Sequence[X] or Iterable[X]."""
+    """Return X of list[X], Sequence[X] or Iterable[X]."""
     if hint is Node:
         return Node
     arguments = get_args(hint)
@@ -189,7 +187,7 @@ def _object_type(hint: Any, default: Any) -> Any:
 
 
 def called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function, or a coroutine function run to its end; handlers run in their own threads."""
+    """Return a function, or a coroutine function wrapped to run to its end; handlers run in their own threads."""
     if not inspect.iscoroutinefunction(function):
         return function
 
@@ -200,16 +198,16 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a verb's handler is: bytes in, bytes out, and a few facts for the log.
+# A verb's handler: bytes in, bytes out, and facts for the log.
 
 
 class HandlerError(Exception):
-    """A handler did what no handler may; the text goes into the answer."""
+    """A handler broke its contract; the text goes into the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What an access log says about a call."""
+    """Facts about a call for the access log."""
 
     pod: str = ""
     nodes: int = 0
@@ -217,4 +215,4 @@ class CallFacts:
 
 
 Answerer = Callable[[Body], tuple[bytes, CallFacts]]
-"""Makes a verb's answer of a request."""
+"""Turns a request of a verb into its answer."""

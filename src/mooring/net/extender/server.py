@@ -1,4 +1,4 @@
-"""A server for an extender: bounded in size, time and number, and every answer is one that a scheduler can read.
+"""A server for an extender with limits on size, time and number; a scheduler can read every answer.
 
 | what happens | filter, bind | prioritize, preempt |
 |---|---|---|
@@ -7,9 +7,9 @@
 | not JSON, or not the request it should be | 400 and ``Error`` | 400 and ``Error`` |
 | another content type, too large a body | 415, 413 and ``Error`` | 415, 413 and ``Error`` |
 
-A handler runs in its connection's thread, so a slow one delays no other. When a
-handler does not return in time, the server answers in its place, and another may
-run (``workers``). The health pages say 503 when too many handlers hang.
+A handler runs in its connection's thread, so a slow one delays no other. When a handler does not return in time, the
+server answers in its place, and another may run (``workers``). The health endpoints return 503 when too many handlers
+hang.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from mooring.net.prometheus import CONTENT_TYPE
 from mooring.net.server import BodyMemory, Connection, Connections
 
 # --------------------------------------------------------------------------------------------------------------------
-# What an extender says about itself, and what the scheduler's configuration should also say.
+# The extender's own settings, which the scheduler's configuration should also contain.
 
 
 @dataclass(slots=True)
 class ExtenderSettings:
-    """The attributes of an extender, checked."""
+    """Validated attributes of an extender."""
 
     name: str = "extender"
     weight: int = 1
@@ -57,7 +57,7 @@ class ExtenderSettings:
 
 
 def settings_of(source: Any, where: str) -> ExtenderSettings:
-    """Read the attributes of a module or an Extender; raise PluginError for one that makes no sense."""
+    """Read the attributes of a module or an Extender; raise PluginError for an invalid one."""
     is_module = isinstance(source, types.ModuleType)
     default = source.__name__.rpartition(".")[2] if is_module else type(source).__name__
     name = getattr(source, "name", "")
@@ -98,7 +98,7 @@ VERBS = ("filter", "prioritize", "preempt", "bind")
 
 @dataclass(slots=True)
 class Served:
-    """An extender ready to be served: an answerer per verb."""
+    """An extender ready to be served, with an answerer per verb."""
 
     settings: ExtenderSettings
     verbs: dict[str, Answerer] = field(default_factory=dict)
@@ -108,7 +108,7 @@ _MAKERS = {"filter": filter_verb, "prioritize": prioritize_verb, "preempt": pree
 
 
 def serve_object(source: Any, where: str) -> Served:
-    """Make verbs of a module with functions, of an Extender class, or of one of its instances."""
+    """Make verbs of a module with functions, of an Extender class, or of an instance."""
     if isinstance(source, type):
         try:
             source = source()
@@ -132,30 +132,30 @@ def _all_by_name(functions: Mapping[str, Callable[..., Any]], where: str) -> boo
 
 log = logging.getLogger("mooring.net.extender.server")
 
-_CAN_SAY_ERROR = ("filter", "bind")  # the others' answers have no room for one
+_CAN_SAY_ERROR = ("filter", "bind")  # answers of the others have no field for one
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may cost, and all of them together."""
+    """Limits of one request, and of all requests together."""
 
     max_body_bytes: int = 256 << 20
-    total_body_bytes: int = 512 << 20  # what the bodies of all requests may hold together, compressed and not
-    handler_timeout_s: float = 4.5  # just under kube-scheduler's own patience
+    total_body_bytes: int = 512 << 20  # bodies of all requests together, compressed and uncompressed
+    handler_timeout_s: float = 4.5  # just below kube-scheduler's timeout
     read_timeout_s: float = 30.0  # from its first byte to its last
     idle_timeout_s: float = 90.0  # between requests
     threads: int = 16  # handlers that may run at once
-    waiting: int = 256  # requests that may wait for their turn; more are turned away at once
+    waiting: int = 256  # queued requests; further ones are rejected immediately
     connections: int = 512
 
 
 def timeout_for(http_timeout: str) -> float:
-    """How long a handler may take: a little less than the scheduler waits, so that the scheduler gets the reason."""
+    """Return the time limit of a handler: slightly less than the scheduler waits, so that it receives the reason."""
     return 0.9 * parse_duration(http_timeout) if http_timeout else Limits().handler_timeout_s
 
 
 class ExtenderServer:
-    """Routes, limits, metrics and logs around an extender's verbs."""
+    """Routes, limits, metrics and logs of an extender's verbs."""
 
     def __init__(self, served: Served, *, prefix: str = "", limits: Limits | None = None) -> None:
         self.served = served
@@ -176,7 +176,7 @@ class ExtenderServer:
         return self._workers is not None and self._workers.in_flight > 0
 
     def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
-        """Begin to serve; return the port."""
+        """Start serving; return the port."""
         limits = self.limits
         bounds = Bounds(limits.max_body_bytes, limits.read_timeout_s, limits.idle_timeout_s)
         self._workers = Workers(limits.threads, most_waiting=limits.waiting, timeout_s=limits.handler_timeout_s)
@@ -190,7 +190,7 @@ class ExtenderServer:
             raise
 
     def close(self, drain_s: float = 0.0) -> None:
-        """Stop: accept no connection, close idle ones, and give requests that are being answered ``drain_s`` to end."""
+        """Accept no connections, close idle ones, and let requests in flight finish for ``drain_s``."""
         if self._connections is not None:
             self._connections.close(drain_s)
         if self._workers is not None:
@@ -226,7 +226,7 @@ class ExtenderServer:
         return Response(body, content_type=CONTENT_TYPE)
 
     def _refuse(self, refused: Refused) -> Response:
-        """An answer to what reaches no verb."""
+        """Answer a request that reaches no verb."""
         self.metrics.count_refused(refused.status)
         log.warning("request rejected", extra={"values": {"err": str(refused), "code": refused.status}})
         return Response(msgspec.json.encode({"Error": str(refused)}), refused.status)
@@ -247,7 +247,7 @@ class ExtenderServer:
         return Response(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
     def _run(self, verb: _Verb, body: Body, request: Message, connection: Connection) -> tuple[bytes, CallFacts] | None:
-        """Call the handler when there is a place for it; None: too late, the watchdog has answered."""
+        """Call the handler when there is a free place; None if the watchdog has answered already."""
         assert self._workers is not None, "requests come after start"
 
         def give_up() -> None:
@@ -272,7 +272,7 @@ class ExtenderServer:
 
 
 class _Verb:
-    """A verb, and where its calls are counted."""
+    """A verb with the counters of its calls."""
 
     def __init__(self, name: str, server: ExtenderServer) -> None:
         self.name = name
@@ -291,7 +291,7 @@ def _check_type(request: Message) -> None:
 
 
 def _guarded(verb: str, answer: Answerer, body: Body) -> tuple[bytes, CallFacts]:
-    """What a handler raises becomes a text."""
+    """Call a handler and turn its exceptions into a text."""
     try:
         return answer(body)
     except (BadExtenderRequest, HandlerError):
@@ -303,7 +303,7 @@ def _guarded(verb: str, answer: Answerer, body: Body) -> tuple[bytes, CallFacts]
 
 
 def error_answer(verb: str, text: str) -> bytes:
-    """An answer that says what went wrong, in the form of the verb's own answer where that has a form for it."""
+    """Return an error answer in the form of the verb's own answer, if that has a field for it."""
     if verb == "filter":
         empty = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
         return msgspec.json.encode({**empty, "Error": text})
@@ -315,9 +315,9 @@ def error_answer(verb: str, text: str) -> bytes:
 
 
 def load_extender(reference: str) -> Served:
-    """Make an extender of ``file.py``, ``file.py:Class``, ``package.module`` or ``package.module:Class``.
+    """Load an extender from ``file.py``, ``file.py:Class``, ``package.module`` or ``package.module:Class``.
 
-    Without a class named, a file's only class derived from Extender counts; without such a class its functions do.
+    Without a class in the reference, the file's only class derived from Extender is used, or else its functions.
     """
     place, class_name = split_reference(reference)
     if not place or (place != reference and not class_name):

@@ -1,6 +1,6 @@
-"""The verbs of a served extender: an author's function becomes an answerer, bytes in and bytes out.
+"""The verbs of a served extender: turns an author's function into an answerer, bytes in and bytes out.
 
-Signatures are read once; after that each request is decoded, the function called, and its result checked and encoded.
+Signatures are read once; then each request is decoded, the function called, and its result checked and encoded.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class OfferedNodes:
 
 
 class NameOnly(msgspec.Struct):
-    """A node of which nothing but the name is wanted."""
+    """A node of which only the name is used."""
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# filter: which nodes an author's function keeps, and why not the others
+# filter: which nodes an author's function keeps, and why not the others.
 
 
 def filter_verb(function: Callable[..., Any], where: str) -> Answerer:
@@ -143,7 +143,7 @@ def _with_reason_for_others(keep: list[Any], found: Filtered, nodes: OfferedNode
     refused = dict.fromkeys(nodes.names, found.otherwise)
     try:
         deque(map(refused.pop, keep), maxlen=0)
-    except (KeyError, TypeError):  # not names, names of others, or some twice
+    except (KeyError, TypeError):  # not names, unknown names, or duplicates
         keep = _names_of(keep, nodes)
         kept = set(keep)
         refused = {name: found.otherwise for name in nodes.names if name not in kept}
@@ -154,10 +154,10 @@ def _with_reason_for_others(keep: list[Any], found: Filtered, nodes: OfferedNode
 
 
 def _are_offered(keep: list[Any], names: Sequence[str]) -> bool:
-    """Whether these are names, and all of nodes that were offered."""
+    """Report whether these are names of offered nodes."""
     try:
         return not set(keep).difference(names)
-    except TypeError:  # nodes, which have no hash
+    except TypeError:  # nodes, which are not hashable
         return False
 
 
@@ -187,7 +187,7 @@ _REST = b',"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}'
 
 
 def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -> bytes:
-    """ExtenderFilterResult, in the form in which nodes were offered; whole ones go back as they came."""
+    """Encode ExtenderFilterResult in the form of the request; whole nodes are returned unchanged."""
     try:
         rest = _REST % (_reasons(found.refused), _reasons(found.refused_for_good))
         if by_name:
@@ -197,11 +197,11 @@ def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -
     whole = [raw[name] for name in found.keep] or [b""]
     whole[0] = b'{"Nodes":{"metadata":{},"items":[' + whole[0]
     whole[-1] += b']},"NodeNames":null' + rest
-    return b",".join(whole)  # megabytes: joined once
+    return b",".join(whole)  # megabytes: joined only once
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# preempt: with which victims an author's function agrees.
+# preempt: the victims that an author's function accepts.
 
 
 def preempt_verb(function: Callable[..., Any], where: str) -> Answerer:
@@ -258,7 +258,7 @@ def _meta_victims(node: str, found: Any, offered: Mapping[str, Victims]) -> dict
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# prioritize: the scores that an author's function gives.
+# prioritize: the scores of an author's function.
 
 
 def prioritize_verb(function: Callable[..., Any], where: str) -> Answerer:
@@ -280,7 +280,7 @@ def prioritize_verb(function: Callable[..., Any], where: str) -> Answerer:
 
 
 def _scores(answer: Any, offered: Sequence[str]) -> tuple[Collection[str], Collection[Any]]:
-    """Names and their scores, from a mapping or a list as long as the nodes."""
+    """Return names and their scores, from a mapping or a list as long as the nodes."""
     try:
         if not isinstance(answer, list) or (answer and isinstance(answer[0], tuple)):
             answer = answer if isinstance(answer, dict) else dict(answer)
@@ -305,7 +305,7 @@ class _Score(msgspec.Struct, gc=False):
 
 
 def encode_scores(names: Collection[str], scores: Collection[Any]) -> bytes:
-    """HostPriorityList."""
+    """Encode HostPriorityList."""
     if not set(map(type, scores)) <= {int}:
         scores = [_whole(name, score) for name, score in zip(names, scores, strict=True)]
     return msgspec.json.encode(list(map(_Score, names, scores)))
@@ -321,7 +321,7 @@ def _whole(name: str, score: Any) -> int:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# bind: the author's function binds the pod itself
+# bind: the author's function binds the pod itself.
 
 
 def bind_verb(function: Callable[..., Any], where: str) -> Answerer:

@@ -1,9 +1,7 @@
-"""The extender protocol: what is sent and what is read, with upstream's field names.
+"""The extender protocol: requests and answers with upstream's field names.
 
-Go's types have no JSON tags, so field names are capitalised (``Pod``,
-``NodeNames``), and unused fields are null. Answers are read as Go reads them:
-names in any case, unknown fields skipped, null as nothing, and the same error
-texts.
+Go's types have no JSON tags, so field names are capitalised (``Pod``, ``NodeNames``), and unused fields are null.
+Answers are read as by Go: names in any case, unknown fields skipped, null as missing, and the same error texts.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from mooring.net.extender.go_json import MAX_INT64, MIN_INT64, FilterAnswer, GoD
 
 
 def args_with_names(pod: bytes, names: Sequence[str]) -> bytes:
-    """ExtenderArgs for an extender that keeps nodes itself."""
+    """Encode ExtenderArgs for an extender that caches nodes."""
     return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, msgspec.json.encode(names))
 
 
 def args_with_nodes(pod: bytes, nodes: Iterable[bytes]) -> list[bytes]:
-    """ExtenderArgs with whole nodes, in pieces: the nodes' own are the same from call to call."""
+    """Encode ExtenderArgs with whole nodes, in pieces: those of the nodes are the same from call to call."""
     pieces = [b'{"Pod":%b,"Nodes":{"metadata":{},"items":[' % pod]
     for node in nodes:
         pieces += (node, b",")
@@ -47,7 +45,7 @@ def preemption_args(
     victims: Mapping[str, tuple[Sequence[bytes], int]] | None = None,
     uids: Mapping[str, tuple[Sequence[str], int]] | None = None,
 ) -> bytes:
-    """ExtenderPreemptionArgs: (pods or their uids, violated budgets) by node, in one of the two forms."""
+    """Encode ExtenderPreemptionArgs: (pods or their uids, violated budgets) by node, in one of the two forms."""
     whole = meta = b"null"
     if victims is not None:
         whole = _object(
@@ -65,7 +63,7 @@ def preemption_args(
 
 
 def binding_args(name: str, namespace: str, uid: str, node: str) -> bytes:
-    """ExtenderBindingArgs."""
+    """Encode ExtenderBindingArgs."""
     return msgspec.json.encode({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
 
 
@@ -80,7 +78,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=MIN_INT64, le=MAX_INT64)]
 
 
 class _HostPriority(msgspec.Struct):
-    Host: str  # required here, so that other spellings are noticed and read more patiently
+    Host: str  # required, so that other spellings use the slower decoder
     Score: Int64
 
 
@@ -127,7 +125,7 @@ def _quick_items(raw: msgspec.Raw) -> list[bytes] | None:
 
 
 def read_priorities(body: bytes) -> list[tuple[str, int]]:
-    """HostPriorityList."""
+    """Decode HostPriorityList."""
     try:
         return [(entry.Host, entry.Score) for entry in _priorities.decode(body)]
     except (msgspec.MsgspecError, RecursionError):
@@ -135,17 +133,17 @@ def read_priorities(body: bytes) -> list[tuple[str, int]]:
 
 
 def read_preemption_answer(body: bytes) -> dict[str, MetaVictims]:
-    """ExtenderPreemptionResult: whatever form was sent, the answer has uids."""
+    """Decode ExtenderPreemptionResult, which has uids whatever form was sent."""
     return GoDecoder("ExtenderPreemptionResult", body).meta_victims()
 
 
 def read_binding_answer(body: bytes) -> str:
-    """ExtenderBindingResult: its Error."""
+    """Decode the Error of ExtenderBindingResult."""
     return GoDecoder("ExtenderBindingResult", body).binding_error()
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What is sent to an extender: a request's body in pieces, some of them kept compressed from earlier calls.
+# Request bodies in pieces, some of them compressed in earlier calls.
 
 
 class Payload:
@@ -164,7 +162,7 @@ class Payload:
         return b"".join(self.pieces)
 
     def gzipped(self) -> bytes:
-        """One gzip member. Each piece is a separate run of blocks, so that those of unchanged nodes are reused."""
+        """Return one gzip member. Each piece is a run of blocks, so that those of unchanged nodes are reused."""
         parts = [b"\x1f\x8b\x08\0\0\0\0\0\0\xff"]
         crc = size = 0
         for piece in self.pieces:
@@ -178,7 +176,7 @@ class Payload:
 
 
 def deflate(piece: bytes) -> bytes:
-    """Compress a piece to blocks that can stand anywhere in a stream."""
+    """Compress a piece to blocks that can be put anywhere in a stream."""
     compressor = zlib.compressobj(1, zlib.DEFLATED, -15)
     return compressor.compress(piece) + compressor.flush(zlib.Z_FULL_FLUSH)
 
@@ -190,7 +188,7 @@ T = TypeVar("T", bound=Object)
 
 
 class ObjectSource(Protocol):
-    """Gives the JSON of an object as extenders expect it: without kind, apiVersion and managedFields."""
+    """Source of an object's JSON as extenders expect it: without kind, apiVersion and managedFields."""
 
     def node_json(self, node: Node) -> bytes: ...
 
@@ -198,7 +196,7 @@ class ObjectSource(Protocol):
 
 
 class StructSource:
-    """Writes structs as they are: what scheduling does not read is missing. For tests and simulated clusters."""
+    """Encodes structs, without fields that scheduling does not read. For tests and simulated clusters."""
 
     def node_json(self, node: Node) -> bytes:
         return without_type(msgspec.json.encode(node))
@@ -208,7 +206,7 @@ class StructSource:
 
 
 class RawObjects:
-    """Keeps the JSON of objects. Informers fill it through ``decoder``, and only if an extender wants whole objects.
+    """Caches the JSON of objects. Informers fill it through ``decoder``, and only if an extender needs whole objects.
 
     An informer is made with ``replace(NODES, decode=raw.decoder(Node), decode_event=None)`` and calls ``forget`` when
     an object is deleted.
@@ -218,7 +216,7 @@ class RawObjects:
         self._kept: dict[tuple[str, str], tuple[str, bytes]] = {}  # (kind, key) -> (resourceVersion, JSON)
 
     def decoder(self, kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-        """A decode function for objects of this kind that also keeps their JSON."""
+        """Return a decode function for objects of this kind that also caches their JSON."""
 
         def decode_and_keep(data: bytes | msgspec.Raw) -> T:
             obj: T = decode(kind, data)
@@ -228,7 +226,7 @@ class RawObjects:
         return decode_and_keep
 
     def put(self, obj: Object, value: Mapping[str, Any]) -> None:
-        """Keep the plain data that an object was made from."""
+        """Cache the plain data that an object was made from."""
         self._keep(type(obj).__name__, obj, msgspec.json.encode(value))
 
     def _keep(self, kind: str, obj: Object, data: bytes) -> None:
@@ -247,7 +245,7 @@ class RawObjects:
         data = self._json(pod)
         if not pod.spec.node_name or b'"nodeName"' in data:
             return data
-        value = msgspec.json.decode(data)  # assumed: the API server does not know of its node yet
+        value = msgspec.json.decode(data)  # assumed: the API server does not know its node yet
         value.setdefault("spec", {})["nodeName"] = pod.spec.node_name
         return msgspec.json.encode(value)
 
@@ -259,7 +257,7 @@ class RawObjects:
 
 
 def without_type(data: bytes) -> bytes:
-    """An object's JSON without kind, apiVersion and managedFields, as kube-scheduler sends it."""
+    """Return an object's JSON without kind, apiVersion and managedFields, as kube-scheduler sends it."""
     fields = _top.decode(data)
     fields.pop("kind", None)
     fields.pop("apiVersion", None)
@@ -272,11 +270,11 @@ def without_type(data: bytes) -> bytes:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Nodes as extenders get them: serialised once per version, compressed once
+# Nodes for extenders, serialised and compressed once per version.
 
 
 class SerializedNodes:
-    """The JSON of nodes, made once per version; shared by all extenders."""
+    """The JSON of nodes, encoded once per version; shared by all extenders."""
 
     def __init__(self, objects: ObjectSource) -> None:
         self.objects = objects
@@ -298,14 +296,14 @@ class SerializedNodes:
         return data
 
     def deflated(self, pieces: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Compressed forms of these, made once each."""
+        """Return the compressed pieces, each compressed once."""
         for piece in pieces:
             if len(piece) > 256 and piece not in self._deflated:
                 self._deflated[piece] = deflate(piece)
         return self._deflated
 
     def offered(self, count: int) -> None:
-        """Forget everything once there is far more than any call needs: nodes are added and removed."""
+        """Clear the cache once it is far larger than a call needs: nodes are added and removed."""
         self._most = max(self._most, count)
         if len(self._kept) > 2 * self._most + 1000:
             self._kept.clear()
@@ -333,7 +331,7 @@ _BARE_NODE_STATUS = {
 
 
 def as_go_writes(raw: bytes) -> bytes:
-    """The JSON of a node that an extender made up, with what Go writes also where nothing is."""
+    """Return the JSON of an extender's own node with the empty fields that Go writes."""
     value = msgspec.json.decode(raw)
     if not isinstance(value, dict):
         return raw

@@ -1,10 +1,8 @@
-"""How many calls of an author's functions may run at once, for how long, and how they are counted.
+"""Limits for calls of an author's functions: how many run concurrently, for how long, and their metrics.
 
-A call runs in the thread of its connection. When its time is up, a watchdog
-answers in its place. Python cannot end a thread, so a call that still runs then
-is written off: it hangs, and another call gets its place. The number of places
-that are replaced like this is bounded, because every hung call keeps a thread
-and its request in memory.
+A call runs in the thread of its connection. At its deadline, a watchdog answers in its place. Python cannot end a
+thread, so a call that still runs is written off as hanging, and another call gets its place. The number of places
+replaced like this is bounded, because every hanging call keeps a thread and its request in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ REPLACED_PER_PLACE = 4
 
 
 class TooLate(Exception):
-    """The call's time was up before it ended; the watchdog has answered."""
+    """The call passed its deadline, and the watchdog has answered."""
 
 
 class _Call:
@@ -38,12 +36,12 @@ class _Call:
         self.due = due
         self.give_up = give_up
         self.is_running = False  # it has a place
-        self.is_late = False  # its time is up; the watchdog answers in its place
+        self.is_late = False  # past its deadline; the watchdog answers in its place
         self.is_replaced = False  # it hangs, and another call has its place
 
 
 class Workers:
-    """Places for calls, a queue before them, and a watchdog."""
+    """Places for concurrent calls, with a queue and a watchdog."""
 
     def __init__(self, places: int, *, most_waiting: int, timeout_s: float) -> None:
         self.places = places
@@ -54,7 +52,7 @@ class Workers:
         self._timeout_s = timeout_s
         self._free = places
         self._replaced = 0
-        self._calls: dict[_Call, None] = {}  # those in time; all have the same time, so the first is the first due
+        self._calls: dict[_Call, None] = {}  # before their deadline; all have one timeout: the first is due first
         self._changed = threading.Condition(threading.Lock())
         self._closed = threading.Event()
 
@@ -64,18 +62,18 @@ class Workers:
 
     @property
     def in_flight(self) -> int:
-        """Calls that run or wait, with those that hang."""
+        """Number of calls that run, wait or hang."""
         return len(self._calls) + self.hung
 
     @property
     def is_healthy(self) -> bool:
-        """False when as many calls hang as may run at once: a new process would do better."""
+        """False when as many calls hang as may run concurrently: a new process would do better."""
         return self.hung < self.places
 
     def run(self, work: Callable[[], T], give_up: Callable[[], None]) -> T:
-        """Do the work when there is a place for it.
+        """Run the work when there is a free place.
 
-        When its time is up, the watchdog calls ``give_up``, and this raises TooLate as soon as the work ends.
+        At the deadline the watchdog calls ``give_up``, and this raises TooLate as soon as the work ends.
         """
         call = _Call(time.monotonic() + self._timeout_s, give_up)
         self._begin(call)
@@ -118,12 +116,12 @@ class Workers:
             raise TooLate
 
     def _watch(self) -> None:
-        pause_s = self._timeout_s  # a call that begins from now on is not due before
+        pause_s = self._timeout_s  # calls that begin from now on are not due before
         while not self._closed.wait(pause_s):
             pause_s = self.give_up_late(time.monotonic())
 
     def give_up_late(self, now: float) -> float:
-        """Give up on calls whose time is up; return how long the next one still has."""
+        """Answer calls past their deadline; return the remaining time of the next one."""
         with self._changed:
             hung_before = self.hung
             late = list(takewhile(lambda call: call.due <= now, self._calls))
@@ -153,7 +151,7 @@ class Workers:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a served extender's ``/metrics`` shows.
+# Metrics of a served extender.
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -201,7 +199,7 @@ class ServerMetrics:
 
 
 class VerbMetrics:
-    """Counts one verb's calls. Children are looked up once, because looking up costs more than counting."""
+    """Counters of one verb. Children are cached, because a lookup costs more than counting."""
 
     def __init__(self, metrics: ServerMetrics, verb: str) -> None:
         self._lock = metrics.lock
@@ -211,7 +209,7 @@ class VerbMetrics:
         self._succeeded = metrics.requests.labels(verb, "200")
 
     def count(self, facts: CallFacts, took_s: float) -> None:
-        """Count a call that went well."""
+        """Count a successful call."""
         with self._lock:
             self._seconds.observe(took_s)
             self._succeeded.inc()
