@@ -6,7 +6,9 @@ from collections import defaultdict
 
 import pytest
 
-from mooring.show.timeline import OUTCOMES, PLACES, EventKind, PageTimeline
+from mooring.record import entries
+from mooring.show.timeline import OUTCOMES, PLACES, EventKind, PageTimeline, Role
+from mooring.testing import make_pod
 
 
 def rows(timeline: PageTimeline) -> list[tuple[EventKind, str, str, int]]:
@@ -80,3 +82,27 @@ def test_every_attempt_is_explained_as_it_was_decided(story, name):
         assert len(refused) + told["nodes"]["feasible"] == told["nodes"]["evaluated"]
         if told["outcome"] == "scheduled":
             assert shown.timeline.nodes.values[told["node"]] == node
+
+
+def test_pods_of_one_template_share_the_shape_of_their_containers():
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    spec = {
+        "containers": [{"name": "app", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+        "initContainers": [{"name": "prepare"}, sidecar],
+    }
+    timeline = PageTimeline(0.0)
+    for pod in (make_pod("a", spec=spec), make_pod("b", spec=spec), make_pod("c", cpu="2")):
+        timeline.take(1.0, entries.Put(pod))
+    assert list(timeline.pods.columns["shape"]) == [0, 0, 1]
+    texts, resources = timeline.texts.values, [*timeline.resources.values, ""]
+    found = [
+        (shape, at, texts[name], Role(role), resources[resource], amount)
+        for shape, at, name, role, resource, amount in zip(*timeline.containers.columns.values(), strict=True)
+    ]
+    assert found == [
+        (0, 0, "app", Role.CONTAINER, "cpu", 2_000),
+        (0, 0, "app", Role.CONTAINER, "memory", 2**30),
+        (0, 1, "prepare", Role.INIT, "", 0),
+        (0, 2, "proxy", Role.SIDECAR, "cpu", 100),
+        (1, 0, "main", Role.CONTAINER, "cpu", 2_000),
+    ]

@@ -2,10 +2,12 @@
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { podColours } from "./colouring";
+import { type Differs, hasBlocks, type Size, transform } from "./drawn";
 import { Point } from "./Guide";
-import { type Content, cellAt, grouped, type Layout, laidOut, neighbour } from "./layout";
+import { type Box, type Content, cellAt, grouped, type Layout, laidOut, neighbour } from "./layout";
 import { MapLegend } from "./MapLegend";
-import { type Differs, paint, podAt, requestsOf, type Size, transform, verdicts } from "./paint";
+import { paint, verdicts } from "./paint";
+import { boxOfPod, containersOf, podAt, requestsOf, roleOf } from "./pods";
 import { SvgCanvas } from "./svg";
 import {
   area,
@@ -45,7 +47,8 @@ import { changes } from "./WhatIf";
 import { amount, count, language, say, seconds } from "./words";
 
 const MOVE_MS = 320; // how long cells and the camera take to get to their places
-const DEEPEST = 60;
+const DEEPEST = 600; // times: from 5,000 nodes down to the containers of a pod
+const FILLS = 0.55; // of the view: what is as large has been zoomed to
 
 /** The map as it is, as SVG. */
 export let drawMap: () => string = () => "";
@@ -59,13 +62,16 @@ function sameNode(from: Shown, to: Shown, which: number): number {
 function contents(record: Shown, differs?: Differs): Content[] {
   const none = say(record.columns.texts.includes(grouping.value) ? "map.noLabel" : "map.allNodes");
   const names = { none, others: say("map.others") };
-  const of = ({ state }: Shown) =>
+  const of = ({ state, reference }: Shown) =>
     grouped(
       state,
       grouping.value,
       names,
       (each) => (area.value === "capacity" ? state.capacity[resource.value][each] || 1 : 1),
-      (each) => state.share(each, resource.value),
+      (each) => {
+        const used = (reference ?? state.used)[resource.value][each] ?? 0; // the same order whenever one looks
+        return used / (state.capacity[resource.value][each] || 1);
+      },
     );
   const groups = of(record);
   if (differs?.added) {
@@ -77,6 +83,17 @@ function contents(record: Shown, differs?: Differs): Content[] {
     }
   }
   return groups;
+}
+
+const samePods = new WeakMap<Shown, [number, number]>(); // the selected pod, and its row in another record
+
+function selectedPodOf(record: Shown): number {
+  if (record === shown.value || pod.value < 0) return pod.value;
+  const known = samePods.get(record);
+  if (known?.[0] === pod.value) return known[1];
+  const found = findPod(record.columns, shown.value!.columns.podName(pod.value));
+  samePods.set(record, [pod.value, found]);
+  return found;
 }
 
 const compareNames = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
@@ -185,15 +202,6 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
     let before: Layout | null = null; // from which cells are on their way
     let begun = 0;
     let frame = 0;
-    let sameOf = -1;
-    let same = -1;
-    const selectedPod = () => {
-      if (record === shown.value) return pod.value;
-      if (sameOf !== pod.value)
-        same = pod.value < 0 ? -1 : findPod(record.columns, shown.value!.columns.podName(pod.value));
-      sameOf = pod.value;
-      return same;
-    };
     const place = () => {
       const all = isCompared() ? Object.values(sizes.value) : [size.value];
       const width = Math.min(...all.map((each) => each.width));
@@ -237,7 +245,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         isFaded: record === shown.value && !isNow.value,
         pods: podColours(state, colouring.value, timeOf(record.columns, at()), seenTheme.value),
         selectedNode: sameNode(shown.value!, record, node.value),
-        selectedPod: selectedPod(),
+        selectedPod: selectedPodOf(record),
         hovered: sameNode(shown.value!, record, hovered.value),
         hoveredPod: hoveredPod.value,
         differs: differs?.(),
@@ -282,18 +290,53 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       y: y / height + (camera.value.y - y / height) * rest,
     });
   };
-  /** The camera that shows a cell as large as it can be. */
-  const onCell = (cell: number): Camera => {
+  /** The camera that shows a box of the world as large as it can be. */
+  const onBox = ({ x, y, width, height }: Box): Camera => {
+    const all = size.value;
+    const scale = Math.min(DEEPEST, (0.86 * all.width) / width, (0.86 * all.height) / height);
+    return clamped({ scale, x: (x + width / 2) / all.width, y: (y + height / 2) / all.height });
+  };
+  const cellBox = (cell: number): Box => {
     const { x, y, width, height } = layout.current;
-    const scale = Math.min(DEEPEST, (0.86 * size.value.width) / width[cell], (0.86 * size.value.height) / height[cell]);
-    const middle = [(x[cell] + width[cell] / 2) / size.value.width, (y[cell] + height[cell] / 2) / size.value.height];
-    return clamped({ scale, x: middle[0], y: middle[1] });
+    return { x: x[cell], y: y[cell], width: width[cell], height: height[cell] };
+  };
+  const podBox = (cell: number, which: number): Box | null => {
+    const { scale } = camera.value;
+    const box = cellBox(cell);
+    const inner = { width: box.width * scale - 4, height: box.height * scale - 4 };
+    const found = boxOfPod(record.state, layout.current.node[cell], which, resource.value, inner);
+    if (!found) return null;
+    const [x, y] = [box.x + (found.x + 2) / scale, box.y + (found.y + 2) / scale];
+    return { x, y, width: found.width / scale, height: found.height / scale };
+  };
+  /** What there is at a place of the world, from the outside in: a group, a node, a pod. */
+  const levelsAt = (x: number, y: number): Level[] => {
+    const cell = cellAt(layout.current, x, y);
+    if (cell < 0) return [];
+    const group = layout.current.groups.find((each) => cell >= each.first && cell < each.first + each.count)!;
+    const found: Level[] = layout.current.groups.length > 1 ? [{ name: group.name, box: group }] : [];
+    const row = layout.current.node[cell];
+    if (row < 0) return found;
+    found.push({ name: record.columns.nodes[row], box: cellBox(cell), node: row });
+    const which = podUnder(cell, x, y);
+    const box = which < 0 ? null : podBox(cell, which);
+    if (box) found.push({ name: record.columns.podName(which), box, pod: which });
+    return found;
+  };
+  const isFilled = ({ box }: Level) => {
+    const { scale } = camera.value;
+    return Math.max((box.width * scale) / size.value.width, (box.height * scale) / size.value.height) >= FILLS;
+  };
+  /** Zoom to the next level at a place, or out again where there is none. */
+  const closer = (x: number, y: number): void => {
+    const next = levelsAt(x, y).find((each) => !isFilled(each));
+    fly(next ? onBox(next.box) : WHOLE);
   };
   const drag = useRef<{ x: number; y: number; from: Camera; moved: boolean } | null>(null);
   const fingers = useRef(new Map<number, PointerEvent>());
 
   const podUnder = (cell: number, x: number, y: number): number => {
-    if (cell < 0 || record.columns.isHead) return -1;
+    if (cell < 0 || record.columns.isHead || !hasBlocks(layout.current, camera.value.scale)) return -1;
     const { x: left, y: top, width, height, node: nodes } = layout.current;
     const { scale } = camera.value;
     const box = { width: width[cell] * scale - 4, height: height[cell] * scale - 4 };
@@ -341,8 +384,12 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
     if (event.key === "+" || event.key === "=") fly(zoomed(1.5));
     else if (event.key === "-") fly(zoomed(1 / 1.5));
     else if (event.key === "0") fly(WHOLE);
-    else if (event.key === "Enter" && selected !== undefined) fly(onCell(selected));
-    else if (event.shiftKey && event.key in moves) {
+    else if (event.key === "Enter" && selected !== undefined) {
+      const { x, y, width, height } = cellBox(selected);
+      const chosen = podBox(selected, selectedPodOf(record));
+      if (chosen && isFilled({ name: "", box: cellBox(selected) })) fly(onBox(chosen));
+      else closer(x + width / 2, y + height / 2);
+    } else if (event.shiftKey && event.key in moves) {
       const to = selected === undefined ? 0 : neighbour(layout.current, selected, moves[event.key]);
       selectNode(sameNode(record, shown.value!, layout.current.node[to] ?? -1));
     } else return;
@@ -360,8 +407,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
           camera.value = zoomed(Math.exp(-event.deltaY / 300), event);
         }}
         onDblClick={(event) => {
-          const cell = cellAt(layout.current, ...world(event));
-          fly(cell < 0 || camera.value.scale > 4 ? WHOLE : onCell(cell));
+          closer(...world(event));
         }}
         onPointerDown={(event) => {
           canvas.current!.setPointerCapture(event.pointerId);
@@ -415,6 +461,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         }}
       />
       <div class="tip" ref={tip} hidden />
+      <Crumbs size={size} levelsAt={levelsAt} isFilled={isFilled} go={(each) => fly(each ? onBox(each.box) : WHOLE)} />
       <div class="zoom">
         {(
           [
@@ -429,6 +476,47 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         ))}
       </div>
     </div>
+  );
+}
+
+interface Level {
+  name: string;
+  box: Box; // in the world
+  node?: number;
+  pod?: number;
+}
+
+interface CrumbsProps {
+  size: { value: Size };
+  levelsAt: (x: number, y: number) => Level[];
+  isFilled: (level: Level) => boolean;
+  go: (level: Level | null) => void;
+}
+
+/** Where one is, while the map is zoomed in: the way back out, level by level. */
+function Crumbs({ size, levelsAt, isFilled, go }: CrumbsProps) {
+  const { scale, x, y } = camera.value;
+  if (scale < 1.02) return null;
+  const inside = levelsAt(x * size.value.width, y * size.value.height).filter(isFilled);
+  return (
+    <nav class="crumbs" aria-label={say("map.where")}>
+      <button type="button" onClick={() => go(null)}>
+        {say("map.whole")}
+      </button>
+      {inside.map((each, i) => (
+        <button
+          type="button"
+          key={each.name}
+          aria-current={i === inside.length - 1 ? "location" : undefined}
+          onClick={() => {
+            if (each.pod !== undefined) selectPod(each.pod);
+            go(each);
+          }}
+        >
+          <bdi>{each.name}</bdi>
+        </button>
+      ))}
+    </nav>
   );
 }
 
@@ -460,10 +548,21 @@ function describePod({ state, columns }: Shown, which: number, at: number): stri
     requestsOf(state, which) || say("pod.noRequests"),
     owner,
     priority ? say("priority", { p: priority }) : "",
+    ...containerLines(state, which),
     say("pod.since", { s: seconds(Math.max(0, timeOf(columns, at) - state.since[which])) }),
   ]
     .filter(Boolean)
     .join("\n");
+}
+
+/** Its containers, where it has several. */
+function containerLines(state: Shown["state"], which: number): string[] {
+  const containers = containersOf(state, which);
+  if (containers.length < 2) return [];
+  return containers.map(({ name, role, requests }) => {
+    const what = roleOf(role);
+    return `${name}${what && ` (${what})`}: ${requests || say("pod.noRequests")}`;
+  });
 }
 
 export function MapPanel() {

@@ -1,5 +1,5 @@
 // Time: strips on one axis, with one cursor through all of them. Click to go there, drag to look closer.
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal, untracked } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { secondCursor } from "./ComparePanel";
@@ -321,7 +321,7 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
         for (const each of records.value) void [each.strips.value, each.measured.value];
         void [growth.value, span.value];
         plot?.setData(data());
-        mark();
+        untracked(mark); // a moving cursor moves its line; it must not draw the strips anew
       }),
       effect(() => {
         const [low, high] = range.value ?? [0, span.value];

@@ -1,9 +1,9 @@
 // What if: asked of a fork; the record stays as it is. An answer may take long: it can be stopped.
 import { computed, effect, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import type { Differs } from "./drawn";
 import { Empty, NodeName, PodName } from "./names";
 import { whatIf as ask } from "./net";
-import type { Differs } from "./paint";
 import {
   attempt,
   cursor,

@@ -1,5 +1,5 @@
 // Pods by colour: of their namespace, their owner, their priority, or how long they have been there.
-import type { PodColours } from "./paint";
+import type { PodColours } from "./drawn";
 import { HEATS, LEVELS, NAMED, type Theme } from "./palette";
 import type { State } from "./state";
 import type { Colouring } from "./view";

@@ -86,6 +86,12 @@ export interface Profile {
   score: [string, number][];
   wakes: Record<string, string[]>;
 }
+export const Role = { CONTAINER: 0, SIDECAR: 1, INIT: 2 } as const;
+export interface Container {
+  name: string;
+  role: number;
+  requests: [number, number][]; // resources and amounts
+}
 export interface Meta {
   title: string;
   epoch: number;
@@ -108,12 +114,14 @@ export class Columns {
   versions = { node: i32(), is_cordoned: u8(), taints: i32() };
   labels = { version: i32(), key: i32(), value: i32() };
   allocatable = { version: i32(), resource: i32(), amount: f64() };
-  pods = { name: i32(), priority: i32(), owner: i32() };
+  pods = { name: i32(), priority: i32(), owner: i32(), shape: i32() };
+  containers = { shape: i32(), at: i32(), name: i32(), role: u8(), resource: i32(), amount: f64() };
   requests = { pod: i32(), resource: i32(), amount: f64() };
   events = { time: f64(), kind: u8(), pod: i32(), node: i32(), aux: i32(), text: i32(), by: i32() };
   labelsOf = new Starts();
   allocatableOf = new Starts();
   requestsOf = new Starts();
+  containersOf = new Starts();
   isLive = true;
   isWhole = false;
   generation = 0; // another number when the server has forgotten what was long ago
@@ -167,6 +175,7 @@ export class Columns {
     this.labelsOf.update(this.labels.version);
     this.allocatableOf.update(this.allocatable.version);
     this.requestsOf.update(this.requests.pod);
+    this.containersOf.update(this.containers.shape);
     this.isLive = header.isLive;
     this.isWhole = header.whole;
     this.generation = header.generation ?? 0;
@@ -189,6 +198,19 @@ export class Columns {
     for (let i = this.requestsOf.begin(pod), end = this.requestsOf.end(pod); i < end; i++)
       if (this.requests.resource.data[i] === resource) return this.requests.amount.data[i];
     return resource === PODS ? 1 : 0;
+  }
+  /** The containers of a pod with what each requests: regular ones, sidecars and init containers. */
+  containersIn(pod: number): Container[] {
+    const shape = this.pods.shape.data[pod];
+    const { at, name, role, resource, amount } = this.containers;
+    const found: Container[] = [];
+    if (shape === undefined || shape < 0) return found;
+    for (let i = this.containersOf.begin(shape), end = this.containersOf.end(shape); i < end; i++) {
+      const index = at.data[i];
+      found[index] ??= { name: this.texts[name.data[i]], role: role.data[i], requests: [] };
+      if (resource.data[i] >= 0) found[index].requests.push([resource.data[i], amount.data[i]]);
+    }
+    return found;
   }
   label(version: number, key: number): number {
     if (version < 0) return -1;

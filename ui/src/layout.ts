@@ -21,6 +21,7 @@ export interface Layout {
   width: Float32Array;
   height: Float32Array;
   cellOf: Map<number, number>;
+  typical: number; // the short side of a usual cell
 }
 export interface Content {
   name: string;
@@ -34,7 +35,10 @@ const GAP = 8;
 const MAX_GROUPS = 24;
 const SMALLEST_GROUP = 0.02; // of all: its name has to fit
 
-/** The nodes that are there, by the value of a label; those with the largest share first. */
+/**
+ * The nodes that are there, by the value of a label. In a group, nodes that are alike lie together: the largest
+ * first, those with taints after those without, cordoned ones last, and among them those with the largest share first.
+ */
 export function grouped(
   state: State,
   key: string,
@@ -60,8 +64,18 @@ export function grouped(
     found = [...found.slice(0, MAX_GROUPS - 1).sort(order), { name: names.others, nodes: rest }];
   } else found.sort(order);
   return found.map(({ name, nodes }) => {
-    const shares = new Map(nodes.map((node) => [node, share(node)]));
-    const sorted = nodes.sort((a, b) => shares.get(b)! - shares.get(a)! || a - b);
+    const { is_cordoned, taints } = columns.versions;
+    const keys = new Map(
+      nodes.map((node) => {
+        const version = state.version[node];
+        return [node, [-weight(node), is_cordoned.data[version], taints.data[version], -share(node), node]];
+      }),
+    );
+    const sorted = nodes.sort((a, b) => {
+      const [one, other] = [keys.get(a)!, keys.get(b)!];
+      const i = one.findIndex((value, at) => value !== other[at]);
+      return i < 0 ? 0 : one[i] - other[i];
+    });
     return { name, nodes: sorted, weights: sorted.map(weight) };
   });
 }
@@ -79,6 +93,7 @@ export function laidOut(groups: Content[], width: number, height: number): Layou
     width: new Float32Array(total),
     height: new Float32Array(total),
     cellOf: new Map(),
+    typical: 0,
   };
   let at = 0;
   const weights = groups.map((group) => sum(group.weights));
@@ -105,6 +120,8 @@ export function laidOut(groups: Content[], width: number, height: number): Layou
       found.cellOf.set(group.nodes[j], at++);
     });
   });
+  const shorts = Float32Array.from(found.width, (each, i) => Math.min(each, found.height[i])).sort();
+  found.typical = shorts[shorts.length >> 1] ?? 0;
   return found;
 }
 
@@ -120,9 +137,30 @@ function groupBoxes(weights: number[], space: Box): Box[] {
   }));
 }
 
-/** Cells of one size make a grid; others are laid in rows, in their order. */
+const MOST_SIZES = 8;
+const FLATTEST = 0.4; // of the cells of a band: narrower ones are hard to read
+
+/** Cells of one size make a grid, a few sizes a grid each, one below the other; others are laid in rows. */
 function cells(weights: number[], space: Box): Box[] {
-  return weights.every((each) => each === weights[0]) ? grid(weights.length, space) : rows(weights, space);
+  const sizes = [...new Set(weights)].sort((a, b) => b - a);
+  if (sizes.length === 1) return grid(weights.length, space);
+  return (sizes.length <= MOST_SIZES && bands(weights, sizes, space)) || rows(weights, space);
+}
+
+/** A grid for each size, as high as its cells are large together; null where one would be too flat. */
+function bands(weights: number[], sizes: number[], space: Box): Box[] | null {
+  const total = sum(weights) || 1;
+  const found: Box[] = new Array(weights.length);
+  let y = space.y;
+  for (const size of sizes) {
+    const members = weights.flatMap((each, i) => (each === size ? [i] : []));
+    const height = (space.height * size * members.length) / total;
+    const made = grid(members.length, { ...space, y, height });
+    if (made[0].height < FLATTEST * made[0].width || made[0].width < FLATTEST * made[0].height) return null;
+    for (const [at, i] of members.entries()) found[i] = made[at];
+    y += height;
+  }
+  return found;
 }
 
 /** The grid whose cells are nearest to squares, with as little left over as can be. */

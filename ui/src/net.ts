@@ -182,6 +182,7 @@ async function readAll(record: Shown): Promise<void> {
     await pause();
   }
   record.state.goTo(record.columns.length);
+  record.reference = record.state.used.map((column) => column.slice());
 }
 
 /** Show these records; what was selected stays selected, by name. */

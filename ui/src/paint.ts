@@ -1,55 +1,33 @@
 // Drawing the map on a canvas: cells, how full they are, what the pod was told by each, and pods as blocks.
-import { type Box, HEAD, type Layout, rows } from "./layout";
-import { CHOSEN, HATCHES, HEATS, inkOn, LEVELS, mixed, REFUSALS, THEMES, type Theme } from "./palette";
+import {
+  FONTS,
+  fitted,
+  hasBlocks,
+  LEAST_WITH_BLOCKS,
+  type Look,
+  line,
+  type PodColours,
+  ring,
+  Seen,
+  type Size,
+  transform,
+  type Verdicts,
+} from "./drawn";
+import { HEAD, type Layout } from "./layout";
+import { isMarked, paintMarks } from "./marks";
+import { HATCHES, HEATS, LEVELS, mixed, REFUSALS, THEMES, type Theme } from "./palette";
+import { Pixels, word } from "./pixels";
+import { paintPods } from "./pods";
 import type { State } from "./state";
 import type { Camera, Why } from "./view";
-import { amount } from "./words";
 
-export const BLOCKS_FROM = 24; // pixels of a cell, from which on pods are drawn
+const PIXELS_FROM = 400; // cells: fewer are drawn one by one
+const HATCHED_TO = 60; // pixels of a cell: from there on a number in it is easy to read
+const HATCHED_FROM = 3;
 const LABELS_FROM = 13;
-const NAMES_FROM = 58; // pixels of width for a node's name
-const NAMED_FROM = 48; // and of height
-const FOOT = 15; // pixels for a node's name
-const LINE = 13;
-const HATCHED_TO = 44; // pixels of a cell: from there on a number in it is easy to read
-const LOWEST = 0.12; // of a cell: how high its pods are at least
-const SMALLEST_POD = 1 / 80; // of a node, however little a pod asks for
-
-/** What an answer changes: nodes that are lost or drained, that get pods or that pods leave, and new ones. */
-export interface Differs {
-  lost: Set<number>;
-  gets: Set<number>;
-  leaves: Set<number>;
-  added: number;
-  like: number; // the node that new ones are like
-  onAdded: number;
-  stays: boolean;
-}
-/** What each node was told: an index into the palette (-1: nothing), and which step of the funnel refused it. */
-export interface Verdicts {
-  code: Int16Array;
-  mark: Uint8Array;
-  chosen: number;
-}
-/** Pods by colour: ``of`` gives an index into ``palette``; -1: none. */
-export interface PodColours {
-  palette: string[];
-  of: (pod: number) => number;
-}
-export interface Look {
-  resource: number;
-  told: Verdicts | null;
-  isFaded: boolean; // what was told is of another instant
-  pods: PodColours | null;
-  selectedNode: number;
-  selectedPod: number;
-  hovered: number;
-  hoveredPod: number;
-  differs?: Differs;
-  theme: Theme;
-}
-
-export const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', 'Noto Sans CJK SC', sans-serif";
+const TINT = 0.26; // how much of its colour the free part of a node has, where it was told something
+const LINES = { light: "#ffffff", dark: "#0b0f16" } as const; // of hatchings
+const LINES_SHARE = 0.3;
 
 /** What each node was told, up to a step of the funnel. */
 export function verdicts(why: Why | null, step: number, nodes: number): Verdicts {
@@ -81,233 +59,35 @@ export function verdicts(why: Why | null, step: number, nodes: number): Verdicts
   return found;
 }
 
-// ---- where things are on the screen --------------------------------------------------------------------------------
+// ---- colours -------------------------------------------------------------------------------------------------------
 
-export interface Size {
-  width: number;
-  height: number;
-  ratio: number;
+/** The colours of one drawing: by code what is requested, what is free, and both under a line of a hatching. */
+interface Inks {
+  palette: string[];
+  full: string[];
+  free: string[];
+  fullLine: string[];
+  freeLine: string[];
 }
-/** World to screen: ``x * scale + dx``. The camera says which share of the world is in the middle. */
-export function transform({ scale, x, y }: Camera, { width, height }: Size): { scale: number; dx: number; dy: number } {
-  return { scale, dx: width / 2 - x * width * scale, dy: height / 2 - y * height * scale };
-}
+const inks = new Map<string, Inks>();
+const MOST_INKS = 60;
+const CALM = 0.3; // large blocks of colour are bright enough with less of it
 
-/** Inside a cell on the screen: where pods are drawn. */
-function inside(width: number, height: number): Box {
-  const inset = width > 60 ? 3 : 1;
-  const foot = width >= NAMES_FROM && height >= NAMED_FROM ? FOOT : 0;
-  return { x: inset, y: inset, width: width - 2 * inset, height: height - 2 * inset - foot };
-}
-
-// ---- pods in a node ------------------------------------------------------------------------------------------------
-
-interface PodBoxes {
-  pods: Int32Array;
-  boxes: Box[]; // in shares of the inside of the cell
-}
-const caches = new WeakMap<State, { resource: number; aspect: Map<number, number>; of: Map<number, PodBoxes> }>();
-
-const same = (a: Int32Array, b: Int32Array) => a.length === b.length && a.every((each, i) => each === b[i]);
-
-/** The pods of a node as boxes, by what they request; together as high as the node is full. */
-export function podBoxes(state: State, node: number, resource: number, width: number, height: number): PodBoxes {
-  let cache = caches.get(state);
-  if (!cache || cache.resource !== resource) {
-    cache = { resource, aspect: new Map(), of: new Map() };
-    caches.set(state, cache);
-  }
-  const pods = state.podsOf(node);
-  const aspect = Math.round((20 * width) / Math.max(1, height)) / 20;
-  const known = cache.of.get(node);
-  if (known && cache.aspect.get(node) === aspect && same(known.pods, pods)) return known;
-  const capacity = state.capacity[resource][node];
-  const weights = Array.from(pods, (pod) =>
-    Math.max(SMALLEST_POD, capacity ? state.columns.request(pod, resource) / capacity : 0),
-  );
-  const share = Math.min(
-    1,
-    weights.reduce((total, each) => total + each, 0),
-  );
-  const high = Math.min(1, Math.max(share, LOWEST)); // a few small pods are a small block rather than a hairline
-  const wide = (aspect || 1) * (share / high);
-  const boxes = rows(weights, { x: 0, y: 0, width: wide, height: high }).map((box) => ({
-    x: box.x / (aspect || 1),
-    y: 1 - box.y - box.height, // from the bottom up
-    width: box.width / (aspect || 1),
-    height: box.height,
-  }));
-  const made = { pods: pods.slice(), boxes };
-  cache.of.set(node, made);
-  cache.aspect.set(node, aspect);
-  return made;
-}
-
-/** The pod at a place of a cell that has this size on the screen, or -1. */
-export function podAt(
-  state: State,
-  node: number,
-  resource: number,
-  size: { width: number; height: number },
-  x: number,
-  y: number,
-): number {
-  if (Math.min(size.width, size.height) < BLOCKS_FROM || node < 0 || state.version[node] < 0) return -1;
-  const room = inside(size.width, size.height);
-  const [atX, atY] = [(x - room.x) / room.width, (y - room.y) / room.height];
-  const { pods, boxes } = podBoxes(state, node, resource, room.width, room.height);
-  const i = boxes.findIndex(
-    (box) => atX >= box.x && atY >= box.y && atX < box.x + box.width && atY < box.y + box.height,
-  );
-  return i < 0 ? -1 : pods[i];
-}
-
-// ---- painting ------------------------------------------------------------------------------------------------------
-
-const patterns = new Map<string, CanvasPattern | null>();
-
-/** Lines over what a filter refused: colour does not speak alone. A picture that is saved has none. */
-function hatch(context: CanvasRenderingContext2D, i: number, theme: Theme): CanvasPattern | null {
-  if (typeof context.createPattern !== "function") return null;
-  const key = `${i}/${theme}`;
-  if (!patterns.has(key)) {
-    const [angle, distance] = HATCHES[i % HATCHES.length];
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 2 * distance;
-    const lines = tile.getContext("2d")!;
-    lines.strokeStyle = theme === "light" ? "rgb(255 255 255 / 38%)" : "rgb(0 0 0 / 38%)";
-    lines.lineWidth = 1.5;
-    const size = 2 * distance;
-    lines.beginPath();
-    for (let at = -size; at <= 2 * size; at += distance) {
-      if (angle === 0) line(lines, 0, at + 0.5, size, at + 0.5);
-      else if (angle === 90) line(lines, at + 0.5, 0, at + 0.5, size);
-      else if (angle > 0) line(lines, at, 0, at + size, size);
-      else line(lines, at, size, at + size, 0);
-    }
-    lines.stroke();
-    patterns.set(key, context.createPattern(tile, "repeat"));
-  }
-  return patterns.get(key)!;
-}
-
-function line(context: CanvasRenderingContext2D, x: number, y: number, toX: number, toY: number): void {
-  context.moveTo(x, y);
-  context.lineTo(toX, toY);
-}
-
-/** The cells that can be seen: their numbers, and where they are on the screen. */
-class Seen {
-  count = 0;
-  cell = new Int32Array(1024);
-  x = new Float32Array(1024);
-  y = new Float32Array(1024);
-  width = new Float32Array(1024);
-  height = new Float32Array(1024);
-  reset(most: number): void {
-    this.count = 0;
-    if (most <= this.cell.length) return;
-    this.cell = new Int32Array(most);
-    for (const name of ["x", "y", "width", "height"] as const) this[name] = new Float32Array(most);
-  }
-}
-const seen = new Seen();
-
-export function paint(
-  context: CanvasRenderingContext2D,
-  state: State,
-  layout: Layout,
-  camera: Camera,
-  size: Size,
-  look: Look,
-): void {
-  const colours = THEMES[look.theme];
-  const { scale, dx, dy } = transform(camera, size);
-  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
-  context.fillStyle = colours.panel;
-  context.fillRect(0, 0, size.width, size.height);
-  context.textBaseline = "middle";
-  paintGroups(context, layout, scale, dx, dy, size, look.theme);
-  lookAt(layout, scale, dx, dy, size);
+function inksOf(look: Look, short: number): Inks {
+  const kind = look.pods ? "pods" : !look.told ? "use" : look.isFaded ? "faded" : "told";
+  const calm = look.told && !look.pods ? Math.round(8 * Math.min(1, Math.max(0, (short - 12) / 28))) / 8 : 0;
+  const key = look.pods ? "" : [kind, look.theme, calm].join();
+  const known = inks.get(key);
+  if (known) return known;
+  const { cell } = THEMES[look.theme];
   const palette = paletteOf(look);
-  const buckets: number[][] = Array.from({ length: palette.length + 1 }, () => []);
-  const empty: number[] = [];
-  for (let i = 0; i < seen.count; i++) {
-    const node = layout.node[seen.cell[i]];
-    if (node < 0 || state.version[node] < 0) empty.push(i);
-    else buckets[1 + codeOf(state, node, look)].push(i);
-  }
-  context.fillStyle = colours.cell;
-  for (let i = 0; i < seen.count; i++) context.fillRect(seen.x[i], seen.y[i], seen.width[i], seen.height[i]);
-  paintEmpty(context, layout, empty, look);
-  const isBlocks = (i: number) => Math.min(seen.width[i], seen.height[i]) >= BLOCKS_FROM;
-  buckets.forEach((bucket, at) => {
-    if (!bucket.length) return;
-    const colour = at ? palette[at - 1] : colours.pod;
-    if (look.told && at) {
-      context.fillStyle = `${colour}4d`;
-      for (const i of bucket) context.fillRect(seen.x[i], seen.y[i], seen.width[i], seen.height[i]);
-    }
-    context.fillStyle = colour;
-    for (const i of bucket) {
-      if (isBlocks(i)) continue;
-      const height = seen.height[i] * Math.min(1, state.share(layout.node[seen.cell[i]], look.resource));
-      context.fillRect(seen.x[i], seen.y[i] + seen.height[i] - height, seen.width[i], height);
-    }
-    for (const i of bucket) if (isBlocks(i)) paintPods(context, state, layout.node[seen.cell[i]], i, colour, look);
-    if (look.told && at > LEVELS) paintHatch(context, bucket, at - 1 - LEVELS, look.theme);
-  });
-  for (let i = 0; i < seen.count; i++) {
-    const node = layout.node[seen.cell[i]];
-    if (node >= 0 && state.version[node] >= 0) paintMarks(context, state, node, i, look, palette);
-  }
-}
-
-function paintGroups(
-  context: CanvasRenderingContext2D,
-  layout: Layout,
-  scale: number,
-  dx: number,
-  dy: number,
-  size: Size,
-  theme: Theme,
-): void {
-  const colours = THEMES[theme];
-  context.font = `600 12px ${FONTS}`;
-  for (const group of layout.groups) {
-    const [left, top] = [group.x * scale + dx, group.y * scale + dy];
-    const [width, height] = [group.width * scale, group.height * scale];
-    if (left > size.width || top > size.height || left + width < 0 || top + height < 0) continue;
-    context.strokeStyle = colours.line;
-    context.lineWidth = 1;
-    context.strokeRect(Math.round(left) + 0.5, Math.round(top) + 0.5, Math.round(width) - 1, Math.round(height) - 1);
-    context.fillStyle = colours.soft;
-    const title = `${group.name} · ${group.count.toLocaleString()}`;
-    context.fillText(
-      clip(title, Math.floor((width - 12) / 6.6)),
-      Math.max(left, 0) + 6,
-      top + (HEAD / 2) * Math.min(scale, 1.3),
-    );
-  }
-}
-
-function lookAt(layout: Layout, scale: number, dx: number, dy: number, size: Size): void {
-  seen.reset(layout.node.length);
-  for (let i = 0; i < layout.node.length; i++) {
-    const x = layout.x[i] * scale + dx;
-    const y = layout.y[i] * scale + dy;
-    const width = layout.width[i] * scale;
-    const height = layout.height[i] * scale;
-    if (x > size.width || y > size.height || x + width < 0 || y + height < 0) continue;
-    const short = Math.min(width, height);
-    const gap = short > 40 ? 4 : short > 14 ? 2 : short > 5 ? 1 : 0.4;
-    const at = seen.count++;
-    seen.cell[at] = i;
-    seen.x[at] = x + gap / 2;
-    seen.y[at] = y + gap / 2;
-    seen.width[at] = Math.max(0.5, width - gap);
-    seen.height[at] = Math.max(0.5, height - gap);
-  }
+  const full = palette.map((each) => mixed(each, cell, CALM * calm));
+  const free = palette.map((each) => (look.told && !look.pods ? mixed(cell, each, TINT) : cell));
+  const lined = (each: string) => mixed(each, LINES[look.theme], LINES_SHARE);
+  const made = { palette, full, free, fullLine: full.map(lined), freeLine: free.map(lined) };
+  if (inks.size > MOST_INKS) inks.clear();
+  if (key) inks.set(key, made);
+  return made;
 }
 
 /** The colours that codes are indices into. What was told at another instant is pale. */
@@ -338,198 +118,166 @@ function dominating(state: State, node: number, resource: number, colours: PodCo
   return best;
 }
 
-function paintPods(
+// ---- painting ------------------------------------------------------------------------------------------------------
+
+const seen = new Seen();
+const pixels = new Pixels();
+
+/** Paint the map: cells as pixels where they are many and small, one by one where they are large. */
+export function paint(
+  context: CanvasRenderingContext2D,
+  state: State,
+  layout: Layout,
+  camera: Camera,
+  size: Size,
+  look: Look,
+): void {
+  const colours = THEMES[look.theme];
+  const { scale, dx, dy } = transform(camera, size);
+  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  context.textBaseline = "middle";
+  seen.look(layout, scale, dx, dy, size);
+  const short = layout.typical * scale;
+  const made = inksOf(look, short);
+  const isBlocks = hasBlocks(layout, scale);
+  if (!isBlocks && seen.count >= PIXELS_FROM && "createImageData" in context) {
+    pixels.begin(context, size, colours.panel);
+    paintAsPixels(state, layout, look, made);
+    pixels.end(context);
+    paintGroups(context, layout, scale, dx, dy, size, look.theme);
+  } else {
+    context.fillStyle = colours.panel;
+    context.fillRect(0, 0, size.width, size.height);
+    paintGroups(context, layout, scale, dx, dy, size, look.theme);
+    for (let i = 0; i < seen.count; i++) paintCell(context, state, layout.node[seen.cell[i]], i, look, made, isBlocks);
+  }
+  for (let i = 0; i < seen.count; i++) {
+    const node = layout.node[seen.cell[i]];
+    if (node < 0 || state.version[node] < 0) paintEmpty(context, node, i, look);
+    else if (short >= LABELS_FROM || isMarked(node, look))
+      paintMarks(context, state, node, seen, i, look, made.palette);
+  }
+}
+
+/** The same cells as ``paintCell`` draws, without blocks. */
+function paintAsPixels(state: State, layout: Layout, look: Look, made: Inks): void {
+  const colours = THEMES[look.theme];
+  const words = (values: string[]) => values.map(word);
+  const [full, free, fullLine, freeLine] = [made.full, made.free, made.fullLine, made.freeLine].map(words);
+  const [plain, pod, cordoned] = [word(colours.cell), word(colours.pod), word(colours.soft)];
+  const { is_cordoned } = state.columns.versions;
+  for (let i = 0; i < seen.count; i++) {
+    const node = layout.node[seen.cell[i]];
+    if (node < 0 || state.version[node] < 0) continue;
+    const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
+    const code = codeOf(state, node, look);
+    const used = height * Math.min(1, state.share(node, look.resource));
+    const isHatched = look.told && !look.pods && code >= LEVELS && Math.min(width, height) >= HATCHED_FROM;
+    const hatch = isHatched ? code - LEVELS : -1;
+    pixels.rect(x, y, width, height - used, code < 0 ? plain : free[code], hatch, freeLine[code]);
+    pixels.rect(x, y + height - used, width, used, code < 0 ? pod : full[code], hatch, fullLine[code]);
+    if (is_cordoned.data[state.version[node]] && height > 4) pixels.rect(x, y, width, 1, cordoned);
+  }
+}
+
+function paintCell(
   context: CanvasRenderingContext2D,
   state: State,
   node: number,
   i: number,
-  colour: string,
   look: Look,
+  made: Inks,
+  isBlocks: boolean,
 ): void {
-  const room = inside(seen.width[i], seen.height[i]);
-  if (room.width < 4 || room.height < 4 || !state.capacity[look.resource][node]) return;
-  const { pods, boxes } = podBoxes(state, node, look.resource, room.width, room.height);
-  const { columns } = state;
-  const calm = look.told ? mixed(colour, THEMES[look.theme].cell, 0.35) : colour; // many together are bright enough
-  for (let at = 0; at < pods.length; at++) {
-    const pod = pods[at];
-    const box = boxes[at];
-    const width = box.width * room.width;
-    const height = box.height * room.height;
-    const gap = Math.min(width, height) > 4 ? 1 : 0.3;
-    const x = seen.x[i] + room.x + box.x * room.width;
-    const y = seen.y[i] + room.y + box.y * room.height;
-    const code = look.pods ? look.pods.of(pod) : -1;
-    const own = pod === look.selectedPod ? CHOSEN : look.pods ? (look.pods.palette[code] ?? colour) : calm;
-    context.fillStyle = own;
-    context.fillRect(x, y, Math.max(0.5, width - gap), Math.max(0.5, height - gap));
-    if (pod === look.selectedPod || pod === look.hoveredPod)
-      ring(context, x + 1, y + 1, width - 2 - gap, height - 2 - gap, THEMES[look.theme].text, 2);
-    if (width < 46 || height < LINE) continue;
-    context.fillStyle = inkOn(own);
-    context.font = `11px ${FONTS}`;
-    const name = columns.podName(pod);
-    const lines = [name.slice(name.indexOf("/") + 1)];
-    if (height >= 3 * LINE) lines.push(requestsOf(state, pod));
-    const top = y + height / 2 - ((lines.length - 1) * LINE) / 2;
-    lines.forEach((text, row) => context.fillText(clip(text, Math.floor((width - 8) / 6)), x + 4, top + row * LINE));
+  const colours = THEMES[look.theme];
+  const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
+  const isThere = node >= 0 && state.version[node] >= 0;
+  const code = isThere ? codeOf(state, node, look) : -1;
+  context.fillStyle = code < 0 ? colours.cell : made.free[code];
+  context.fillRect(x, y, width, height);
+  if (!isThere) return;
+  const colour = code < 0 ? colours.pod : made.full[code];
+  const short = Math.min(width, height);
+  if (isBlocks && short >= LEAST_WITH_BLOCKS) paintPods(context, state, node, seen, i, colour, look);
+  else {
+    const used = height * Math.min(1, state.share(node, look.resource));
+    context.fillStyle = colour;
+    context.fillRect(x, y + height - used, width, used);
   }
-}
-
-/** What a pod requests, in a few words. */
-export function requestsOf({ columns }: State, pod: number): string {
-  return columns.resources
-    .map((name, i) => (name === "pods" ? "" : ([name, columns.request(pod, i)] as const)))
-    .filter((each): each is readonly [string, number] => each !== "" && each[1] > 0)
-    .map(([name, value]) => `${name} ${amount(name, value)}`)
-    .join(" · ");
-}
-
-function paintHatch(context: CanvasRenderingContext2D, bucket: number[], refusal: number, theme: Theme): void {
-  const pattern = hatch(context, refusal, theme);
+  if (!look.told || look.pods || code < LEVELS || short < HATCHED_FROM || short >= HATCHED_TO) return;
+  const pattern = hatch(context, code - LEVELS, look.theme);
   if (!pattern) return;
   context.fillStyle = pattern;
-  for (const i of bucket) {
-    const short = Math.min(seen.width[i], seen.height[i]);
-    if (short > 2 && short < HATCHED_TO) context.fillRect(seen.x[i], seen.y[i], seen.width[i], seen.height[i]);
+  context.fillRect(x, y, width, height);
+}
+
+const patterns = new Map<string, CanvasPattern | null>();
+
+/** Lines over what a filter refused: colour does not speak alone. A picture that is saved has none. */
+function hatch(context: CanvasRenderingContext2D, i: number, theme: Theme): CanvasPattern | null {
+  if (typeof context.createPattern !== "function") return null;
+  const key = `${i}/${theme}`;
+  if (!patterns.has(key)) {
+    const [angle, distance] = HATCHES[i % HATCHES.length];
+    const tile = document.createElement("canvas");
+    const size = 2 * distance;
+    tile.width = tile.height = size;
+    const lines = tile.getContext("2d")!;
+    lines.globalAlpha = LINES_SHARE;
+    lines.strokeStyle = LINES[theme];
+    lines.lineWidth = 1.5;
+    lines.beginPath();
+    for (let at = -size; at <= 2 * size; at += distance) {
+      if (angle === 0) line(lines, 0, at + 0.5, size, at + 0.5);
+      else if (angle === 90) line(lines, at + 0.5, 0, at + 0.5, size);
+      else if (angle > 0) line(lines, at, size, at + size, 0);
+      else line(lines, at, 0, at + size, size);
+    }
+    lines.stroke();
+    patterns.set(key, context.createPattern(tile, "repeat"));
+  }
+  return patterns.get(key)!;
+}
+
+function paintGroups(
+  context: CanvasRenderingContext2D,
+  layout: Layout,
+  scale: number,
+  dx: number,
+  dy: number,
+  size: Size,
+  theme: Theme,
+): void {
+  const colours = THEMES[theme];
+  for (const group of layout.groups) {
+    const [left, top] = [group.x * scale + dx, group.y * scale + dy];
+    const [width, height] = [group.width * scale, group.height * scale];
+    if (left > size.width || top > size.height || left + width < 0 || top + height < 0) continue;
+    const shown = Math.max(left, 0);
+    const middle = top + (HEAD / 2) * Math.min(scale, 1.3);
+    context.font = `600 12px ${FONTS}`;
+    context.fillStyle = colours.text;
+    const name = fitted(context, group.name, width - 8, true);
+    context.fillText(name, shown + 4, middle);
+    const after = shown + 4 + (context.measureText ? context.measureText(name).width : 7 * name.length) + 7;
+    context.font = `12px ${FONTS}`;
+    context.fillStyle = colours.soft;
+    context.fillText(fitted(context, group.count.toLocaleString(), left + width - after), after, middle);
   }
 }
 
 /** Nodes that are not there at this instant, or not yet: a what-if adds them. */
-function paintEmpty(context: CanvasRenderingContext2D, layout: Layout, cells: number[], look: Look): void {
+function paintEmpty(context: CanvasRenderingContext2D, node: number, i: number, look: Look): void {
   const colours = THEMES[look.theme];
-  for (const i of cells) {
-    const isAdded = layout.node[seen.cell[i]] < -1;
-    const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
-    context.fillStyle = colours.panel;
-    context.fillRect(x, y, width, height);
-    ring(context, x + 2, y + 2, width - 4, height - 4, isAdded ? colours.accent : colours.line, isAdded ? 2 : 1, true);
-    if (!isAdded || Math.min(width, height) < LABELS_FROM) continue;
-    context.fillStyle = colours.accent;
-    context.font = `700 ${Math.min(22, Math.min(width, height) / 2)}px ${FONTS}`;
-    context.textAlign = "center";
-    context.fillText("+", x + width / 2, y + height / 2);
-    context.textAlign = "left";
-  }
-}
-
-function paintMarks(
-  context: CanvasRenderingContext2D,
-  state: State,
-  node: number,
-  i: number,
-  look: Look,
-  palette: string[],
-): void {
-  const { columns } = state;
-  const colours = THEMES[look.theme];
-  const { told, differs } = look;
+  const isAdded = node < -1;
   const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
-  const short = Math.min(width, height);
-  if (columns.versions.is_cordoned.data[state.version[node]] && short > 5) {
-    context.strokeStyle = colours.soft;
-    context.lineWidth = short > 20 ? 1.5 : 1;
-    context.beginPath();
-    line(context, x + 1, y + 1, x + width - 1, y + height - 1);
-    context.stroke();
-  }
-  if (width >= NAMES_FROM && height >= NAMED_FROM) {
-    context.fillStyle = colours.text;
-    context.font = `12px ${FONTS}`;
-    context.fillText(clip(columns.nodes[node], Math.floor((width - 8) / 6.4)), x + 4, y + height - FOOT / 2 - 1);
-  }
-  if (told && short >= LABELS_FROM && told.mark[node]) {
-    const radius = Math.min(9, short / 2 - 1);
-    const at = short > 40 ? [x + width - radius - 3, y + radius + 3] : [x + width / 2, y + height / 2];
-    badge(context, at[0], at[1], radius, palette[told.code[node]], String(told.mark[node]));
-  }
-  if (differs?.leaves.has(node)) ring(context, x, y, width, height, colours.soft, 2, true);
-  if (differs?.gets.has(node)) ring(context, x + 1, y + 1, width - 2, height - 2, colours.accent, 2);
-  if (differs?.lost.has(node)) cross(context, x, y, width, height, look.theme);
-  if (told?.chosen === node) {
-    context.globalAlpha = look.isFaded ? 0.45 : 1;
-    const thick = short > 14 ? 3 : 2;
-    ring(context, x, y, width, height, colours.ink, thick + 2);
-    ring(context, x, y, width, height, CHOSEN, thick);
-    if (short >= LABELS_FROM)
-      star(context, x + width / 2, y + (short > 40 ? 13 : height / 2), Math.min(10, short / 2.4), colours.ink);
-    context.globalAlpha = 1;
-  }
-  if (node === look.selectedNode) ring(context, x, y, width, height, colours.accent, 3);
-  else if (node === look.hovered) ring(context, x, y, width, height, colours.text, 1.5);
-}
-
-function badge(
-  context: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  radius: number,
-  colour: string,
-  text: string,
-): void {
-  context.fillStyle = colour;
-  context.beginPath();
-  context.arc(x, y, radius, 0, 7);
-  context.fill();
-  context.fillStyle = inkOn(colour);
-  context.font = `700 ${Math.round(radius * 1.25)}px ${FONTS}`;
-  context.textAlign = "center";
-  context.fillText(text, x, y + 0.5);
-  context.textAlign = "left";
-}
-
-function ring(
-  context: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  colour: string,
-  thick: number,
-  isDashed = false,
-): void {
-  context.strokeStyle = colour;
-  context.lineWidth = thick;
-  context.setLineDash(isDashed ? [3, 2] : []);
-  context.strokeRect(x, y, Math.max(1, width), Math.max(1, height));
-  context.setLineDash([]);
-}
-
-function cross(
-  context: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  theme: Theme,
-): void {
-  context.fillStyle = THEMES[theme].panel;
-  context.globalAlpha = 0.75;
+  context.fillStyle = colours.panel;
   context.fillRect(x, y, width, height);
-  context.globalAlpha = 1;
-  context.strokeStyle = THEMES[theme].text;
-  context.lineWidth = Math.min(width, height) > 20 ? 2 : 1;
-  context.beginPath();
-  line(context, x + 1, y + 1, x + width - 1, y + height - 1);
-  line(context, x + width - 1, y + 1, x + 1, y + height - 1);
-  context.stroke();
-}
-
-function star(context: CanvasRenderingContext2D, x: number, y: number, radius: number, outline: string): void {
-  context.beginPath();
-  for (let i = 0; i < 10; i++) {
-    const angle = -Math.PI / 2 + (i * Math.PI) / 5;
-    const far = i % 2 ? radius * 0.45 : radius;
-    context.lineTo(x + far * Math.cos(angle), y + far * Math.sin(angle));
-  }
-  context.closePath();
-  context.fillStyle = CHOSEN;
-  context.strokeStyle = outline;
-  context.lineWidth = 2;
-  context.stroke();
-  context.fill();
-}
-
-export function clip(text: string, most: number): string {
-  return text.length <= most ? text : most > 1 ? `${text.slice(0, most - 1)}…` : "";
+  ring(context, x + 2, y + 2, width - 4, height - 4, isAdded ? colours.accent : colours.line, isAdded ? 2 : 1, true);
+  if (!isAdded || Math.min(width, height) < LABELS_FROM) return;
+  context.fillStyle = colours.accent;
+  context.font = `700 ${Math.min(22, Math.min(width, height) / 2)}px ${FONTS}`;
+  context.textAlign = "center";
+  context.fillText("+", x + width / 2, y + height / 2);
+  context.textAlign = "left";
 }

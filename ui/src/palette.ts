@@ -94,7 +94,7 @@ export const NAMED = [
 
 /** One hue from empty to full: lightness alone tells it. On white, full is dark; on black, full is bright. */
 const STOPS: Record<Theme, string[]> = {
-  light: ["#dcefe9", "#a9d8cc", "#6bb8a8", "#2f8f83", "#0d5f5b", "#063b3b"],
+  light: ["#d9f0e8", "#a3dcca", "#5cc1ab", "#1c9c8a", "#007367", "#00484a"],
   dark: ["#17383d", "#1c5a5a", "#238a7c", "#54b68e", "#9edba4", "#d6f5c9"],
 };
 

@@ -52,6 +52,7 @@ export class Shown {
   strips = signal<Strips | null>(null);
   measured = signal<Measured | null>(null);
   highlights = signal<Highlight[]>([]);
+  reference: Float64Array[] | null = null; // by resource, by node: what is used when all is read, to sort nodes by
   private scout: State; // goes through the whole record for the strips
   constructor(
     readonly number: number,

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { best, rank } from "../src/find";
 import { type Box, cellAt, laidOut, neighbour, rows } from "../src/layout";
-import { podAt, podBoxes } from "../src/paint";
 import { CHOSEN, contrast, HATCHES, HEATS, luminance, REFUSALS, rgb, THEMES } from "../src/palette";
+import { isOnLine, word } from "../src/pixels";
+import { boxOfPod, containerBoxes, containersOf, podAt, podBoxes } from "../src/pods";
 import { differences } from "../src/scores";
 import { State } from "../src/state";
 import type { Why } from "../src/view";
@@ -139,4 +140,46 @@ test("a pod without requests can be seen and hit", () => {
   const [width, height] = [200 * boxes[0].width, 100 * boxes[0].height];
   assert.ok(width > 5 && height > 5, `${width} by ${height}`);
   assert.equal(podAt(state, 1, 0, { width: 206, height: 121 }, 3 + width / 2, 103 - height / 2), 0);
+});
+
+test("a pod has its containers in it, as large as their requests", () => {
+  const found = columns();
+  found.take(message({ ...RECORD, events: RECORD.events.slice(0, 6) }));
+  const state = new State(found);
+  state.goTo(6);
+  assert.deepEqual(
+    containersOf(state, 2).map((each) => [each.name, each.requests, each.role]),
+    [
+      ["app", "cpu 4.5", 0],
+      ["proxy", "cpu 1.5", 1],
+      ["prepare", "cpu 500m", 2],
+    ],
+  );
+  const boxes = containerBoxes(state, 2, 0, { x: 0, y: 0, width: 300, height: 100 });
+  assert.ok(Math.abs(area(boxes[0]) / area(boxes[1]) - 3) < 0.01);
+  assert.ok(area(boxes[2]) > 0.1 * area(boxes[0])); // however little it asks for
+  assert.equal(containersOf(state, 0)[0].requests, "");
+  const inside = boxOfPod(state, 1, 2, 0, { width: 200, height: 121 })!;
+  assert.equal(podAt(state, 1, 0, { width: 200, height: 121 }, inside.x + 2, inside.y + 2), 2);
+  assert.equal(boxOfPod(state, 1, 0, 0, { width: 200, height: 121 }), null); // it has left
+});
+
+test("nodes of a few sizes lie in bands of cells that are alike", () => {
+  const weights = Array.from({ length: 90 }, (_, i) => [64, 32, 16][i % 3]);
+  const found = laidOut([{ name: "all", nodes: weights.map((_, i) => i), weights }], 800, 420);
+  for (const size of [64, 32, 16]) {
+    const cells = weights.flatMap((each, i) => (each === size ? [i] : []));
+    assert.equal(new Set(cells.map((i) => Math.round(found.width[i]))).size, 1, `${size}`);
+    const share = (found.width[cells[0]] * found.height[cells[0]]) / (found.width[0] * found.height[0]);
+    assert.ok(Math.abs(share - size / 64) < 0.15 * (size / 64), `${size}: ${share}`);
+  }
+  assert.ok(found.typical > 20);
+});
+
+test("a colour is four bytes of an image, and hatchings differ", () => {
+  assert.deepEqual([...new Uint8Array(new Uint32Array([word("#102030")]).buffer)], [16, 32, 48, 255]);
+  const lines = HATCHES.map((_, i) =>
+    Array.from({ length: 400 }, (_, at) => Number(isOnLine(i, at % 20, at / 20))).join(""),
+  );
+  assert.equal(new Set(lines).size, HATCHES.length);
 });

@@ -10,6 +10,7 @@ const TABLES = [
   "labels",
   "allocatable",
   "pods",
+  "containers",
   "requests",
   "events",
 ];
@@ -33,6 +34,15 @@ const ROWS: Record<string, [string, string][]> = {
     ["name", "i32"],
     ["priority", "i32"],
     ["owner", "i32"],
+    ["shape", "i32"],
+  ],
+  containers: [
+    ["shape", "i32"],
+    ["at", "i32"],
+    ["name", "i32"],
+    ["role", "u8"],
+    ["resource", "i32"],
+    ["amount", "f64"],
   ],
   requests: [
     ["pod", "i32"],
@@ -86,7 +96,7 @@ export function columns(): Columns {
 
 // Two nodes of 4 and 8 CPUs; one pod goes to b and leaves, a second one is too large and evicts a third.
 export const RECORD = {
-  texts: ["", "zone", "one", "two", "NodeResourcesFit", "shop/large"],
+  texts: ["", "zone", "one", "two", "NodeResourcesFit", "shop/large", "app", "proxy", "prepare"],
   nodes: ["a", "b"],
   podNames: ["shop/web", "shop/large", "shop/cheap"],
   resources: ["cpu", "memory", "pods"],
@@ -105,9 +115,15 @@ export const RECORD = {
     [1, 2, 10],
   ],
   pods: [
-    [0, 0, 0],
-    [1, 10, 0],
-    [2, 0, 0],
+    [0, 0, 0, 0],
+    [1, 10, 0, 0],
+    [2, 0, 0, 1],
+  ],
+  containers: [
+    [0, 0, 6, 0, -1, 0], // one container, without requests
+    [1, 0, 6, 0, 0, 4500], // three: of 4.5 CPUs,
+    [1, 1, 7, 1, 0, 1500], // a sidecar of 1.5,
+    [1, 2, 8, 2, 0, 500], // and an init container
   ],
   requests: [
     [0, 0, 1000],

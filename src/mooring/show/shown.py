@@ -114,7 +114,7 @@ def _put_used(found: PageTimeline, timeline: PageTimeline, on_node: NDArray[np.i
     used = used.reshape(nodes, resources)
     pods = np.bincount(on_node[on_node != NOBODY], minlength=nodes)
     for node in np.flatnonzero(pods).tolist():
-        row = found.pods.add(found.pod_names.number(""), 0, 0)
+        row = found.pods.add(found.pod_names.number(""), 0, 0, NOBODY)
         for each, value in enumerate(used[node].tolist()):
             if value or each == PODS:
                 found.requests.add(row, each, value if each != PODS else int(pods[node]) - 1)  # it counts by itself
@@ -145,7 +145,7 @@ def _row(found: PageTimeline, timeline: PageTimeline, pod: int) -> int:
     name = timeline.pod_names.values[timeline.pods.columns["name"][pod]]
     owner = timeline.texts.values[timeline.pods.columns["owner"][pod]]
     priority = timeline.pods.columns["priority"][pod]
-    return found.pods.add(found.pod_names.number(name), priority, found.texts.number(owner))
+    return found.pods.add(found.pod_names.number(name), priority, found.texts.number(owner), NOBODY)
 
 
 def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray[Any]], event: int, row: int) -> None:

@@ -18,7 +18,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.errors import InputError, ParseError
 from mooring.api.meta import Object
 from mooring.api.quantity import milli_value_of, value_of
-from mooring.core.state.requests import pod_requests, rounded_requests
+from mooring.core.state.requests import is_sidecar, pod_requests, rounded_requests
 from mooring.record import entries
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -136,6 +136,14 @@ class EventKind(IntEnum):
     SAID = 10  # text: what a story tells its audience; by: the speaker
 
 
+class Role(IntEnum):
+    """What a container is for."""
+
+    CONTAINER = 0
+    SIDECAR = 1
+    INIT = 2
+
+
 @dataclass(slots=True)
 class _KnownPod:
     """A pod of the timeline: its row, and where it counts now."""
@@ -159,7 +167,9 @@ class PageTimeline:
         self.versions = ColumnTable(node="i", is_cordoned="B", taints="i")
         self.labels = ColumnTable(version="i", key="i", value="i")
         self.allocatable = ColumnTable(version="i", resource="i", amount="d")
-        self.pods = ColumnTable(name="i", priority="i", owner="i")
+        self.pods = ColumnTable(name="i", priority="i", owner="i", shape="i")
+        # Pods of one template have one shape: its containers, a row for each resource, and one where there is none.
+        self.containers = ColumnTable(shape="i", at="i", name="i", role="B", resource="i", amount="d")
         self.requests = ColumnTable(pod="i", resource="i", amount="d")
         self.events = ColumnTable(time="d", kind="B", pod="i", node="i", aux="i", text="i", by="i")
         self.tables: Tables = {
@@ -171,6 +181,7 @@ class PageTimeline:
             "labels": self.labels,
             "allocatable": self.allocatable,
             "pods": self.pods,
+            "containers": self.containers,
             "requests": self.requests,
             "events": self.events,
         }
@@ -178,6 +189,7 @@ class PageTimeline:
         self._attempt_numbers: array[int] = array("q")
         self._pods: dict[str, _KnownPod] = {}  # by uid
         self._node_keys: dict[str, tuple[Any, ...]] = {}  # what was last said of each node
+        self._shapes: dict[tuple[Any, ...], int] = {}
         for name in ("cpu", "memory", "pods"):
             self.resources.number(name)
         self.texts.number("")
@@ -258,7 +270,7 @@ class PageTimeline:
     def _new_row(self, pod: Pod) -> int:
         owner = pod.metadata.controller()
         named = self.texts.number(f"{owner.kind}/{owner.name}" if owner is not None else "")
-        row = self.pods.add(self.pod_names.number(pod.key), pod.spec.priority or 0, named)
+        row = self.pods.add(self.pod_names.number(pod.key), pod.spec.priority or 0, named, self._shape(pod))
         try:
             requests = rounded_requests(pod_requests(pod))
         except ParseError:
@@ -266,6 +278,21 @@ class PageTimeline:
         for name, amount in requests.items():
             self.requests.add(row, self.resources.number(name), amount)
         return row
+
+    def _shape(self, pod: Pod) -> int:
+        """The number of what the pod's containers are called and ask for."""
+        roles = [(each, Role.CONTAINER) for each in pod.spec.containers]
+        roles += [(each, Role.SIDECAR if is_sidecar(each) else Role.INIT) for each in pod.spec.init_containers]
+        key = tuple((each.name, role, tuple(each.resources.requests.items())) for each, role in roles)
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes[key] = len(self._shapes)
+            for at, (name, role, requests) in enumerate(key):
+                text = self.texts.number(name)
+                for resource, amount in requests or (("", 0),):
+                    number = self.resources.number(resource) if resource else NOBODY
+                    self.containers.add(found, at, text, role, number, _amount(resource, amount))
+        return found
 
     def _count(self, known: _KnownPod, node: int) -> None:
         if known.node == node:
