@@ -166,6 +166,10 @@ class EventWriter(Protocol):
 
     observers: Sequence[Callable[[InvolvedObject, str, str], None]]  # called with each reason and note
 
+    def wants(self, key: str) -> bool:
+        """Report whether anything becomes of events about the pod ``namespace/name``."""
+        ...
+
     def record(
         self,
         regarding: InvolvedObject,
@@ -219,6 +223,9 @@ class EventRecorder:
         self.dropped = 0
         self.written = 0
         self.failed = 0
+
+    def wants(self, key: str) -> bool:
+        return True
 
     def record(
         self,

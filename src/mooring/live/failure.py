@@ -185,9 +185,10 @@ class FailureHandler:
         queue.nominator.add(known, failure.nominated_node)
         context.wake()  # its backoff may end before the loop would look
         self.event(known, "Warning", "FailedScheduling", "Scheduling", failure.message)
-        self._patch_condition(known, failure)
+        self.patch_condition(known, failure)
 
-    def _patch_condition(self, pod: Pod, failure: Failure) -> None:
+    def patch_condition(self, pod: Pod, failure: Failure) -> None:
+        """Write into the pod's status why it has no node, unless that stands there."""
         if not _v3 and is_condition_current(pod, failure.reason, failure.message, failure.nominated_node):
             return
         condition = pod_scheduled(pod, failure.reason, failure.message)

@@ -169,6 +169,11 @@ class Observers:
         self.event = hearing("event")
         self.moved = hearing("moved")
 
+    @property
+    def asks_for_detail(self) -> bool:
+        """Whether an observer is to be asked before each decision."""
+        return bool(self._asking)
+
     def wants_detail(self) -> bool:
         """Ask all observers, even after the first yes: an observer may remember its answer."""
         wanted = False

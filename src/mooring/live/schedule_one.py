@@ -46,6 +46,7 @@ from mooring.live.failure import SCHEDULER_ERROR, Failure, FailureHandler
 from mooring.live.logs import get_logger
 from mooring.live.pod_groups import GroupAttempts
 from mooring.live.preemption import PreemptionExecutor
+from mooring.live.refusals import RepeatedRefusals
 from mooring.live.status_patch import StatusPatches, status_patch
 from mooring.live.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, DecisionThread, Limit, ThreadLeft
 from mooring.live.waiting_pods import PermitWait, PreBinding
@@ -80,14 +81,24 @@ class PodAttempts:
     """Tries pods, and binds those that got a node."""
 
     def __init__(
-        self, context: SchedulerContext, preemptions: PreemptionExecutor, *, on_cut_off: Callable[[], None]
+        self,
+        context: SchedulerContext,
+        preemptions: PreemptionExecutor,
+        *,
+        on_cut_off: Callable[[], None],
+        draws: list[int],
+        draw: Callable[[int], int],
     ) -> None:
-        """``on_cut_off`` is called after an attempt that was interrupted."""
+        """``on_cut_off`` is called after an attempt that was interrupted.
+
+        ``draws`` gathers from how many each random number is drawn; ``draw`` draws another one.
+        """
         options = context.options
         self._context = context
         self._patches = StatusPatches(context.writer, context.tasks, options.condition_turn)
         self._failures = FailureHandler(context, self._patches, preemptions)
         self._preemptions = preemptions
+        self.refusals = RepeatedRefusals(context, self._failures, draws, draw)
         self._on_cut_off = on_cut_off
         self._limits = options.limits
         self._attempt_timeout_s = options.attempt_timeout_s
@@ -120,8 +131,22 @@ class PodAttempts:
         profile = self._profile_for(info)
         if profile is not None:
             started, detail = self._begin(info)
-            decision = self._decide(info, self._context.session, profile, detail)
-            self._conclude(info, profile, decision, started)
+            self._try(info, profile, started, detail)
+
+    def _try(self, info: QueuedEntity, profile: Profile, started: float, detail: bool) -> None:
+        self.refusals.begin()
+        decision = self._decide(info, self._context.session, profile, detail)
+        self._conclude(info, profile, decision, started)
+        if isinstance(info, QueuedPodInfo) and isinstance(decision, ScheduleResult) and decision.node is None:
+            self.refusals.remember(info, profile, decision)
+        else:
+            self.refusals.forget()
+
+    def refuse_next(self, most: int, until: float) -> int:
+        """Try the next pods that are like one that was refused in this turn; returns how many there were."""
+        count = self.refusals.refuse_next(most, until, self._try)
+        self.decisions += count
+        return count
 
     async def schedule_in_thread(self, info: QueuedEntity) -> None:
         """Try one pod in a thread, for extenders: the event loop continues, and the cluster does not change."""

@@ -58,6 +58,7 @@ class Scheduler:
         self._nominator = QueueNominator(known=self.pods.get)
         self.heard: list[list[ExtenderAnswer]] = []  # extender answers, for each observer that added a list
         self.drawn: list[list[int]] = []  # random numbers, likewise
+        self._draws: list[int] = []  # from how many each of them was drawn, in this attempt
         self.meters = Meters(options.metrics, options.clock)
         options.limits.on_timeout = self.meters.timed_out
         own_observers = (self.meters,) if options.is_metered else ()
@@ -71,7 +72,9 @@ class Scheduler:
         # last.
         self._context.session = self._build(config, None)
         self.queue = context.queue = queue = self._make_queue()
-        self._attempts = PodAttempts(context, self.preemptions, on_cut_off=self._rebuild_session)
+        self._attempts = PodAttempts(
+            context, self.preemptions, on_cut_off=self._rebuild_session, draws=self._draws, draw=self._pick
+        )
         self._loop = SchedulingLoop(context, self._attempts)
         context.wake = queue.on_ready = self._loop.wake
         groups = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
@@ -174,6 +177,7 @@ class Scheduler:
 
     def _pick(self, n: int) -> int:
         drawn = self.options.rng.randrange(n)
+        self._draws.append(n)
         for each in self.drawn:
             each.append(drawn)
         return drawn

@@ -102,12 +102,14 @@ class SchedulingLoop:
             self._timers_at = started + TIMERS_S
         until = started + SLICE_S
         attempts, left = self._attempts, SLICE_PODS
+        attempts.refusals.forget()  # anything may have happened since the last turn
         while attempts.evicting is None and (info := queue.pop()) is not None:
             if self._context.session.handle.extenders:
                 self._asking = asyncio.ensure_future(attempts.schedule_in_thread(info))
                 return self._asking
             attempts.schedule_one(info)
             left -= 1
+            left -= attempts.refuse_next(left, until)
             if not left or now() >= until:
                 break
         evicting, attempts.evicting = attempts.evicting, None

@@ -220,10 +220,12 @@ class GpuAllocation(SchedulerObserver):
         self._cluster = scheduler.cluster
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
+        is_new = info.attempts == 1
+        if not is_new and decision.outcome is not Outcome.SCHEDULED:
+            return
         pod = info.pod_info
         request = safe_request_of(pod)
         wanted = request.total if request.count else 0
-        is_new = info.attempts == 1
         if is_new:
             self._arrived += wanted
             cpu = pod.shape.requests.get(CPU, 0)

@@ -183,6 +183,9 @@ class _SplitRecorder:
         self._recorder, self._pods = recorder, streamed.pods
         self.observers: Sequence[Callable[..., None]] = ()
 
+    def wants(self, key: str) -> bool:
+        return bool(self.observers) or key not in self._pods
+
     def record(self, regarding: InvolvedObject, **event: Any) -> None:
         for tell in self.observers:
             tell(regarding, event["reason"], event["note"])

@@ -14,7 +14,7 @@ Pods without a group go their way as in :class:`SchedulingQueue`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mooring.api.clock import Clock
 from mooring.api.core import Pod
@@ -169,6 +169,13 @@ class PodGroupQueue(SchedulingQueue):
             if not super()._begin(member):
                 info.remove(member.key)
         return bool(info.members)
+
+    def pop_if(self, is_wanted: Callable[[QueuedEntity], bool]) -> QueuedPodInfo | None:
+        info = super().pop_if(is_wanted)
+        if info is not None:
+            self._told.pop(info.uid, None)
+            self._trying = ""
+        return info
 
     def _come_back(self, info: QueuedPodInfo) -> None:
         if not group_of(info.pod_info.pod):

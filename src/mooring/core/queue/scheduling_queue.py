@@ -29,7 +29,14 @@ from mooring.core.queue.nominator import QueueNominator
 from mooring.core.queue.pending import PendingPod, describe
 from mooring.core.queue.profile import HintTable, MoveStrategy, QueueProfile, QueueRecorder
 from mooring.core.queue.queued_pod import NO_PLUGINS, History, QueuedEntity, QueuedPodInfo
-from mooring.core.queue.sub_queues import ActiveQueue, BackoffQueue, UnschedulablePods, last_touch, priority_sort
+from mooring.core.queue.sub_queues import (
+    ActiveQueue,
+    BackoffQueue,
+    PodHeap,
+    UnschedulablePods,
+    last_touch,
+    priority_sort,
+)
 from mooring.core.state.pod_info import PodInfo
 
 log = logging.getLogger("mooring.core.queue")
@@ -243,6 +250,36 @@ class SchedulingQueue:
         if self._is_recorded:
             self._count_rejectors(info, -1)
         return True
+
+    # The next two make an attempt cheap that is known to be refused as one was a moment ago: nothing happens between
+    # them that the queue hears of, so no event was missed, and no plugin has to be asked.
+
+    def pop_if(self, is_wanted: Callable[[QueuedEntity], bool]) -> QueuedPodInfo | None:
+        """What ``pop`` would return, if it is wanted; otherwise it stays where it is. ``refuse_again`` follows."""
+        heap: PodHeap = self._active
+        if not heap.by_key and self.options.pop_from_backoff:
+            heap = self._backoff.rejected
+        info = heap.peek()
+        if info is None or self._is_recorded or not is_wanted(info):
+            return None
+        assert isinstance(info, QueuedPodInfo), "no group is wanted"
+        if not self._in_flight.start(info):
+            return None
+        heap.pop()
+        info.attempts += 1
+        return info
+
+    def refuse_again(
+        self, info: QueuedPodInfo, unschedulable_plugins: frozenset[str], pending_plugins: frozenset[str], message: str
+    ) -> None:
+        """Bring a pod back that was refused at once."""
+        info.unschedulable_plugins, info.pending_plugins = unschedulable_plugins, pending_plugins
+        info.gating_plugin, info.message = "", message
+        self._note_failure(info)
+        self._unschedulable.put(info)
+        if self.on_move is not None:
+            self._entered(info, UNSCHEDULABLE, UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE)
+        self._in_flight.done(info.uid)
 
     def done(self, uid: str) -> None:
         """Say that a popped pod is bound, or not wanted any more."""
@@ -486,7 +523,8 @@ class SchedulingQueue:
         if self.options.pop_from_backoff and not self._passes_gates(info):
             self._to_unschedulable(info, label)
             return False
-        self._unschedulable.remove(info.key)
+        if info.key in self._unschedulable.by_key:
+            self._unschedulable.remove(info.key)
         self._backoff.put(info)
         self._entered(info, BACKOFF, BACKOFF, label)
         if self.on_ready is not None:  # also for a pod that has to wait: the owner's alarm may have to ring sooner

@@ -127,7 +127,7 @@ class BackoffQueue:
         self._initial_s = initial_s
         self._max_s = max_s
         self._aligned = aligned
-        self._rejected = PodHeap()
+        self.rejected = PodHeap()  # the owner may take the first of them early
         self._failed = PodHeap()
 
     # ---- how long ----------------------------------------------------------------------------------------------
@@ -159,49 +159,50 @@ class BackoffQueue:
     # ---- who ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._rejected) + len(self._failed)
+        return len(self.rejected) + len(self._failed)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._rejected.by_key or key in self._failed.by_key
+        return key in self.rejected.by_key or key in self._failed.by_key
 
     @property
     def by_key(self) -> tuple[Mapping[str, object], Mapping[str, object]]:
         """The pods by key, for membership tests; it always reflects the queue."""
-        return self._rejected.by_key, self._failed.by_key
+        return self.rejected.by_key, self._failed.by_key
 
     def put(self, info: QueuedEntity) -> None:
         """Add a pod, or give one that is here its new place."""
         if info.rejectors:
-            self._failed.remove(info.key)
+            if info.key in self._failed.by_key:
+                self._failed.remove(info.key)
             self._put_rejected(info)
         else:
-            self._rejected.remove(info.key)
+            self.rejected.remove(info.key)
             self._failed.put((self.expiration(info),), info)
 
     def refresh(self, key: str) -> None:
         """Give a pod that has changed its new place; it stays among the rejected, or among the failed."""
-        info = self._rejected.get(key)
+        info = self.rejected.get(key)
         if info is not None:
             self._put_rejected(info)
 
     def _put_rejected(self, info: QueuedEntity) -> None:
         order = self._sort_key(info.priority, info.timestamp) if self._aligned else ()
-        self._rejected.put((self.expiration(info), order), info)
+        self.rejected.put((self.expiration(info), order), info)
 
     def get(self, key: str) -> QueuedEntity | None:
-        return self._rejected.get(key) or self._failed.get(key)
+        return self.rejected.get(key) or self._failed.get(key)
 
     def remove(self, key: str) -> QueuedEntity | None:
-        return self._rejected.remove(key) or self._failed.remove(key)
+        return self.rejected.remove(key) or self._failed.remove(key)
 
     def pop_early(self) -> QueuedEntity | None:
         """The next of the rejected pods, whether or not its backoff has ended."""
-        return self._rejected.pop()
+        return self.rejected.pop()
 
     def pop_completed(self) -> list[QueuedEntity]:
         """Take out all pods whose backoff has ended, the rejected ones first."""
         completed = []
-        for heap in (self._rejected, self._failed):
+        for heap in (self.rejected, self._failed):
             while (info := heap.peek()) is not None and not self.is_backing_off(info):
                 heap.pop()
                 completed.append(info)
@@ -211,11 +212,11 @@ class BackoffQueue:
         """The whole second at which the next backoff will be seen to have ended, if any pod is here."""
         if not self:
             return None
-        heads = [info for heap in (self._rejected, self._failed) if (info := heap.peek()) is not None]
+        heads = [info for heap in (self.rejected, self._failed) if (info := heap.peek()) is not None]
         return min((math.floor(self.expiration(info)) + 1.0 for info in heads), default=None)
 
     def pods(self) -> list[QueuedEntity]:
-        return [*self._rejected.in_order(), *self._failed.in_order()]
+        return [*self.rejected.in_order(), *self._failed.in_order()]
 
 
 # ---- pods that wait for something to happen, filed by whose refusal they wait to be lifted -------------------------
@@ -259,7 +260,7 @@ class UnschedulablePods:
 
     def put(self, info: QueuedEntity, *, is_shut: bool = False) -> bool:
         """Insert a pod, or reinsert it after its rejections have changed; report whether it is new here."""
-        is_new = self.remove(info.key) is None
+        is_new = info.key not in self.by_key or self.remove(info.key) is None
         drawers = [] if is_shut else self._drawers_for(info)
         for drawer in drawers:
             drawer[info.key] = info
