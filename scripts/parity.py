@@ -43,8 +43,8 @@ seen through outcomes, nominated nodes and victims.
 FROM_SOURCE = """\
 ## What no case shows
 
-The corpus of 1.37 has no case in which batching scores a node again, no DeviceTaintRule, no pod that is being resized
-and no gate away from its default. There mooring follows kube-scheduler's source at v1.37.0-rc.1, with tests of its own.
+The corpus of 1.37 has no case in which batching scores a node again, and no pod that is being resized. There mooring
+follows kube-scheduler's source at v1.37.0-rc.1, and tests of its own.
 """
 
 DELIBERATE = """\
@@ -89,8 +89,14 @@ GROUPS = """## Pod groups (1.37, gate GenericWorkload)
 A program around the scheduler package of v1.37.0-rc.1 ran cases of our own against an API in memory;
 [its README](../tests/parity/groups-1.37/README.md) says how. Each is replayed on the live scheduler in virtual time. A
 step is exact when everything agrees: each pod's node, nominated node, message and part of the queue, each group's
-condition, the evicted pods, the events, and the number of attempts. Claims of groups (DRAWorkloadResourceClaims) were
-compared on a live kube-apiserver v1.37.0-rc.1: both schedulers wrote the same allocation, reservation and events.
+condition, the evicted pods, the events, and the number of attempts.
+Trees of groups (CompositePodGroup) are refused as a gate.
+"""
+
+GATES = """## Gates away from their defaults
+
+Recorded and compared in the same way, with the claims: their devices, their shares and whom they are reserved for;
+[the README](../tests/parity/gates/README.md) names the gate and the version of each family.
 """
 
 
@@ -191,11 +197,11 @@ class Result:
         return parts
 
 
-def groups() -> tuple[list[str], list[str]]:
-    """The part of the page about pod groups, and the differences that were found."""
+def groups(folder: Path, title: str) -> tuple[list[str], list[str]]:
+    """The part of the page about the cases of one folder, and the differences that were found."""
     rows: list[tuple[str, int, int, int]] = []
     surprises: list[str] = []
-    for family in group_corpus.families():
+    for family in group_corpus.families(folder):
         n_cases = n_steps = n_exact = 0
         for case in group_corpus.cases(family):
             found = list(group_corpus.differences(case, group_corpus.replay(case)))
@@ -204,9 +210,9 @@ def groups() -> tuple[list[str], list[str]]:
             n_exact += steps - len({line.split()[2] for line in found})
             surprises += found
         rows.append((family, n_cases, n_steps, n_exact))
-        print(f"groups {family}: {n_exact}/{n_steps} steps exact", flush=True)
+        print(f"{folder.name} {family}: {n_exact}/{n_steps} steps exact", flush=True)
     total = [sum(row[column] for row in rows) for column in (1, 2, 3)]
-    parts = [GROUPS, "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
+    parts = [title, "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
     parts += [f"| {family} | {n_cases} | {steps} | {exact} |" for family, n_cases, steps, exact in rows]
     parts.append("| **total** | {} | {} | {} |\n".format(*total))
     return parts, surprises
@@ -233,11 +239,13 @@ def main() -> int:
     parts = [INTRODUCTION.format(corpora=f"{', '.join(folders[:-1])} and {folders[-1]}"), *overview(results)]
     for result in results:
         parts += result.page()
-    about_groups, group_surprises = groups()
-    parts += about_groups
+    surprises = [line for result in results for line in result.surprises]
+    for folder, title in ((group_corpus.GROUPS, GROUPS), (group_corpus.GATES, GATES)):
+        about, found = groups(folder, title)
+        parts += about
+        surprises += found
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join([*parts, FROM_SOURCE, DELIBERATE]), encoding="utf-8")
-    surprises = [line for result in results for line in result.surprises] + group_surprises
     for line in surprises:
         print(line, file=sys.stderr)
     for result in results:

@@ -1,6 +1,6 @@
-"""The recorded pod-group cases: what a kube-scheduler v1.37.0-rc.1 did with groups, and how they are replayed.
+"""Recorded cases of pod groups, and of gates away from their defaults: what a kube-scheduler did, and how to replay it.
 
-A case is replayed on the live scheduler in virtual time. Its README says how it was recorded.
+A case is replayed on the live scheduler in virtual time. The README of its folder says how it was recorded.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from mooring.api.core import Pod
 from mooring.api.meta import Condition
 from mooring.api.pod_groups import PodGroup
+from mooring.api.resource import ResourceClaim
 from mooring.api.times import format_time
+from mooring.api.version import release_of
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
-from mooring.core.config.versions import V1_37
+from mooring.core.config.versions import nearest_version
+from mooring.core.plugins.devices.allocator import STRATEGIC_MERGE
 from mooring.core.state.pod_info import PodInfo
 from mooring.live.context import SchedulerOptions
 from mooring.live.events import InvolvedObject
@@ -31,7 +35,7 @@ from mooring.live.scheduler import Scheduler
 from mooring.sim.replay import load_object
 from mooring.sim.virtual_time import LoopClock, run_virtual
 
-FOLDER = Path(__file__).parent / "groups-1.37"
+GROUPS, GATES = Path(__file__).parent / "groups-1.37", Path(__file__).parent / "gates"
 MAX_ROUNDS = 12
 LINGERS = "lingers"  # the annotation of a pod that stays as terminating when it is deleted
 
@@ -47,10 +51,12 @@ class World:
     def __init__(self, clock: LoopClock) -> None:
         self.pods: dict[str, Pod] = {}
         self.groups: dict[str, PodGroup] = {}
+        self.claims: dict[str, ResourceClaim] = {}
         self.deleted: set[str] = set()
         self.scheduler: Scheduler
         self._clock = clock
         self._version = 0
+        self._turns: dict[str, asyncio.Lock] = {}
 
     def put(self, obj: Any) -> None:
         self._version += 1
@@ -61,12 +67,16 @@ class World:
             self.pods[stored.key] = stored
         elif isinstance(stored, PodGroup):
             self.groups[stored.key] = stored
+        elif isinstance(stored, ResourceClaim):
+            self.claims[stored.key] = stored
         self.scheduler.put(stored)
 
     def remove(self, obj: Any) -> None:
         known = self.pods.pop(obj.key, obj) if isinstance(obj, Pod) else obj
         if isinstance(obj, PodGroup):
             self.groups.pop(obj.key, None)
+        if isinstance(obj, ResourceClaim):
+            self.claims.pop(obj.key, None)
         self.scheduler.delete(known)
 
     async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] | None = None) -> None:
@@ -92,6 +102,39 @@ class World:
             changed.status.conditions = _with_condition(changed.status.conditions, condition)
         self.put(changed)
 
+    # ---- claims: what DynamicResources writes -------------------------------------------------------------------
+
+    def turn(self, claim_key: str) -> asyncio.Lock:
+        return self._turns.setdefault(claim_key, asyncio.Lock())
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        return self.claims[f"{namespace}/{name}"]
+
+    async def patch_claim(
+        self, namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = "", content_type: str = ""
+    ) -> ResourceClaim:
+        wire = msgspec.to_builtins(self.claims[f"{namespace}/{name}"])
+        if content_type == STRATEGIC_MERGE:
+            gone = {entry["uid"] for entry in patch["status"]["reservedFor"]}
+            kept = [user for user in wire["status"]["reservedFor"] if user["uid"] not in gone]
+            patch = {"status": {"reservedFor": kept}}
+        self.put(msgspec.convert(_merged(wire, patch), ResourceClaim))
+        return self.claims[f"{namespace}/{name}"]
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        raise NotImplementedError("no case asks for extended resources")
+
+    async def delete_claim(self, namespace: str, name: str) -> None:
+        self.remove(self.claims[f"{namespace}/{name}"])
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def record_event(self, pod: Pod, type: str, reason: str, action: str, message: str) -> None:
+        raise NotImplementedError("no case has binding conditions")
+
+    # ---- pods that are deleted ------------------------------------------------------------------------------------
+
     async def delete_pod(self, pod: Pod) -> None:
         known = self.pods[pod.key]
         self.deleted.add(pod.key)
@@ -102,6 +145,19 @@ class World:
         going.metadata = copy(known.metadata)
         going.metadata.deletion_timestamp = format_time(self._clock.now())
         self.put(going)
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """A JSON merge patch."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
 def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:
@@ -123,13 +179,14 @@ class Events:
         self.noted.append({"about": about, "type": type, "reason": reason, "message": note})
 
 
-def families() -> list[str]:
-    return sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
+def families(*folders: Path) -> list[str]:
+    return sorted(path.name.removesuffix(".jsonl.gz") for folder in folders for path in folder.glob("*.jsonl.gz"))
 
 
 @cache
 def case_lines(family: str) -> tuple[str, ...]:
-    with gzip.open(FOLDER / f"{family}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    path = next(each for each in (GROUPS / f"{family}.jsonl.gz", GATES / f"{family}.jsonl.gz") if each.exists())
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         return tuple(lines)
 
 
@@ -144,7 +201,7 @@ def replay(case: Case) -> list[dict[str, Any]]:
 
 
 async def _replay(case: Case) -> list[dict[str, Any]]:
-    features = Features(V1_37, **case["gates"])
+    features = Features(nearest_version(release_of(case["kubernetes"]))[0], **case["gates"])
     clock = LoopClock(asyncio.get_running_loop())
     world, events = World(clock), Events()
     options = SchedulerOptions(
@@ -206,6 +263,7 @@ def _state(world: World, scheduler: Scheduler, rounds: int, events: Events) -> d
             for key, group in world.groups.items()
             for each in group.status.conditions
         },
+        "claims": {key: _claim(claim) for key, claim in world.claims.items()},
         "deleted": sorted(world.deleted),
         "events": events.noted,
         "rounds": rounds,
@@ -222,13 +280,26 @@ def _pod(pod: Pod, place: str) -> dict[str, str]:
     return {key: value for key, value in state.items() if value}
 
 
+def _claim(claim: ResourceClaim) -> dict[str, Any]:
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation is not None else ()
+    devices = [
+        {"request": each.request, "driver": each.driver, "pool": each.pool, "device": each.device}
+        | ({"consumedCapacity": dict(each.consumed_capacity)} if each.consumed_capacity else {})
+        for each in results
+    ]
+    users = [f"{each.resource}/{each.name}" for each in claim.status.reserved_for]
+    return ({"devices": devices} if allocation is not None else {}) | ({"reservedFor": users} if users else {})
+
+
 def differences(case: Case, found: list[dict[str, Any]]) -> Iterator[str]:
     """Every way in which a replay differs from the recording, in one line each."""
     wanted = [step["schedule"]["expect"] for step in case["steps"] if "schedule" in step]
     for i, (want, got) in enumerate(zip(wanted, found, strict=True)):
-        for part in ("pods", "groups"):
-            for key in sorted(want[part].keys() | got[part].keys()):
-                before, now = want[part].get(key), got[part].get(key)
+        for part in ("pods", "groups", "claims"):
+            recorded = want.get(part, {})
+            for key in sorted(recorded.keys() | got[part].keys()):
+                before, now = recorded.get(key), got[part].get(key)
                 if before != now:
                     yield f"{case['id']} step {i} {key}: recorded {before}, found {now}"
         for part in ("deleted", "rounds"):

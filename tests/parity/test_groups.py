@@ -1,6 +1,11 @@
-"""mooring does with every recorded pod group what kube-scheduler did: nodes, messages, conditions, events, victims."""
+"""mooring does what kube-scheduler did with every recorded pod group, and with gates away from their defaults.
+
+Nodes, messages, conditions, claims, events and victims are compared.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import group_corpus as corpus
 import pytest
@@ -8,11 +13,10 @@ import pytest
 pytestmark = pytest.mark.parity
 
 CHUNK = 24  # cases per test: small enough that two workers finish together
-CASES = 511
 
 
 def chunks():
-    for family in corpus.families():
+    for family in corpus.families(corpus.GROUPS, corpus.GATES):
         size = len(corpus.case_lines(family))
         for start in range(0, size, CHUNK):
             end = min(start + CHUNK, size)
@@ -20,14 +24,21 @@ def chunks():
 
 
 @pytest.mark.parametrize(("family", "chunk"), [*chunks()])
-def test_every_recorded_group_is_scheduled_as_it_was(family: str, chunk: slice) -> None:
+def test_every_recorded_case_is_scheduled_as_it_was(family: str, chunk: slice) -> None:
     found = [line for case in corpus.cases(family, chunk) for line in corpus.differences(case, corpus.replay(case))]
     assert not found, "\n".join(found)
 
 
-def test_the_corpus_is_whole() -> None:
-    assert sum(len(corpus.case_lines(family)) for family in corpus.families()) == CASES
-    assert {case["kubernetes"] for family in corpus.families() for case in corpus.cases(family)} == {"v1.37.0-rc.1"}
+@pytest.mark.parametrize(
+    ("folder", "cases", "versions"),
+    [
+        pytest.param(corpus.GROUPS, 511, {"v1.37.0-rc.1"}, id="groups"),
+        pytest.param(corpus.GATES, 312, {"v1.36.4", "v1.37.0-rc.1"}, id="gates"),
+    ],
+)
+def test_the_corpus_is_whole(folder: Path, cases: int, versions: set[str]) -> None:
+    assert sum(len(corpus.case_lines(family)) for family in corpus.families(folder)) == cases
+    assert {case["kubernetes"] for family in corpus.families(folder) for case in corpus.cases(family)} == versions
 
 
 def test_a_difference_is_seen() -> None:

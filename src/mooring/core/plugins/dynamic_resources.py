@@ -81,6 +81,11 @@ NOT_SERVED = Status.unresolvable("the API server does not serve resource.k8s.io/
 STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 NOTHING_TO_DO = ClaimAttempt()  # of a pod without claims; never changed
+# What upstream gets for the second of two pods that give the same claim back: both know the claim as it was before.
+_CONFLICT = (
+    'Operation cannot be fulfilled on resourceclaims.resource.k8s.io "{}": the object has been modified; '
+    "please apply your changes to the latest version and try again"
+)
 BINDING_TIMEOUT_S = 600.0
 
 
@@ -191,9 +196,9 @@ class DynamicResources:
         )
 
     def _after_rule_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
-        """Devices of some slice may have lost a taint, or got one; upstream looks no closer."""
-        rules = (rule for rule in (before, after) if isinstance(rule, DeviceTaintRule))
-        return Hint.QUEUE if any(self._devices.concerns(rule) for rule in rules) else Hint.SKIP
+        """To upstream this is an update of the slices whose devices have other taints now; of others nobody hears."""
+        old, new = (rule if isinstance(rule, DeviceTaintRule) else None for rule in (before, after))
+        return Hint.QUEUE if self._devices.taints_differ(old, new) else Hint.SKIP
 
     def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
         if not isinstance(after, ResourceClaim):
@@ -446,18 +451,27 @@ class DynamicResources:
         """The same for every pod of a group that was tried, then for claims of the group itself."""
         if self._places_groups and group.group.spec.scheduling_constraints is not None:
             return PodGroupPostFilterResult(Status.unschedulable())
-        given_back = [
-            bool(attempt.claims and self._give_back(attempt, each.pod))
-            for each in tried
-            if (attempt := attempt_of(each.state)) is not None
-        ]
-        if self._groups_have_claims and not all(given_back):
-            status = self._give_back_for_group(group.group, tried)
+        written: set[str] = set()
+        all_gave = True
+        for each in tried:
+            attempt = attempt_of(each.state)
+            if attempt is None:
+                continue
+            if attempt.claims and self._give_back(attempt, each.pod):
+                claim = attempt.writes[-1].claim
+                if claim.key in written:
+                    attempt.writes.pop()
+                    return PodGroupPostFilterResult(Status.error(_CONFLICT.format(claim.name)))
+                written.add(claim.key)
+            else:
+                all_gave = False
+        if self._groups_have_claims and not all_gave:
+            status = self._give_back_for_group(group.group, tried, written)
             if not status.is_success:
                 return PodGroupPostFilterResult(status)
         return PodGroupPostFilterResult(Status.unschedulable("deallocation and deletion of ResourceClaims completed"))
 
-    def _give_back_for_group(self, group: PodGroup, tried: Sequence[Tried]) -> Status:
+    def _give_back_for_group(self, group: PodGroup, tried: Sequence[Tried], written: Set[str]) -> Status:
         """Deallocate one claim that only the group holds, unless a pod of it has a node; success if there is none."""
         if self._handle.cluster.groups.placed(group.key):
             return SUCCESS
@@ -466,6 +480,8 @@ class DynamicResources:
             for index in sorted(attempt.unavailable):
                 claim = attempt.claims[index]
                 if [consumer.uid for consumer in claim.status.reserved_for] in ([], [group.uid]):
+                    if claim.key in written:
+                        return Status.error(_CONFLICT.format(claim.name))
                     attempt.writes.append(Deallocate(claim))
                     return Status.unschedulable("deallocation of PodGroup ResourceClaim completed")
         try:

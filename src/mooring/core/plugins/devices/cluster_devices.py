@@ -143,9 +143,15 @@ class ClusterDevices:
         self._rules = sorted(self._objects.all(DeviceTaintRule), key=lambda rule: rule.name)
         return bool(before or self._rules)
 
-    def concerns(self, rule: DeviceTaintRule) -> bool:
-        """Report whether there is a slice whose devices the rule may taint."""
-        return any(applies_to(rule, published) for published in self._objects.all(ResourceSlice))
+    def taints_differ(self, before: DeviceTaintRule | None, after: DeviceTaintRule | None) -> bool:
+        """Report whether some published device has another taint than before, or one more or less."""
+        alike = before is not None and after is not None and before.spec.taint == after.spec.taint
+        for published in self._objects.all(ResourceSlice):
+            for device in published.spec.devices:
+                was, is_now = (rule is not None and taints(rule, published, device.name) for rule in (before, after))
+                if was != is_now or (was and not alike):
+                    return True
+        return False
 
     def device_class(self, name: str) -> DeviceClass | None:
         return self._objects.get(DeviceClass, name)
