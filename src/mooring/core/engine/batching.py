@@ -1,11 +1,9 @@
-"""Opportunistic batching: an equal pod right after takes the next best node of the ranking, without a search.
+"""Opportunistic batching: an equal pod takes the next best node of the previous pod's ranking, without a search.
 
-kube-scheduler does this only where the ranking cannot have changed: the pod
-has the same signature and comes in the very next cycle and within half a
-second. If it still fits on the node that the pod before it took, that node is
-scored again and takes part (until 1.36 there is no hint then). With the
-default configuration no pod has a signature, because default spreading looks
-at other pods; then this is inert.
+kube-scheduler does this only where the ranking cannot have changed: the pod has the same signature and arrives in the
+very next cycle and within half a second. If it still fits on the node that the previous pod took, that node is scored
+again and takes part (until 1.36 there is no hint then). With the default configuration no pod has a signature, because
+default spreading looks at other pods; batching then has no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +23,8 @@ from mooring.core.framework.status import SUCCESS
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# ---- nodes in the order in which kube-scheduler's binary heap gives them out ---------------------------------------
+# ---- nodes in the order in which kube-scheduler's binary heap returns them
+# ---------------------------------------------
 
 Column = NDArray[np.int64]
 
@@ -36,7 +35,7 @@ class Ranking:
     def __init__(
         self, rows: Column, totals: Column, taken: int | None = None, raw: Mapping[str, Column] | None = None
     ) -> None:
-        """``taken``: the row that the ranking's own pod took; ``raw``: scores by plugin before normalising."""
+        """``taken`` is the row that the ranking's own pod took, ``raw`` the scores by plugin before normalising."""
         self._rows = rows
         self._totals = totals
         self._taken = taken
@@ -49,7 +48,7 @@ class Ranking:
         return self._left
 
     def without(self, row: int) -> Ranking:
-        """The same ranking, had the last pod taken this row instead of the one that it was given."""
+        """Return the ranking as if the last pod had taken this row instead of its own."""
         if self._heap is None:
             return Ranking(self._rows, self._totals, row, self.raw)
         entries = self._heap if self._popped is None else [*self._heap, self._popped]
@@ -61,7 +60,7 @@ class Ranking:
         return Ranking(self._rows[positions], self._totals[positions], None, raw)
 
     def candidates(self) -> tuple[Column, Mapping[str, Column]]:
-        """(rows, raw scores) of those that are left, in the heap's own order."""
+        """Return (rows, raw scores) of the remaining nodes, in the heap's order."""
         positions = np.array([position for _, position in self._built()], np.int64)
         return self._rows[positions], {name: column[positions] for name, column in self.raw.items()}
 
@@ -93,7 +92,7 @@ class Ranking:
         return heap.pop()
 
     def _drop(self, row: int) -> None:
-        """Take the ranking's own node out: the root, unless the pod ended up elsewhere after all."""
+        """Remove the ranking's own node: the root, unless the pod was finally placed elsewhere."""
         assert self._heap is not None
         if self._rows[self._heap[0][1]] == row:
             self._pop()
@@ -113,16 +112,17 @@ class Ranking:
             i = child
 
 
-# ---- batching, since 1.37: the node that the pod before took is scored again and takes part once more --------------
+# ---- since 1.37: the node that the previous pod took is scored again and takes part once more
+# ----------------------------
 
-# Why a ranking is of no use, as the metric scheduler_batch_cache_flushed_total has it.
+# Why a ranking is unusable, with the labels of the metric scheduler_batch_cache_flushed_total.
 PRE_SCORE_ERROR = "prescore_error"
 RESCORE_ERROR = "rescore_error"
 NORMALIZE_ERROR = "normalize_error"
 
 
 def rescored(attempt: CycleAttempt, ranking: Ranking, row: int) -> Ranking | str:
-    """The ranking with this row in it, or why that cannot be.
+    """Return the ranking with this row in it, or why that is impossible.
 
     The other nodes keep the scores from when the ranking was made. All are normalised again, because the row may now be
     the best or the worst of them.
@@ -172,7 +172,7 @@ EXPIRED = "expired"
 
 
 def signature(profile: Profile, pod: PodInfo) -> Hashable:
-    """What makes two pods equal to this profile's plugins; None if the pod is like no other."""
+    """Return a value that is equal for pods equal to this profile's plugins; None if the pod cannot be signed."""
     parts: dict[str, Hashable] = {}
     for plugin in profile.judges:
         assert plugin.sign is not None, "asked only where all can sign"
@@ -185,14 +185,14 @@ def signature(profile: Profile, pod: PodInfo) -> Hashable:
 
 @dataclass(slots=True)
 class Batch:
-    """What one profile remembers of its last placement."""
+    """State of one profile about its last placement."""
 
     signature: Hashable = None
     ranking: Ranking | None = None
     generation: int = -1  # the table's layout that the ranking's rows belong to
     created: float = 0.0
     cycle: int = -2
-    row: int = -1  # where the last pod went
+    row: int = -1  # the row of the last pod
 
     def hint(
         self,
@@ -204,7 +204,7 @@ class Batch:
         *,
         is_nominated: bool = False,
     ) -> tuple[int | None, str]:
-        """The next best row for an equal pod if the ranking still holds, otherwise the reason why it does not."""
+        """Return the next best row for an equal pod if the ranking still holds, otherwise why it does not."""
         if self.ranking is None or not len(self.ranking):
             return None, ""
         useless = self._useless(signed, cycle, generation, now, last_node, is_nominated)
@@ -219,12 +219,12 @@ class Batch:
         last_node: Callable[[Batch], str],
         is_nominated: bool,
     ) -> str:
-        """Why the ranking is not for this pod, in the metrics' words; nothing if it is.
+        """Return why the ranking does not apply to this pod, as a metric label, or "".
 
-        ``last_node`` looks at the node of the pod before: it says why there is no hint, or puts it into the ranking.
+        ``last_node`` checks the previous pod's node: it returns why there is no hint, or adds the node to the ranking.
         """
-        # The ranking is valid only if nothing but the last placement can have changed since it was made. The first
-        # reason that says otherwise is the one that the metric counts.
+        # The ranking is valid only if nothing but the last placement can have changed since. The metric counts the
+        # first reason that contradicts it.
         if cycle not in (self.cycle, self.cycle + 1):  # the pods of a group are tried in one cycle
             return POD_SKIPPED
         if is_nominated:
@@ -248,7 +248,7 @@ class Batch:
         *,
         has_others: bool = True,  # whether there were other nodes to choose from
     ) -> str:
-        """Remember a placement that did not come from a hint; returns why the next pod cannot profit, if it cannot."""
+        """Store a placement that did not come from a hint; return why the next pod cannot use it, if so."""
         self.cycle, self.row = cycle, row
         self.ranking = ranking if signed is not None and ranking is not None and len(ranking) else None
         if self.ranking is None:
@@ -257,37 +257,37 @@ class Batch:
         return ""
 
     def keep(self, cycle: int, row: int) -> None:
-        """Remember that a hint was taken: the ranking goes on."""
+        """Store that a hint was taken: the ranking continues."""
         self.cycle, self.row = cycle, row
 
     def move(self, row: int) -> None:
-        """The last pod is on another row than was decided: rank the others again."""
+        """Move the last pod to another row than was decided: rank the others again."""
         self.row = row
         if self.ranking is not None:
             self.ranking = self.ranking.without(row)
 
 
 class Batching:
-    """What all profiles remember. It is upstream's behaviour, not a cache of ours: it changes which node is taken.
+    """State of all profiles. It is upstream's behaviour, not a cache: it changes which node is chosen.
 
-    An attempt asks first whether batching concerns its profile at all; with the default plugins it does not.
+    An attempt first asks whether batching concerns its profile; with the default plugins it does not.
     """
 
     def __init__(self, clock: Clock, *, is_enabled: bool, has_extenders: bool, rescores: bool = False) -> None:
         self._clock = clock
         self.rescores = rescores  # whether the last node takes part again if the pod still fits there
         self.is_enabled = is_enabled
-        self._can_sign = not has_extenders  # what extenders do with two equal pods is not known
+        self._can_sign = not has_extenders  # an extender's answers for equal pods may differ
         self._batches: dict[str, Batch] = {}  # by scheduler name
         self._all_sign: dict[str, bool] = {}
         self._cycle = 0
 
     def begin(self) -> None:
-        """An attempt begins: hints are for the very next one."""
+        """Begin an attempt: hints are for the very next one."""
         self._cycle += 1
 
     def concerns(self, profile: Profile) -> bool:
-        """Report whether a pod of this profile may have a signature, or an observer counts that none has."""
+        """Report whether pods of this profile may have a signature, or an observer counts those without one."""
         return self.is_enabled and (profile.observer is not None or self._signs(profile))
 
     def _signs(self, profile: Profile) -> bool:
@@ -297,13 +297,13 @@ class Batching:
         return all_sign and self._can_sign
 
     def sign(self, attempt: CycleAttempt) -> Hashable:
-        """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
+        """Return the pod's signature; None if the pod, a plugin or an extender prevents one."""
         signed = signature(attempt.profile, attempt.pod) if self._signs(attempt.profile) else None
-        attempt.stopwatch.point("Sign", SUCCESS)  # upstream also says so of pods that cannot be signed
+        attempt.stopwatch.point("Sign", SUCCESS)  # upstream also reports this for pods without a signature
         return signed
 
     def hint(self, attempt: CycleAttempt, signed: Hashable) -> int | None:
-        """The row to try first, or None."""
+        """Return the row to try first, or None."""
         batch = self._batch(attempt.profile)
         if batch.ranking is None:  # always, with the default configuration
             attempt.stopwatch.hint(None, "")
@@ -322,7 +322,7 @@ class Batching:
         return row
 
     def _last_node(self, attempt: CycleAttempt, batch: Batch) -> str:
-        """Look again at the node of the pod before; returns why there is no hint because of it, if so."""
+        """Check the previous pod's node; return why it prevents a hint, if so."""
         one = attempt.nodes.subset(np.array([batch.row]))
         try:
             fits = bool(attempt.profile.run_filters(attempt.state, attempt.pod, one).feasible[0])
@@ -350,7 +350,7 @@ class Batching:
         ranking: Ranking | None,
         num_feasible: int,
     ) -> None:
-        """The pod goes to this row: the next one like it may have a hint."""
+        """Store that the pod goes to this row, for a hint to the next equal one."""
         attempt.stopwatch.restart()
         batch, flushed = self._batch(attempt.profile), ""
         if hint == row:
@@ -361,7 +361,7 @@ class Batching:
         attempt.stopwatch.stored(None if hint is None else hint == row, flushed)
 
     def adopt(self, profile: Profile, row: int) -> None:
-        """The last pod went to this row in the end, not to the one decided on: a replay knows better."""
+        """Correct the row of the last pod, which a replay knows from its record."""
         batch = self._batches.get(profile.scheduler_name)
         if batch is not None and batch.row != row:
             batch.move(row)

@@ -1,7 +1,7 @@
-"""Verdicts and scores of one template on all nodes, kept and repaired row by row.
+"""Verdicts and scores of one template on all nodes, cached and updated row by row.
 
 A burst of equal pods changes one row per placement. The answers of every plugin that reads no more than the row
-(``Reads.ROW`` or less) are kept, and only the rows that changed since are computed again.
+(``Reads.ROW`` or less) are cached, and only changed rows are computed again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mooring.core.state.sharing import constant, stamps
 
 
 class ColumnRefusal(msgspec.Struct, frozen=True):
-    """Why no node fits a pod of the template. It holds until a row, a nomination or a token changes."""
+    """Why no node fits a pod of the template. Valid until a row, a nomination or a token changes."""
 
     statuses: NodeStatuses
-    priority: int  # of the pod: it says which nominated pods count
-    nominations: int  # how far their log had come
+    priority: int  # of the pod: decides which nominated pods count
+    nominations: int  # position in their log
 
 
 class FilterColumns(Derived):
-    """The kept filters' verdicts for one template."""
+    """Cached verdicts of the filters for one template."""
 
     __slots__ = ("by_figures", "by_more", "feasible", "memo", "num_feasible", "plan", "refusal", "verdicts", "version")
 
@@ -50,11 +50,11 @@ class FilterColumns(Derived):
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.num_feasible = 0
         self.version = 0  # changes when all rows were judged again
-        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
-        self.refusal: ColumnRefusal | None = None  # of the last pod that no node fitted
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # verdicts of filters that read resource figures only
+        self.refusal: ColumnRefusal | None = None  # of the last pod that fitted no node
 
     def update(self, attempt: CycleAttempt, figures: Figures) -> None:
-        """Judge what has changed since the last pod of the template."""
+        """Judge the rows that have changed since the last pod of the template."""
         token = self.plan.token()
         changes = self.changes(token)
         if changes is None or are_many(changes, self.feasible):
@@ -66,14 +66,14 @@ class FilterColumns(Derived):
         self.settle(token)
 
     def refusals(self) -> Sequence[tuple[str, Verdict]]:
-        """The verdicts by plugin, in order, without those that let all nodes pass."""
+        """Return the verdicts by plugin, in order, without those that let all nodes pass."""
         if not any(self.verdicts):
             return ()
         pairs = zip(self.plan.cached, self.verdicts, strict=True)
         return [(plugin.name, verdict) for plugin, verdict in pairs if verdict is not None]
 
     def passed_node_filters(self) -> NDArray[np.bool_]:
-        """Rows that pass every filter that depends only on the Node object."""
+        """Return rows that pass every filter that depends only on the Node object."""
         passed = np.ones(len(self.feasible), np.bool_)
         for plugin, verdict in zip(self.plan.cached, self.verdicts, strict=True):
             if verdict is not None and plugin.traits.filter_reads is Reads.NODE:
@@ -94,7 +94,7 @@ class FilterColumns(Derived):
 
     def _judge_rows(self, attempt: CycleAttempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
-        # Two ways to the same verdicts: a few rows are looked up by how full they are, many are judged in one go.
+        # Two ways to the same verdicts: few rows are looked up by their resource figures, many are judged together.
         if len(every) <= MEMO_ROWS and self.memo.pays:
             if self.by_figures:
                 self._judge_figures(attempt, figures, every)
@@ -111,10 +111,10 @@ class FilterColumns(Derived):
         self._judge_more(attempt, node_rows, every)
         numbers = [verdict.ids.take(nodes.rows) for verdict in self.verdicts if verdict is not None]
         self.feasible[nodes.rows] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
-        self.num_feasible = int(np.count_nonzero(self.feasible))  # quicker than finding out what these rows change
+        self.num_feasible = int(np.count_nonzero(self.feasible))  # faster than tracking what these rows change
 
     def _judge_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> None:
-        """Ask the filters that read other things than figures about the rows where these may have changed."""
+        """Run the filters that read more than resource figures on the rows where that may have changed."""
         for i, reads in self.by_more:
             rows = node_rows if reads is Reads.NODE else every
             if rows:
@@ -131,7 +131,7 @@ class FilterColumns(Derived):
                 continue
             for i, number in zip(self.by_figures, answers, strict=True):
                 verdict = self.verdicts[i]
-                if verdict is not None:  # numbers other than 0 are remembered only once there is a verdict
+                if verdict is not None:  # numbers other than 0 are stored only if there is a verdict
                     verdict.ids[row] = number
         if not unknown:
             return
@@ -143,7 +143,7 @@ class FilterColumns(Derived):
             self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in verdicts))
 
     def _judge(self, attempt: CycleAttempt, i: int, nodes: NodeRows) -> None:
-        """Ask one filter about some rows and take over its answer."""
+        """Run one filter on some rows and store its answer."""
         fresh = judge(self.plan.cached[i], attempt.state, attempt.pod, nodes)
         kept = self.verdicts[i]
         if kept is None:
@@ -154,14 +154,15 @@ class FilterColumns(Derived):
 
 
 # ---- scores --------------------------------------------------------------------------------------------------------
+# ---- scores --------------------------------------------------------------------------------------------------------
 #
-# Kept are the raw scores of every plugin that reads no more than the row, and the weighted sum of those that do not
-# depend on the other nodes: scores that need no normalising, and, where a plugin gives 0 to every node, what that is
-# normalised to. As soon as such a plugin gives one node more than 0, it leaves the sum (``_score_more``).
+# The cache has the raw scores of every plugin that reads no more than the row, and the weighted sum of those that do
+# not depend on the other nodes: scores without normalising, and, where a plugin gives 0 to every node, the normalised
+# value of that. As soon as such a plugin gives one node more than 0, it leaves the sum (``_score_more``).
 
 
 class ScoreColumns(Derived):
-    """The kept scores for one template."""
+    """Cached scores for one template."""
 
     __slots__ = (
         "_even",
@@ -184,17 +185,17 @@ class ScoreColumns(Derived):
         self.by_figures = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is Reads.RESOURCES]
         self.by_more = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is not Reads.RESOURCES]
         self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
-        self.summed: set[str] = set()  # plugins whose part is in ``total``
-        self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
+        self.summed: set[str] = set()  # plugins included in ``total``
+        self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan that are not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.version = 0  # changes when all rows were added up again
+        self.version = 0  # changes when all rows were summed again
         self._order = KeptOrder(table)  # of the feasible nodes by ``total``
-        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
-        self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
-        self._even = constant(0)  # what the others that are summed give to every node
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # scores of plugins that read resource figures only
+        self._weighted: list[tuple[str, int]] = []  # plugins summed without normalising, with weights
+        self._even = constant(0)  # contribution of the other summed plugins to every node
 
     def update(self, attempt: CycleAttempt, figures: Figures) -> None:
-        """Score what has changed since the last pod of the template."""
+        """Score the rows that have changed since the last pod of the template."""
         token = self.plan.token()
         changes = self.changes(token)
         if changes is None or are_many(changes, self.total):
@@ -224,9 +225,9 @@ class ScoreColumns(Derived):
             self.total[nodes.rows] = total
 
     def _score_more(self, attempt: CycleAttempt, node_rows: Set[int], every: Set[int]) -> bool:
-        """Ask the plugins that read other things than figures about the rows where these may have changed.
+        """Run the scores that read more than resource figures on the rows where that may have changed.
 
-        Reports whether the sum is still made of the same parts. If not, it was added up again.
+        Report whether the sum still has the same parts. If not, it was computed again.
         """
         is_even_no_more = False
         for plugin in self.by_more:
@@ -240,15 +241,15 @@ class ScoreColumns(Derived):
         return not is_even_no_more
 
     def _score(self, plugin: ResolvedPlugin, attempt: CycleAttempt, nodes: NodeRows) -> Scores:
-        """Score some rows, and keep what comes of it."""
+        """Score some rows, and store the result."""
         scores = _score(plugin, attempt, nodes)
         self.raw[plugin.name][nodes.rows] = scores
         return scores
 
     def _score_figures(self, attempt: CycleAttempt, figures: Figures, rows: Set[int]) -> None:
-        """Score a few rows by how full they are. Those that are as full as another one was are looked up."""
+        """Score a few rows by their resource figures; known figures are looked up."""
         table = attempt.nodes.table
-        unknown: dict[int, bytes] = {}  # row -> how full it is
+        unknown: dict[int, bytes] = {}  # row -> its resource figures
         for row in rows:
             fullness = figures.of(table, row)
             answers = self.memo.get(fullness)
@@ -293,11 +294,11 @@ class ScoreColumns(Derived):
         self.total[row] = total
 
     def winner(self, filters: FilterColumns) -> tuple[int, int]:
-        """The row that kube-scheduler takes by this sum from the feasible nodes, and its total."""
+        """Return the row that kube-scheduler takes by this sum from the feasible nodes, and its total."""
         return self._order.find((filters.version, self.version), filters.feasible, self.total)
 
     def totals_of(self, nodes: NodeRows) -> NDArray[np.int64]:
-        """The sum of each of these nodes, to be changed at will."""
+        """Return a copy of the sum for these nodes."""
         return self.total.copy() if nodes.index is None else self.total.take(nodes.index)
 
 
@@ -312,7 +313,7 @@ def _score(plugin: ResolvedPlugin, attempt: CycleAttempt, nodes: NodeRows) -> Sc
 
 
 def check_range(name: str, scores: Scores) -> None:
-    """A plugin that scores outside 0 to 100 breaks the attempt, with upstream's words."""
+    """Raise upstream's error for a plugin that scores outside 0 to 100."""
     if not len(scores):
         return
     low, high = int(scores.min()), int(scores.max())
@@ -327,17 +328,18 @@ def check_range(name: str, scores: Scores) -> None:
     )
 
 
-# ---- what one profile keeps for the templates that come again and again: their verdicts and their scores -----------
+# ---- cached verdicts and scores by template, for one profile
+# ------------------------------------------------------------
 
 MAX_BYTES = 128 << 20
-MAX_SEEN = 16384  # templates that have come once
-MAX_MEMO = 4096  # distinct fillings of a node that are remembered per template
-MAX_MEMOS = 65_536  # the same of all templates together, about
-FIXED_BYTES = 4096  # what a template's columns take however few nodes there are
+MAX_SEEN = 16384  # templates seen once
+MAX_MEMO = 4096  # distinct resource figures cached per template
+MAX_MEMOS = 65_536  # the same for all templates together, approximately
+FIXED_BYTES = 4096  # size of a template's columns independent of the number of nodes
 
 
 class TemplateColumns:
-    """Columns by template, brought up to date when they are asked for. Do not change what is returned."""
+    """Columns by template, updated on access. Do not change what is returned."""
 
     def __init__(self) -> None:
         self.filters: Kept[FilterColumns] = Kept(MAX_SEEN)
@@ -345,11 +347,11 @@ class TemplateColumns:
         self._figures = Figures()
 
     def is_worth_keeping(self, shape: PodShape) -> bool:
-        """Report whether the template has come before."""
+        """Report whether the template has been seen before."""
         return self.filters.was_seen_before(shape.placement_id)
 
     def filters_of(self, attempt: CycleAttempt) -> FilterColumns:
-        """The verdicts of the filters that read no more than the row."""
+        """Return the verdicts of the filters that read no more than the row."""
         plan, table = attempt.plan, attempt.nodes.table
         key = plan.template(attempt.pod)
         columns = self.filters.get(key)
@@ -360,7 +362,7 @@ class TemplateColumns:
         return columns
 
     def scores_of(self, attempt: CycleAttempt, plan: ScorePlan) -> ScoreColumns:
-        """The scores of the plugins that read no more than the row."""
+        """Return the scores of the plugins that read no more than the row."""
         table = attempt.nodes.table
         key = plan.template(attempt.pod)
         columns = self.scores.get(key)
@@ -372,10 +374,10 @@ class TemplateColumns:
 
 
 def _most(n: int) -> int:
-    """The number of templates whose columns fit into their memory limit at this number of nodes."""
+    """Return how many templates' columns fit into their memory limit at this number of nodes."""
     return max(16, MAX_BYTES // (64 * n + FIXED_BYTES))
 
 
 def _max_memo(templates: int) -> int:
-    """A thousand templates on a mixed cluster would remember millions of fillings, most of them never seen again."""
+    """Return the memo size per template: many templates on a mixed cluster would cache millions of unused entries."""
     return min(MAX_MEMO, max(64, MAX_MEMOS // (templates + 1)))

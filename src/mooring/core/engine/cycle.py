@@ -1,4 +1,4 @@
-"""The scheduling cycle: one pod, one profile and the cluster in; one Decision out."""
+"""The scheduling cycle: turns a pod, a profile and the cluster into a Decision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mooring.core.state.pod_info import PodInfo
 
 
 class Engine:
-    """Decides. Holds what outlives a cycle: what is kept, what batching remembers, where the last search stopped."""
+    """Makes decisions. Holds what outlives a cycle: caches, batching, and where the last search stopped."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Engine:
         self.nominator = nominator
         self.extenders = extenders
         self.uses_cache = True
-        self._no_stopwatch = Stopwatch(None, self.clock)  # for profiles without an observer: it remembers nothing
+        self._no_stopwatch = Stopwatch(None, self.clock)  # for profiles without an observer
         self.nominated = NominatedJudge(NominatedPods(nominator, cluster))
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
         self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
@@ -49,7 +49,7 @@ class Engine:
     def decide(
         self, pod: PodInfo, profile: Profile, *, detail: bool = True, budget: Budget = UNLIMITED
     ) -> ScheduleResult:
-        """Find a node for the pod, or say why there is none. Changes nothing in the cluster.
+        """Find a node for the pod, or the reasons why there is none. Changes nothing in the cluster.
 
         Without ``detail`` the decision is the same, but keeps no scores by plugin. Once ``budget`` is spent, the
         attempt ends with OutOfTime at the next extension point, or earlier where a plugin calls ``check_time``.
@@ -68,10 +68,10 @@ class Engine:
         makes_room: bool = True,
         group_cycle: object | None = None,
     ) -> ScheduleResult:
-        """The same as a part of a larger attempt: at a pod group.
+        """Make an attempt as part of a larger one, for a pod group.
 
-        Only the rows ``within`` are searched, though plugins see all nodes. Where no node fits, PostFilter is asked
-        only if the pod ``makes_room`` for itself alone.
+        Only the rows ``within`` are searched, though plugins see all nodes. Where no node fits, PostFilter runs only if
+        the pod ``makes_room`` for itself alone.
         """
         attempt = self._begin(pod, profile, detail, budget)
         attempt.within, attempt.makes_room = within, makes_room
@@ -84,12 +84,12 @@ class Engine:
             decision.outcome = Outcome.ERROR
             decision.status = error.status
             decision.nominated_node = ""
-            decision.is_fit_error = False  # also when making room broke after a refusal: what broke is the news
+            decision.is_fit_error = False  # also when PostFilter failed after a rejection: the error is reported
             decision.unschedulable_plugins = decision.pending_plugins = frozenset()
         return decision
 
     def look(self, pod: PodInfo, profile: Profile, *, detail: bool = False) -> tuple[CycleAttempt, SearchResult]:
-        """The feasible nodes for the pod, for a caller that chooses one. Raises CycleError."""
+        """Return the feasible nodes for the pod, for a caller that chooses one. Raise CycleError on failure."""
         self.batching.begin()
         attempt = self._begin(pod, profile, detail, UNLIMITED)
         if pod.shape.problem:
@@ -145,7 +145,7 @@ class Engine:
             batching.remember(attempt, signed, row, result.hint, ranking, result.num_feasible)
 
     def adopt(self, profile: Profile, node_name: str) -> None:
-        """The last pod went to this node in the end, not to the one decided on: a replay knows better."""
+        """Correct the node of the last pod, which a replay knows from its record."""
         info = self.cluster.table.nodes.get(node_name)
         if info is not None:
             self.batching.adopt(profile, info.row)
@@ -173,14 +173,14 @@ class Engine:
         decision.pdb_violations = answer.pdb_violations
 
 
-# ---- counting a pod in where a decision puts it, for those that are decided about after it -------------------------
+# ---- counting a pod on its decided node, for the decisions after it --------------------------------------------------
 
 
 def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> ScheduleResult:
-    """Count the pod on its node, and let plugins reserve what it needs there. ``release`` is the way back.
+    """Count the pod on its node, and run Reserve for it. ``release`` undoes both.
 
-    A plugin may have reserved the last of something for another pod. Then nothing is held, and the decision that is
-    returned says so, in the words of the live scheduler.
+    Reserve fails if a plugin has given the last of something to another pod. Then nothing is held, and the returned
+    decision reports it as the live scheduler does.
     """
     pod, node = decision.pod, decision.node or ""
     try:
@@ -191,7 +191,7 @@ def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> S
         status = profile.run_reserve(decision.state, placed, node)
     except CycleError as error:
         status = error.status
-    except BaseException:  # the attempt is cut off in the middle of a plugin: the cluster outlives it
+    except BaseException:  # the attempt is interrupted in a plugin, but the cluster lives on
         release(cluster, profile, decision.state, placed)
         raise
     if status.is_success:
@@ -207,9 +207,9 @@ def hold(cluster: ClusterState, profile: Profile, decision: ScheduleResult) -> S
 
 
 def release(cluster: ClusterState, profile: Profile, state: CycleState, placed: PodInfo) -> list[Status]:
-    """Undo the reservations of an assumed pod, the last first, and forget it; return what plugins raised.
+    """Undo the reservations of an assumed pod, the last first, and forget it; return errors of plugins.
 
-    The pod is counted until its plugins have let go, so that none of them sees room that is not free yet.
+    The pod is counted until its plugins are done, so that none of them sees room that is not free yet.
     """
     problems = profile.run_unreserve(state, placed, placed.pod.spec.node_name)
     cluster.forget(placed.uid)
@@ -217,7 +217,7 @@ def release(cluster: ClusterState, profile: Profile, state: CycleState, placed: 
 
 
 def _describe(decision: ScheduleResult, result: SearchResult) -> None:
-    """Take over what the search found out."""
+    """Copy the result of the search into the decision."""
     decision.statuses = result.statuses
     decision.pre_filter_message = result.pre_filter_message
     decision.feasible_nodes = result.num_feasible
@@ -227,7 +227,7 @@ def _describe(decision: ScheduleResult, result: SearchResult) -> None:
 
 
 def _post_filter(attempt: CycleAttempt, statuses: NodeStatuses) -> PostFilterResult:
-    """Ask in order; success or an unresolvable no ends it, a resolvable one lets the next plugin try."""
+    """Run in order; success or an unresolvable rejection ends it, a resolvable one lets the next plugin try."""
     reasons: list[str] = []
     nominated: str | None = None
     state = attempt.state

@@ -1,7 +1,7 @@
-"""One attempt at one pod: its result as a plain value, and what the steps of the scheduling cycle are given.
+"""The result of one attempt as a plain value, and the context of the scheduling cycle's steps.
 
-Tables, events, conditions, logs and the decision log are renderings of the result. It has columns and codes inside;
-texts are made when they are read.
+Tables, events, conditions, logs and the decision log render the result. It contains columns and codes; texts are made
+on access.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NO_NODES = "no nodes available to schedule pods"
 class Outcome(Enum):
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"  # tried and refused
-    GATED = "gated"  # held back before any attempt
-    ERROR = "error"  # something broke; shown to users as SchedulerError
+    GATED = "gated"  # held back without an attempt
+    ERROR = "error"  # an error; shown to users as SchedulerError
 
 
 class ScoreTable:
-    """Scores of the feasible nodes, in the order in which they were looked at."""
+    """Scores of the feasible nodes, in search order."""
 
     __slots__ = ("_totals", "best", "by_plugin", "nodes")
 
@@ -45,7 +45,7 @@ class ScoreTable:
         totals: NDArray[np.int64] | Callable[[], NDArray[np.int64]],
         best: int,
     ) -> None:
-        """``totals`` may be put together when they are read; that is before the next decision."""
+        """``totals`` may be computed on access, which must happen before the next decision."""
         self.nodes = nodes
         self.by_plugin = by_plugin  # normalised and weighted
         self.best = best  # the total of the node that won
@@ -74,17 +74,17 @@ class ScoreTable:
 
 
 class ScheduleResult(msgspec.Struct):
-    """The outcome of one attempt and how it came about."""
+    """The outcome of one attempt, with verdicts and scores."""
 
     pod: PodInfo
     outcome: Outcome
     node: str | None = None
-    status: Status = SUCCESS  # why not, signed by the plugin where one plugin decided
+    status: Status = SUCCESS  # rejection, with its plugin if one decided
     num_nodes: int = 0
     evaluated_nodes: int = 0
     feasible_nodes: int = 0
-    scores: ScoreTable | None = None  # None where nothing was scored: fewer than two feasible nodes
-    statuses: NodeStatuses | None = None  # per node, for those that were refused
+    scores: ScoreTable | None = None  # None if nothing was scored: fewer than two feasible nodes
+    statuses: NodeStatuses | None = None  # of the rejected nodes
     pre_filter_message: str = ""
     post_filter_message: str = ""
     post_filter_plugin: str = ""  # the plugin that chose the victims
@@ -94,17 +94,17 @@ class ScheduleResult(msgspec.Struct):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     is_fit_error: bool = False
-    from_hint: bool = False  # taken over from the ranking of an equal pod
-    hint: str = ""  # the node that the ranking of an equal pod proposed, whether it was taken or not
-    start: int = 0  # where the search began
+    from_hint: bool = False  # taken from the ranking of an equal pod
+    hint: str = ""  # node proposed by the ranking of an equal pod, taken or not
+    start: int = 0  # position where the search began
     extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = {}
-    """node -> extender -> scores as it answered them, before the weight; also of nodes that it was not asked about."""
+    """node -> extender -> unweighted scores as answered, also for unknown nodes."""
     state: CycleState = msgspec.field(default_factory=CycleState)  # for the plugins of the binding cycle
     _message: str | None = None
 
     @property
     def reason(self) -> str:
-        """The reason of the PodScheduled condition."""
+        """Reason of the PodScheduled condition."""
         match self.outcome:
             case Outcome.SCHEDULED:
                 return ""
@@ -117,19 +117,19 @@ class ScheduleResult(msgspec.Struct):
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """The plugins that refused the pod or want it to wait."""
+        """Plugins that rejected the pod or let it wait."""
         pending = self.pending_plugins
         return self.unschedulable_plugins | pending if pending else self.unschedulable_plugins
 
     @property
     def message(self) -> str:
-        """What users read in the condition and the event."""
+        """Message of the condition and the event."""
         if self._message is None:
             self._message = self._fit_error() if self.is_fit_error else self.status.message
         return self._message
 
     def failed(self, outcome: Outcome, status: Status) -> ScheduleResult:
-        """The same attempt with another end: the pod has no node after all."""
+        """Return the attempt with a failure after the node was chosen."""
         return structs.replace(self, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
 
     def _fit_error(self) -> str:
@@ -149,7 +149,7 @@ class ScheduleResult(msgspec.Struct):
 
 
 class Stopwatch:
-    """Tells the profile's observer, if it has one, how long each extension point took: the time since the last call."""
+    """Reports the duration of each extension point, the time since the last call, to the profile's observer."""
 
     __slots__ = ("_clock", "_observer", "_since")
 
@@ -159,12 +159,12 @@ class Stopwatch:
         self._since = 0.0 if observer is None else clock.monotonic()
 
     def restart(self) -> None:
-        """Leave out what came since the last call: it belongs to no extension point."""
+        """Exclude the time since the last call from extension points."""
         if self._observer is not None:
             self._since = self._clock.monotonic()
 
     def point(self, name: str, status: Status, plugins: Sequence[Any] = (), times: int = 0) -> None:
-        """An extension point is done; these plugins of it were called this many times."""
+        """End an extension point; its plugins were called ``times`` times."""
         observer = self._observer
         if observer is not None:
             now = self._clock.monotonic()
@@ -174,17 +174,17 @@ class Stopwatch:
                 observer.evaluated(name, plugins, times)
 
     def hint(self, row: int | None, flushed: str) -> None:
-        """Batching was asked for a node."""
+        """Report that batching was asked for a node."""
         if self._observer is not None:
             self._observer.node_hint(is_hinted=row is not None, flushed=flushed, seconds=self._lap())
 
     def rescored(self, seconds: float) -> None:
-        """Batching scored the last node again."""
+        """Report that batching scored the last node again."""
         if self._observer is not None:
             self._observer.batch_rescored(seconds)
 
     def stored(self, taken: bool | None, flushed: str) -> None:
-        """Batching recorded a placement."""
+        """Report that batching stored a placement."""
         if self._observer is not None:
             self._observer.batch_stored(taken, flushed, self._lap())
 
@@ -195,7 +195,7 @@ class Stopwatch:
 
 
 class CycleAttempt:
-    """A pod, the profile that decides about it, all nodes as they are now, and the cycle state of plugins."""
+    """A pod, the profile that decides about it, all nodes, and the cycle state of plugins."""
 
     __slots__ = (
         "_some",
@@ -230,21 +230,21 @@ class CycleAttempt:
         self.nodes = nodes
         self.state = state
         self.stopwatch = stopwatch
-        self.uses_kept = uses_kept  # whether columns that are kept for the pod's template may be used
+        self.uses_kept = uses_kept  # whether cached columns of the pod's template may be used
         self.detail = detail  # whether the decision keeps scores by plugin
-        self.within: NDArray[np.int64] | None = None  # the rows that may be chosen; None: all
-        self.makes_room = True  # whether PostFilter is asked where no node fits
+        self.within: NDArray[np.int64] | None = None  # rows that may be chosen; None: all
+        self.makes_room = True  # whether PostFilter runs where no node fits
         self._some_rows: Set[int] = frozenset()
         self._some = nodes
 
     def some(self, rows: Set[int]) -> NodeRows:
-        """These rows. Verdicts and scores mostly have the same ones to repair, and share what is gathered of them."""
-        if self._some_rows is not rows and self._some_rows != rows:  # mostly the very same: comparing takes longer
+        """Return these rows. Verdicts and scores mostly update the same ones, and share them."""
+        if self._some_rows is not rows and self._some_rows != rows:  # mostly the same object: comparing takes longer
             self._some_rows, self._some = rows, NodeRows(self.nodes.table, np.fromiter(rows, np.int64, len(rows)))
         return self._some
 
     def with_state(self, state: CycleState) -> CycleAttempt:
-        """The same attempt under a hypothesis: plugins remember something else."""
+        """Return the attempt with another cycle state, for a dry run."""
         other = CycleAttempt(
             self.pod, self.profile, self.nodes, state, self.stopwatch, uses_kept=self.uses_kept, detail=self.detail
         )

@@ -1,13 +1,11 @@
-"""Columns that are derived from the cluster and kept from one pod to the next.
+"""Columns that are derived from the cluster and cached between pods.
 
-All of them work in the same way. A *key* says for which pods they hold: a
-template, and perhaps a priority. *Logs* name the rows that changed since the
-columns were last used, so that only those rows are computed again. A *token*
-says what else they depend on: when it differs, all rows are computed again.
-:class:`Kept` bounds how many there are. None of this may ever change a
-decision: property tests compare histories with and without it.
+They have a *key*, which says for which pods they hold: a template, and possibly a priority. *Logs* name the rows that
+changed since the columns were last used, so that only those rows are computed again. A *token* covers everything else
+they depend on: when it differs, all rows are computed again. :class:`Kept` bounds their number. None of this may ever
+change a decision: property tests compare histories with and without it.
 
-docs/architecture/kept.md lists everything that is kept.
+docs/architecture/kept.md lists all of them.
 """
 
 from __future__ import annotations
@@ -20,27 +18,27 @@ from mooring.core.state.node_table import NodeTable
 from mooring.core.state.sharing import EVERYTHING, ChangeLog
 
 V = TypeVar("V")
-MEMO_TRIAL = 32  # questions after which a memo has to have answered half of them
-MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
+MEMO_TRIAL = 32  # number of lookups after which at least half must have hit
+MEMO_ROWS = 6  # more rows than these are computed together, which is faster than a lookup each
 
 
 class Derived:
-    """Base of derived columns: how far they have followed the logs, and the token that they were computed with."""
+    """Base class of derived columns: their position in the logs, and the token that they were computed with."""
 
     __slots__ = ("_cursors", "_token", "revision")
 
     def __init__(self, *logs: ChangeLog[int]) -> None:
         self._cursors = tuple(log.cursor() for log in logs)
         self._token: Hashable = None
-        self.revision = 0  # how often something was computed again
+        self.revision = 0  # number of updates
 
     def changes(self, token: Hashable) -> list[Set[int]] | None:
-        """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
+        """Return for each log the rows to compute again; None: all rows. Call ``settle`` when that is done.
 
         If a plugin fails before that, the columns are not settled, and the next call returns None.
         """
-        # No token until ``settle``: the cursors move on here, and if a plugin raises before all rows are computed, the
-        # rows that were taken from the logs would be lost otherwise.
+        # No token until ``settle``: the cursors advance here, and if a plugin raises before all rows are computed, the
+        # rows taken from the logs would be lost otherwise.
         is_known, self._token = token == self._token, None
         rows: list[Set[int]] = []
         for cursor in self._cursors:
@@ -57,7 +55,7 @@ class Derived:
         return None
 
     def settle(self, token: Hashable) -> None:
-        """Say that the columns are up to date."""
+        """Mark the columns as up to date."""
         self._token = token
 
 
@@ -67,12 +65,12 @@ def are_many(changes: list[Set[int]], column: Sized) -> bool:
 
 
 class Kept(Generic[V]):
-    """A bounded number of derived columns by key. The least recently used are forgotten first."""
+    """A bounded number of derived columns by key, with least-recently-used eviction."""
 
     def __init__(self, max_seen: int) -> None:
         self._columns: OrderedDict[Hashable, V] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
-        self._max_seen = max_seen  # how many keys are remembered that have come once
+        self._max_seen = max_seen  # number of keys remembered that were seen once
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -81,7 +79,7 @@ class Kept(Generic[V]):
         return self._columns.values()
 
     def was_seen_before(self, key: Hashable) -> bool:
-        """Report whether the key has been seen before: what comes only once is not worth keeping."""
+        """Report whether the key has been seen before: columns for a single use are not cached."""
         known = key in self._seen
         self._seen[key] = None
         if known:
@@ -91,14 +89,14 @@ class Kept(Generic[V]):
         return known
 
     def get(self, key: Hashable) -> V | None:
-        """The columns under this key, which count as used now."""
+        """Return the columns under this key, marked as used."""
         columns = self._columns.get(key)
         if columns is not None:
             self._columns.move_to_end(key)
         return columns
 
     def put(self, key: Hashable, columns: V, most: int) -> V:
-        """Keep columns, up to a total number."""
+        """Store columns, up to a total number."""
         self._columns[key] = columns
         while len(self._columns) > most:
             self._columns.popitem(last=False)
@@ -106,7 +104,7 @@ class Kept(Generic[V]):
 
 
 class Memo(Generic[V]):
-    """Answers by how full a node is: equally full nodes share one. All are forgotten when there are too many."""
+    """Answers by resource figures: equally full nodes share one. Cleared when there are too many."""
 
     __slots__ = ("_answers", "_asked", "_found", "most")
 
@@ -120,7 +118,7 @@ class Memo(Generic[V]):
 
     @property
     def pays(self) -> bool:
-        """Whether answers are found often enough: on a mixed cluster hardly two nodes are ever equally full."""
+        """Report whether lookups hit often enough: on a mixed cluster nodes are hardly ever equally full."""
         return self._asked < MEMO_TRIAL or 2 * self._found >= self._asked
 
     def get(self, fullness: Hashable) -> V | None:
@@ -141,7 +139,7 @@ class Memo(Generic[V]):
 
 
 class Figures:
-    """Each row's resource figures as one value, put together once per state of the table."""
+    """Each row's resource figures as one value, computed once per state of the table."""
 
     __slots__ = ("_at", "_by_row")
 

@@ -1,4 +1,4 @@
-"""Dry runs: remove the lower-priority pods from nodes in a fork, and see whether the pod fits then."""
+"""Dry runs of preemption: remove the lower-priority pods of nodes in a fork, and check whether the pod fits then."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from mooring.core.state.pod_info import PodInfo
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 MIN_CHUNK = 32
-CHUNK = 512  # nodes tried at once where one node's pods cannot matter to another
+CHUNK = 512  # nodes tried together where one node's pods cannot matter to another
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Trial:
-    """One node in a dry run: its lower-priority pods, in the order of reprieve, and the victims."""
+    """A node in a dry run: its lower-priority pods, in the order of reprieve, and the victims."""
 
     row: int
     potential: list[PodInfo]
@@ -52,16 +52,16 @@ class Trial:
     violating: int = 0  # this many at the start of ``order`` would break a budget
     victims: list[PodInfo] = field(default_factory=list)
     pdb_violations: int = 0
-    fullness: Hashable = None  # equal for nodes on which the same would happen
+    fullness: Hashable = None  # equal for nodes with equal outcomes
 
 
 class DryRun:
-    """Tries nodes for one pod: many at once where the profile's filters allow it, otherwise one at a time."""
+    """Tries nodes for one pod: many together where the profile's filters allow it, otherwise one at a time."""
 
     def __init__(self, attempt: CycleAttempt, engine: Engine, handle: Handle, kept: Kept[DryRunColumns]) -> None:
         self._attempt = attempt
         self._judge = engine.nominated
-        self._judge.nominated.refresh()  # this engine need not be the one that decides: an explanation has its own
+        self._judge.nominated.refresh()  # this engine may not be the deciding one: explanations have their own
         self._handle = handle
         self._now = handle.clock.now()
         self._budgets: Budgets | None = None
@@ -69,18 +69,18 @@ class DryRun:
         self._about_pods = [plugin for plugin in attempt.plan.active if plugin.traits.filter_reads is not Reads.NODE]
         self._kept = kept
         self._filters_of = engine.search.kept_for(attempt.profile).filters_of
-        self._has_victims = True  # whether a lower-priority pod was found at all
+        self._has_victims = True  # whether there is any lower-priority pod
         self.errors: list[str] = []
-        self._fork: NodeTable | None = None  # one for all trials: each changes its own node and looks at no other
+        self._fork: NodeTable | None = None  # shared by all trials: each changes its own node and reads no other
 
     @cached_property
     def _passed_node_filters(self) -> NDArray[np.bool_] | None:
-        """Which rows pass every filter that depends only on the Node object; known where columns are kept."""
+        """Return which rows pass every filter that depends only on the Node object, from cached columns."""
         return self._filters_of(self._attempt).passed_node_filters() if self.columns.is_kept else None
 
     @cached_property
     def _has_groups(self) -> NDArray[np.bool_]:
-        """On which rows a pod belongs to a group; what happens on the others does not depend on other nodes."""
+        """Return rows with a pod of a group; the outcome on other rows does not depend on other nodes."""
         table, cluster = self._attempt.nodes.table, self._handle.cluster
         found = np.zeros(len(table), np.bool_)
         rows = (table.nodes[name].row for name in cluster.groups.nodes() if name in table.nodes)
@@ -89,12 +89,12 @@ class DryRun:
 
     @cached_property
     def columns(self) -> DryRunColumns:
-        """What is known from earlier preemptors of the template, or empty columns."""
+        """Return the results for earlier preemptors of the template, or empty columns."""
         kept = self._kept
         attempt, table = self._attempt, self._attempt.nodes.table
         pod, plan, nominated = attempt.pod, attempt.plan, self._judge.nominated
         key = (plan.template(pod), pod.priority)
-        # A group that is evicted as one is also on other nodes: the outcome on a row depends on those.
+        # A group that is evicted as a whole is also on other nodes: the outcome on a row depends on those.
         can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid) and not self._by_unit
         if not can_keep or not kept.was_seen_before(key):
             return DryRunColumns(len(table))
@@ -107,11 +107,11 @@ class DryRun:
         return columns
 
     def run(self, rows: Rows, limits: CandidateLimits) -> Rows:
-        """Candidates among these nodes, those that break no budget first."""
+        """Return candidates among these nodes, those that break no budget first."""
         if not len(rows):
             return rows
         wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
-        first = self._handle.pick(len(rows))  # where to begin: upstream draws it, so that preemptors spread out
+        first = self._handle.pick(len(rows))  # start position: random upstream, so that preemptors spread out
         has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
         if not has_victims.any():
             self._has_victims = False
@@ -128,7 +128,7 @@ class DryRun:
         num_clean = num_violating = start = 0
         while start < len(rows):
             self._attempt.state.check_time()
-            # Try at most as many at once as are still wanted: further nodes would be tried for nothing.
+            # Try at most as many together as are still wanted: further nodes would be tried in vain.
             is_local = self._attempt.plan.is_local
             size = min(CHUNK, max(wanted - num_clean - num_violating, MIN_CHUNK)) if is_local else 1
             chunk = rows[start : start + size]
@@ -154,14 +154,14 @@ class DryRun:
         return np.concatenate((*clean, np.concatenate(violating)[:wanted]))
 
     def candidates(self, rows: Rows) -> list[Candidate]:
-        """The candidates on these rows, with names."""
+        """Return the candidates on these rows, with names."""
         infos, columns = self._attempt.nodes.table.infos, self.columns
         return [
             Candidate(infos[row].name, columns.victims[row], int(columns.breaks_budgets[row])) for row in rows.tolist()
         ]
 
     def refusal(self, rows: Rows, num_nodes: int) -> str:
-        """The text for a search among these nodes without candidates, in the form of a refusal."""
+        """Return the message for a search among these nodes without candidates."""
         if not self._has_victims:
             return without_victims(len(rows), num_nodes)
         return _refusal(self.columns.reasons(rows), len(rows), num_nodes)
@@ -169,7 +169,7 @@ class DryRun:
     # ---- trials ------------------------------------------------------------------------------------------------
 
     def _try(self, rows: Rows) -> None:
-        """Find out what would happen on these nodes."""
+        """Run trials on these nodes."""
         attempt = self._attempt
         infos, priority = attempt.nodes.table.infos, attempt.pod.priority
         if self._by_unit:
@@ -193,22 +193,22 @@ class DryRun:
             if len(trials) == 1:
                 self._fail(trials[0].row, error.status)
                 return
-            self._fork = None  # its nodes are without these pods
-            for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
+            self._fork = None  # its nodes lack these pods
+            for trial in trials:  # an exception of a plugin concerns only one of them
                 self._try(np.array([trial.row]))
             return
         fitting = self._fitting(trials, outcome)
-        del outcome  # its verdicts may hold a fork of the fork, which would have to be copied before it is written
+        del outcome  # a verdict may refer to a fork of the fork, which would have to be copied before a write
         if fitting and not self._by_unit:
             self._reprieve(state, fitting)
             for trial in fitting:
                 self._conclude(trial)
-        elif fitting:  # units have their own order, even where each is one pod
+        elif fitting:  # units have their own order, even if each is one pod
             for trial in fitting:
                 self._try_units(trial.row)
 
     def _try_units(self, row: int) -> None:
-        """The same for one node where a group may be evicted as a whole; its pods on other nodes go with it."""
+        """Try one node where a group may be evicted as a whole, with its pods on other nodes."""
         attempt, cluster = self._attempt, self._handle.cluster
         node = attempt.nodes.table.infos[row]
         units = [unit for unit in units_among(node.pods.values(), cluster) if unit.priority < attempt.pod.priority]
@@ -216,7 +216,7 @@ class DryRun:
             self.columns.refuse(row, NO_VICTIMS)
             return
         state = attempt.state.clone()
-        self._fork = None  # a unit changes other nodes as well: each trial starts from the cluster as it is
+        self._fork = None  # a unit changes other nodes too: each trial starts from the actual cluster
         rows = NodeRows(attempt.nodes.table, np.array([row]))
         try:
             self._move_unit(state, units, -1)
@@ -239,7 +239,7 @@ class DryRun:
         self.columns.accept(row, [pod for unit in victims for pod in unit.pods], violations, np.inf, self._now)
 
     def _reprieve_units(self, state: CycleState, rows: NodeRows, units: list[Unit]) -> tuple[list[Unit], int]:
-        """The units that have to go, the most important first, and how many budgets that breaks."""
+        """Return the units to evict, the most important first, and how many budgets that breaks."""
         violating, others = self._all_budgets().partition_units(by_importance(units, self._now))
         victims: list[Unit] = []
         broken = 0
@@ -263,7 +263,7 @@ class DryRun:
         return self._budgets
 
     def _fitting(self, trials: list[Trial], outcome: FilterOutcome) -> list[Trial]:
-        """The trials where the pod fits without the lower-priority pods; for the others, note why not."""
+        """Return trials where the pod fits without the lower-priority pods; for the others, store the rejection."""
         fitting = []
         for i, trial in enumerate(trials):
             if outcome.feasible[i]:
@@ -276,12 +276,12 @@ class DryRun:
         return fitting
 
     def _pass_node_filters(self, trials: list[Trial]) -> bool:
-        """Report whether filters that depend only on the Node object are known to pass on all these nodes."""
+        """Report whether filters that depend only on the Node object pass on all these nodes."""
         passed = self._passed_node_filters
         return passed is not None and all(passed[trial.row] for trial in trials)
 
     def _is_refused_like_another(self, trial: Trial) -> bool:
-        """Refuse a node that is as full as one that was refused before: most nodes that change are just nominated."""
+        """Reject a node that is as full as one rejected before: most changed nodes were just nominated."""
         passed = self._passed_node_filters
         if passed is None or not passed[trial.row] or not self._attempt.plan.reads_figures_only:
             return False
@@ -294,7 +294,7 @@ class DryRun:
         return True
 
     def _rows(self, trials: list[Trial]) -> NodeRows:
-        """The trials' nodes in the fork."""
+        """Return the trials' nodes in the fork."""
         assert self._fork is not None
         return NodeRows(self._fork, np.array([trial.row for trial in trials]))
 
@@ -304,14 +304,14 @@ class DryRun:
         return self._judge.run(self._attempt.with_state(state), nodes, plugins)
 
     def _reprieve(self, state: CycleState, trials: list[Trial]) -> None:
-        """Take pods back one by one, on all nodes at once; a pod with which the new one does not fit has to go."""
+        """Add pods back one by one, on all nodes together; a pod with which the new one does not fit is a victim."""
         budgets = self._all_budgets()
         for trial in trials:
             violating, others = budgets.partition(self._by_importance(trial.potential))
             trial.order, trial.violating = violating + others, len(violating)
-        # All trials share one fork and take their turns together: the n-th pod of every node comes back in one step,
-        # and one run of the filters judges all nodes. That is the same as one node after the other, because several
-        # nodes are tried together only if what happens on one cannot matter to another (``plan.is_local``).
+        # All trials share one fork and run in step: the n-th pod of every node is added back in one step, and one run
+        # of the filters judges all nodes. That equals one node after the other, because several nodes are tried
+        # together only if the outcome on one cannot matter to another (``plan.is_local``).
         nodes = self._rows(trials)
         for turn in range(max(len(trial.order) for trial in trials)):
             self._attempt.state.check_time()
@@ -343,11 +343,11 @@ class DryRun:
         self.columns.accept(trial.row, trial.victims, trial.pdb_violations, latest, not_started)
 
     def _fail(self, row: int, status: Status) -> None:
-        self.columns.refuse(row, status, np.inf)  # for this time
+        self.columns.refuse(row, status, np.inf)  # for this preemptor only
         self.errors.append(status.message)
 
     def _move(self, state: CycleState, moves: list[tuple[int, PodInfo]], sign: int) -> None:
-        """Add (1) or take away (-1) pods in the fork, and in what pre-filters counted."""
+        """Add (1) or remove (-1) pods in the fork, and in the state of pre-filters."""
         attempt = self._attempt
         if self._fork is None:
             self._fork = attempt.nodes.table.fork()
@@ -361,9 +361,9 @@ class DryRun:
     # ---- order -------------------------------------------------------------------------------------------------
 
     def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
-        """The most important first; of equals that have not started, the one that comes last in the list.
+        """Sort the most important first; of equal ones that have not started, the last in the list.
 
-        Upstream asks the clock again for every pod without a start time, so each of them is older than the next one it
+        Upstream reads the clock again for every pod without a start time, so each of them is older than the next one it
         is compared with: its sort reverses their order.
         """
         waiting = [pod for pod in reversed(pods) if not pod.pod.status.start_time]
@@ -372,7 +372,7 @@ class DryRun:
 
 
 def without_victims(num_tried: int, num_nodes: int) -> str:
-    """The rejection where no pod on this many nodes has a lower priority."""
+    """Return the rejection where no pod on this many nodes has a lower priority."""
     return _refusal({NO_VICTIMS.reasons[0]: num_tried} if num_tried else {}, num_tried, num_nodes)
 
 

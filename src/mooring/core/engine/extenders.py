@@ -1,4 +1,4 @@
-"""Extenders in the scheduling cycle: asked in order about the feasible nodes, asked together for scores."""
+"""Extenders in the scheduling cycle: one after another about feasible nodes, together for scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_INT64 = 2**63 - 1
 
 
 class ExtenderScores(msgspec.Struct, frozen=True):
-    """What extenders add, per node in the order asked about."""
+    """Scores of extenders, per offered node."""
 
     totals: NDArray[np.int64]  # weighted and scaled
     mentioned: NDArray[np.bool_]  # by at least one extender
@@ -30,7 +30,7 @@ class ExtenderScores(msgspec.Struct, frozen=True):
 
 
 class Extenders:
-    """All extenders of a configuration, those that may be ignored last."""
+    """All extenders of a configuration, ignorable ones last."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Extenders:
         self.want_many = any(extender.is_filter or extender.is_prioritizer for extender in extenders)
 
     def filter(self, pod: PodInfo, offered: Sequence[NodeInfo], said: dict[str, Status]) -> Sequence[NodeInfo]:
-        """What all filters leave, in the last one's order; ``said`` gets their reasons by node name."""
+        """Return the nodes that pass all extenders, in the last one's order; ``said`` gets reasons by node name."""
         left = offered
         for extender in self.all:
             if not left:
@@ -73,7 +73,7 @@ class Extenders:
         return left
 
     def score(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> ExtenderScores:
-        """Ask all that are interested. One that fails gives no scores; that never fails the pod."""
+        """Ask all interested extenders. A failing one contributes no scores; that never fails the pod."""
         asked = [extender for extender in self.all if extender.is_interested(pod)]
         by_name: dict[str, int] = {}
         raw: dict[str, dict[str, list[int]]] = {}
@@ -90,7 +90,7 @@ class Extenders:
         return ExtenderScores(totals, mentioned, raw)
 
     def bind(self, pod: PodInfo, node_name: str) -> Status | None:
-        """Let the first interested binder bind the pod; None: no extender did, and the Bind plugins come next."""
+        """Let the first interested binder bind the pod; None if there is none, so that Bind plugins run."""
         for extender in self.all:
             if not extender.is_binder or not extender.is_interested(pod):
                 continue
@@ -111,12 +111,12 @@ class Extenders:
 
 
 def _wrapped(total: int) -> int:
-    """Scores have no range; what does not fit into 64 bits goes round as it does upstream."""
+    """Wrap a score to 64 bits as upstream: scores have no range."""
     return total if -MAX_INT64 <= total <= MAX_INT64 else (total + 2**63) % 2**64 - 2**63
 
 
 class StatusesWithExtenders(NodeStatuses):
-    """The filters' statuses, with what extenders said on top.
+    """The filters' statuses, overridden by those of extenders.
 
     An extender's answer replaces a plugin's. A node that was dropped without a reason has no status and counts as not
     evaluated, and a name that no node has still counts among the reasons: both as upstream.
@@ -132,7 +132,7 @@ class StatusesWithExtenders(NodeStatuses):
         return {info.row: status for name, status in self._said.items() if (info := nodes.get(name)) and info.row >= 0}
 
     def _refused(self) -> NDArray[np.bool_]:
-        """Per row that was looked at, whether a plugin refused it."""
+        """Return, per searched row, whether a plugin rejected it."""
         refused = np.zeros(len(self.rows), np.bool_)
         for _, verdict in self._verdicts:
             refused |= verdict.ids != 0
@@ -140,7 +140,7 @@ class StatusesWithExtenders(NodeStatuses):
 
     @property
     def num_explicit(self) -> int:
-        """The number of nodes that have a status."""
+        """Return the number of nodes that have a status."""
         refused = self.rows[self._refused()]
         overridden = np.fromiter(self._by_row(), np.int64)
         return int(len(refused) + len(self._said) - np.isin(overridden, refused).sum())

@@ -1,4 +1,4 @@
-"""The plugins that come with mooring, by name."""
+"""The in-tree plugins by name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ IN_TREE: tuple[type, ...] = (
     PodGroupPodsCount,
 )
 
-# Not kube-scheduler's: a profile may name them.
+# Not in kube-scheduler: a profile may name them.
 OPTIONAL: tuple[type, ...] = (
     Coscheduling,
     NodeNumber,
@@ -80,11 +80,11 @@ OPTIONAL: tuple[type, ...] = (
 
 
 def in_tree_registry() -> Registry:
-    """All plugins that come with mooring, in a registry to which others can be added."""
+    """Return all in-tree plugins, in a registry to which others can be added."""
     return _checked().copy()
 
 
 @cache
 def _checked() -> Registry:
-    """Looking at every declaration takes most of the time in which an engine is built: a test does it for these."""
+    """Return a registry without checking declarations, which takes most of an engine's start: a test checks these."""
     return Registry.of_checked((*IN_TREE, *OPTIONAL))

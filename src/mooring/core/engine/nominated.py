@@ -1,7 +1,7 @@
-"""Nominated pods: which rows they are nominated to, and what filters say about a pod with them on their nodes.
+"""Nominated pods: their rows, and the filters' verdicts with them on their nodes.
 
-A preemptor is nominated to its node until its victims are gone, and there may
-be as many nominations as nodes. Both are therefore followed change by change.
+A preemptor is nominated to its node until its victims are gone, and there may be as many nominations as nodes. Both are
+therefore updated change by change.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import EVERYTHING, ChangeLog
 
-MAX_KEPT = 16  # templates whose verdicts are kept
+MAX_KEPT = 16  # templates with cached verdicts
 MAX_MEMO = 1024
 
-Answers = tuple[tuple[str, int], ...]  # the plugins that refuse a row, and the number that stands for why
+Answers = tuple[tuple[str, int], ...]  # rejecting plugins of a row, with the number of the reason
 
 
 class NominatedPods:
-    """The nominations as rows of the table. ``log`` names the rows whose nominations changed."""
+    """Nominations as rows of the table. ``log`` names the rows whose nominations changed."""
 
     def __init__(self, nominator: Nominator, cluster: ClusterState) -> None:
         self._nominator = nominator
         self._cluster = cluster
         self._by_node: dict[str, tuple[PodInfo, ...]] = {}
-        self._uids: dict[str, int] = {}  # of all nominated pods -> to how many nodes
+        self._uids: dict[str, int] = {}  # uids of nominated pods -> number of nodes
         self._changes = nominator.log.cursor()
         self._generation = -1
         self.by_row: dict[int, tuple[PodInfo, ...]] = {}
         self.log: ChangeLog[int] = ChangeLog()
 
     def refresh(self) -> None:
-        """Take over what the nominator says now; call it once the table's layout is up to date."""
+        """Process the nominator's changes; call it once the table's layout is up to date."""
         table = self._cluster.table
         changed = self._changes.take()
         names: Iterable[str]
@@ -94,14 +94,14 @@ class NominatedPods:
         return uid in self._uids
 
     def fullness(self, pod: PodInfo, row: int) -> Hashable:
-        """Everything that filters can know of a row that read figures only; nominated pods that count are included."""
+        """Return all resource figures of a row, including nominated pods that count."""
         return self.fullness_with(row, self.that_count_for(pod, (row,)).get(0, ()))
 
     def fullness_with(self, row: int, others: Iterable[PodInfo]) -> Hashable:
         return self._cluster.table.resource_key(row), tuple(other.shape.placement_id for other in others)
 
     def that_count_for(self, pod: PodInfo, rows: Iterable[int]) -> dict[int, list[PodInfo]]:
-        """By position among these rows, the other pods of equal or higher priority that are nominated to the node."""
+        """Return, by position among these rows, other pods of equal or higher priority nominated to the node."""
         counted: dict[int, list[PodInfo]] = {}
         by_row = self.by_row
         for i, row in enumerate(rows):
@@ -113,9 +113,9 @@ class NominatedPods:
 
 
 class NominatedColumns(Derived):
-    """Verdicts on the rows that other pods are nominated to, for one template and priority; all other rows pass.
+    """Verdicts on rows that other pods are nominated to, for one template and priority; all other rows pass.
 
-    Filters that depend only on the Node object are not asked again: pods do not change what they said.
+    Filters that depend only on the Node object are not run again: pods do not change their verdicts.
     """
 
     __slots__ = ("feasible", "is_nominated", "memo", "plan", "plugins", "verdicts")
@@ -125,7 +125,7 @@ class NominatedColumns(Derived):
         self.plan = plan
         self.plugins = [plugin for plugin in plan.cached if plugin.traits.filter_reads is not Reads.NODE]
         self.is_nominated: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
-        self.verdicts: dict[str, Verdict] = {}  # by plugin, of those that have refused a row
+        self.verdicts: dict[str, Verdict] = {}  # by plugin, for those that have rejected a row
         self.memo: Memo[Answers] = Memo(MAX_MEMO)
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
 
@@ -136,7 +136,7 @@ class NominatedColumns(Derived):
         self.is_nominated = np.zeros(n, np.bool_)
 
     def first(self, plugins: Sequence[ResolvedPlugin], alone: dict[str, Verdict]) -> list[tuple[str, Verdict]]:
-        """The verdicts that count before those without the nominated pods, in the filters' order."""
+        """Return verdicts in the filters' order: those with the nominated pods precede those without."""
         verdicts = []
         for plugin in plugins:
             name = plugin.name
@@ -149,7 +149,7 @@ class NominatedColumns(Derived):
         return verdicts
 
     def set(self, rows: NDArray[np.int64], tried: FilterOutcome) -> None:
-        """Take over what was found out about these rows, of which nothing is known yet."""
+        """Store the verdicts for these rows, which have none yet."""
         self.feasible[rows] = tried.feasible
         self.is_nominated[rows] = True
         for name, verdict in tried.verdicts:
@@ -162,7 +162,7 @@ class NominatedColumns(Derived):
         return tuple((name, number) for name, verdict in self.verdicts.items() if (number := int(verdict.ids[row])))
 
     def set_one(self, row: int, answers: Answers) -> None:
-        """The same for a row that gets the answers of an equally full one."""
+        """Store the verdicts of an equally full row for this one."""
         self.feasible[row] = not answers
         self.is_nominated[row] = True
         for name, number in answers:
@@ -176,7 +176,7 @@ class NominatedColumns(Derived):
 
 
 class NominatedJudge:
-    """Where pods of equal or higher priority are nominated to a node, a pod must also fit with them there."""
+    """Checks that a pod also fits together with nominated pods of equal or higher priority."""
 
     def __init__(self, nominated: NominatedPods) -> None:
         self.nominated = nominated
@@ -185,7 +185,7 @@ class NominatedJudge:
     def run(self, attempt: CycleAttempt, nodes: NodeRows, plugins: Sequence[ResolvedPlugin]) -> FilterOutcome:
         """Run these filters on these nodes, first with the nominated pods where there are any, and then without them.
 
-        A node that is refused with them is not looked at without them.
+        A node that is rejected with them is not checked without them.
         """
         pod, state, profile = attempt.pod, attempt.state, attempt.profile
         outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
@@ -208,9 +208,9 @@ class NominatedJudge:
         outcome: FilterOutcome,
         plugins: Sequence[ResolvedPlugin] | None = None,
     ) -> None:
-        """Add to what is known of these nodes what the nominated pods make of it.
+        """Add the verdicts with nominated pods to those of these nodes.
 
-        What fails with them counts before what fails without them: their verdict is put first.
+        A rejection with them takes precedence over one without them.
         """
         if not self.nominated.by_row:
             return
@@ -218,11 +218,11 @@ class NominatedJudge:
         if not counted:
             return
         plan = attempt.plan
-        # Where one node's pods cannot matter to another, all are tried at once. Otherwise each node is its own
-        # hypothesis, as upstream has it: the pods nominated to the other nodes are not counted in.
+        # Where one node's pods cannot matter to another, all are tried together. Otherwise each node is its own
+        # hypothesis, as upstream: the pods nominated to the other nodes are not counted.
         groups = [list(counted)] if plan.is_local else [[position] for position in counted]
         first: list[tuple[str, Verdict]] = []
-        fork = nodes.table.fork()  # one for all: each group changes its own nodes and looks at no others
+        fork = nodes.table.fork()  # one for all: each group changes its own nodes and reads no others
         for positions in groups:
             tried = _try(attempt, nodes, fork, counted, positions, plugins or plan.active)
             first += _spread(tried.verdicts, positions, len(nodes))
@@ -230,7 +230,7 @@ class NominatedJudge:
         outcome.verdicts[:0] = first
 
     def judge_all(self, attempt: CycleAttempt, outcome: FilterOutcome) -> None:
-        """The same for all nodes, with what is kept for the pod's template; all of its filters must be kept."""
+        """Do so for all nodes, with cached verdicts of the pod's template; all of its filters must be cached."""
         if not self.nominated.by_row:
             return
         plan, nodes = attempt.plan, attempt.nodes
@@ -282,7 +282,7 @@ def _try(
     positions: list[int],
     plugins: Sequence[ResolvedPlugin],
 ) -> FilterOutcome:
-    """Run filters on the nodes at these positions, in a fork where the nominated pods are there."""
+    """Run filters on the nodes at these positions, in a fork with the nominated pods."""
     pod, profile = attempt.pod, attempt.profile
     rows, state = nodes.rows, attempt.state.clone()
     moves = [(int(rows[position]), other) for position in positions for other in counted[position]]
@@ -295,7 +295,7 @@ def _try(
 def _spread(
     verdicts: Iterable[tuple[str, Verdict]], positions: Sequence[int] | NDArray[np.int64], n: int
 ) -> list[tuple[str, Verdict]]:
-    """Verdicts on the nodes at these positions, as verdicts on all n of which the others pass."""
+    """Expand verdicts on the nodes at these positions to all n nodes, of which the others pass."""
     spread = []
     for name, verdict in verdicts:
         ids = np.zeros(n, np.int64)

@@ -1,4 +1,4 @@
-"""Which node wins: the root of the heap that kube-scheduler makes of the feasible nodes, and an order that is kept.
+"""The winning node: the root of the heap that kube-scheduler builds of the feasible nodes, cached between pods.
 
 Building a binary heap moves a larger child up, prefers the left of two equal children, and leaves a parent where it is
 when its children are only equal. The root is therefore the maximum that comes first in pre-order of the implicit tree
@@ -23,12 +23,12 @@ from mooring.core.state.sharing import holds_everywhere
 
 Totals = NDArray[np.int64]
 
-_BITS = 40  # deeper than any list of nodes will ever be
+_BITS = 40  # deeper than any list of nodes
 _SHORT = 4096
 
 
 def _place(level: int, offset: int) -> int:
-    """A number that orders positions as pre-order does.
+    """Return a number that orders positions by pre-order.
 
     A position is a path from the root: a 1, and then a bit for each turn. Paths are compared as left-aligned strings,
     the shorter first where one begins the other.
@@ -38,15 +38,15 @@ def _place(level: int, offset: int) -> int:
 
 @cache
 def _places() -> NDArray[np.int64]:
-    """The places of the positions of a short list."""
+    """Return the places of the positions of a short list."""
     levels = [(position + 1).bit_length() - 1 for position in range(_SHORT)]
     return np.array([_place(level, position + 1 - (1 << level)) for position, level in enumerate(levels)])
 
 
 def heap_winner(totals: Totals) -> int:
-    """The position that kube-scheduler takes from a list with these totals."""
+    """Return the position that kube-scheduler takes from a list with these totals."""
     n = len(totals)
-    if n <= _SHORT:  # a few looks at all positions are quicker than one at each level
+    if n <= _SHORT:  # a few checks of all positions are faster than one per level
         equals = (totals == totals[totals.argmax()]).nonzero()[0]
         return int(equals[0 if len(equals) == 1 else _places().take(equals).argmin()])
     winner, best, place = 0, totals.item(0), _place(0, 0)
@@ -61,23 +61,25 @@ def heap_winner(totals: Totals) -> int:
 
 
 # ---- the same for the feasible nodes of a template, kept from one pod to the next -----------------------------------
+# ---- the winner among the feasible nodes of a template, cached between pods
+# ---------------------------------------------
 #
 # Rows keep their order in the feasible list, so each level is a range of rows. It begins at the row that has 2^k - 1
-# feasible rows before it, and so moves only when a node becomes feasible or ceases to be. Of each level the first
-# maximum is kept. A row that changes makes one level be looked through again, by the maxima of blocks of rows: at most
-# a few thousand numbers, however many nodes there are.
+# feasible rows before it, and so moves only when a node becomes feasible or stops being so. The first maximum of each
+# level is cached. A changed row causes one level to be searched again, by the maxima of blocks of rows: at most a few
+# thousand numbers, however many nodes there are.
 
 _SHIFT = 10
 _BLOCK = 1 << _SHIFT  # rows
-_FEW_BLOCKS = 2  # are looked through row by row
-_FEW = 8  # more rows than these are repaired together
-_TINY = 2048  # up to this many rows, a full pass is as fast as one repair
-_SMALL = 1 << 14  # up to this many rows, a full pass is as fast as repairing more than a few
-_NEVER = np.iinfo(np.int64).min  # stands for the total of a node that is not feasible
+_FEW_BLOCKS = 2  # are searched row by row
+_FEW = 8  # more rows than these are updated together
+_TINY = 2048  # up to this many rows, a full pass is as fast as one update
+_SMALL = 1 << 14  # up to this many rows, a full pass is as fast as a few updates
+_NEVER = np.iinfo(np.int64).min  # the total of an infeasible node
 
 
 class KeptOrder(Derived):
-    """The winner of one template among all nodes, in time that follows the rows that changed since."""
+    """The winner of one template among all nodes, in time proportional to changed rows."""
 
     __slots__ = (
         *("_asked_at", "_blocks", "_counts", "_feasible", "_logs", "_maxima", "_values", "size"),
@@ -87,7 +89,7 @@ class KeptOrder(Derived):
     def __init__(self, table: NodeTable) -> None:
         super().__init__(table.node_log, table.pod_log)
         self._logs = table.node_log, table.pod_log
-        self._asked_at = 0  # how far the logs had come when the winner was last asked for
+        self._asked_at = 0  # position of the logs at the last question
         self.size = 0  # of the feasible list
         self._feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self._blocks = np.full((0, _BLOCK), _NEVER)  # [block, row in it]: the total, or _NEVER
@@ -101,13 +103,13 @@ class KeptOrder(Derived):
         self._places: list[int | None] = []
 
     def find(self, versions: tuple[int, int], feasible: NDArray[np.bool_], totals: Totals) -> tuple[int, int]:
-        """The row that kube-scheduler takes by these columns, which are up to date, and its total. There is one.
+        """Return the row that kube-scheduler takes by these columns, which are up to date, and its total.
 
-        A version is another number when all rows of a column are new.
+        A version changes when all rows of a column are new. At least one row must be feasible.
         """
         n, end = len(totals), self._logs[0].end + self._logs[1].end
         num_changes, self._asked_at = end - self._asked_at, end
-        if n <= _TINY or (num_changes > _FEW and n <= _SMALL):  # many changes: templates take turns
+        if n <= _TINY or (num_changes > _FEW and n <= _SMALL):  # many changes: templates alternate
             return _look_at_all(feasible, totals)
         self._update(versions, feasible, totals)
         return self._winner()
@@ -139,7 +141,7 @@ class KeptOrder(Derived):
                         winner, lowest = level, place
         return self._firsts[winner], best
 
-    # ---- following changes -------------------------------------------------------------------------------------
+    # ---- changes ----------------------------------------------------------------------------------------------
 
     def _build(self, feasible: NDArray[np.bool_], totals: Totals) -> None:
         n = len(totals)
@@ -186,7 +188,7 @@ class KeptOrder(Derived):
     # ---- levels ------------------------------------------------------------------------------------------------
 
     def _find_levels(self) -> None:
-        """Find out where every level begins, and its first maximum."""
+        """Compute where every level begins, and its first maximum."""
         ends = self._counts.cumsum()  # [block]: feasible rows up to its end
         self.size = size = ends.item(-1) if len(ends) else 0
         positions = [(1 << level) - 1 for level in range(size.bit_length())]
@@ -205,7 +207,7 @@ class KeptOrder(Derived):
         """Find the first maximum of a level."""
         values, maxima, starts = self._values, self._maxima, self._starts
         start, end = starts[level], starts[level + 1] if level + 1 < len(starts) else len(values)
-        head, tail = (start + _BLOCK - 1) >> _SHIFT, end >> _SHIFT  # the blocks that belong to it as a whole
+        head, tail = (start + _BLOCK - 1) >> _SHIFT, end >> _SHIFT  # blocks that belong to it entirely
         if tail - head <= _FEW_BLOCKS:
             row = _first_maximum(values, start, end)
         else:
@@ -221,7 +223,7 @@ class KeptOrder(Derived):
         self._firsts[level], self._bests[level], self._places[level] = row, values.item(row), None
 
     def _count(self, start: int, end: int) -> int:
-        """How many rows are feasible from one row up to another."""
+        """Count feasible rows in a range."""
         feasible, head, tail = self._feasible, (start >> _SHIFT) + 1, end >> _SHIFT
         if self.size == len(feasible):
             return end - start

@@ -1,7 +1,7 @@
-"""The scheduling cycle of a pod group: all its pods in one go, each on top of those before it.
+"""The scheduling cycle of a pod group: its pods are decided in sequence, each with those before it in place.
 
-A pod for which a node is found is assumed and reserved there, so that the next one sees it. Whatever comes of it,
-all of that is undone before the attempt ends: a decision changes nothing.
+A pod for which a node is found is assumed and reserved there, so that the next one sees it. All of that is undone
+before the attempt ends: a decision changes nothing.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# ---- the decision about a pod group: one Decision per pod, and what is said of the group ---------------------------
+# ---- the decision about a pod group: one Decision per pod, and the group's status
+# -------------------------------------
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
 @dataclass(slots=True)
 class GroupDecision:
-    """What became of a group. If it succeeded, the pods that have a node are bound; otherwise no pod is."""
+    """Decision about a group. If it succeeded, the pods that have a node are bound; otherwise no pod is."""
 
     info: PodGroupInfo
     status: Status
     decisions: list[ScheduleResult]  # one per pod, in the order in which they are tried
-    found: Mapping[str, str] = field(default_factory=dict)  # uid -> node, also where the group failed
-    attempt_status: Status = SUCCESS  # the status before room was looked for: it says how the group is tried again
+    found: Mapping[str, str] = field(default_factory=dict)  # uid -> node, also if the group failed
+    attempt_status: Status = SUCCESS  # status before preemption: decides how the group is retried
     victims: tuple[PodInfo, ...] = ()
     pdb_violations: int = 0
     disruptions: int = 0
@@ -66,11 +67,12 @@ class GroupDecision:
         return "False", "Unschedulable" if self.status.is_rejected else "SchedulerError", self.message
 
 
-# ---- placements: the parts of the cluster, such as racks, in which a whole group may be placed, and the best one ---
+# ---- placements: parts of the cluster, such as racks, for a whole group, and the best of them
+# --------------------------
 
 
 def generate(profile: Profile, info: PodGroupInfo, nodes: NodeRows) -> Sequence[Placement]:
-    """The placements to try; without a plugin there is one, the whole cluster. None at all is a CycleError."""
+    """Return the placements to try; without a plugin there is one, the whole cluster. An empty list is a CycleError."""
     if not profile.placement_generate:
         return [Placement("", nodes)]
     plugin = profile.placement_generate[0]
@@ -81,7 +83,7 @@ def generate(profile: Profile, info: PodGroupInfo, nodes: NodeRows) -> Sequence[
 
 
 def best_placement(profile: Profile, info: PodGroupInfo, placed: Sequence[PlacedGroup]) -> int:
-    """The position of the placement with the highest score; of equals the first, where upstream takes any."""
+    """Return the index of the placement with the highest score; of equal ones the first, where upstream takes any."""
     if len(placed) == 1:
         return 0
     totals = [0] * len(placed)
@@ -105,7 +107,7 @@ def best_placement(profile: Profile, info: PodGroupInfo, placed: Sequence[Placed
 
 @dataclass(slots=True)
 class GroupRun:
-    """One pass over a group's pods: what was decided about those that were tried, and what came of it."""
+    """One pass over a group's pods: the decisions about those that were tried, and the outcome."""
 
     status: Status
     decisions: list[ScheduleResult] = field(default_factory=list)
@@ -131,7 +133,7 @@ class GroupCycle:
         self._by_placement = by_placement  # the gate TopologyAwareWorkloadScheduling
 
     def decide(self, info: PodGroupInfo, *, detail: bool = True, budget: Budget = UNLIMITED) -> GroupDecision:
-        """Find nodes for the group's pods, or say why there are not enough; then look for room."""
+        """Find nodes for the group's pods, or the reasons why there are not enough; then try preemption."""
         self._engine.batching.begin()
         started = self._clock.monotonic()
         run = self.run(info, detail=detail, budget=budget)
@@ -164,7 +166,7 @@ class GroupCycle:
         )
 
     def run(self, info: PodGroupInfo, *, detail: bool = False, budget: Budget = UNLIMITED) -> GroupRun:
-        """One pass, in the best placement where there are several. At least one pod has to find a node."""
+        """Run one pass, in the best placement where there are several. At least one pod has to find a node."""
         if self._by_placement:
             run = self._run_by_placement(info, detail, budget)
         else:
@@ -174,10 +176,10 @@ class GroupCycle:
         return run
 
     def still_fit(self, assignments: Sequence[Tried]) -> Callable[[Collection[str]], bool]:
-        """A question to ask again and again: do all these pods fit on their nodes, now that some have changed?
+        """Return a function that checks whether all these pods still fit after some nodes changed.
 
-        They are looked at one after another. Where no filter looks at other nodes' pods, only pods on nodes that have
-        changed have to be looked at.
+        They are checked one after another. Where no filter reads other nodes' pods, only pods on changed nodes are
+        checked.
         """
         is_local = all(self._profile.filter_plan(each.state).is_local for each in assignments)
         on_node: dict[str, list[int]] = {}
@@ -198,7 +200,7 @@ class GroupCycle:
         cycle = object()
         try:
             for each in assignments:
-                cluster.nodes()  # brings the rows up to date
+                cluster.nodes()  # updates the rows
                 row = np.array([cluster.table.nodes[each.node_name].row])
                 decision = self._engine.attempt(
                     each.pod, self._profile, detail=False, within=row, makes_room=False, group_cycle=cycle
@@ -214,7 +216,7 @@ class GroupCycle:
     # ---- one pass ----------------------------------------------------------------------------------------------
 
     def _pass(self, info: PodGroupInfo, within: NDArray[np.int64] | None, detail: bool, budget: Budget) -> GroupRun:
-        """Try the pods one after another, until it is clear that there will not be enough."""
+        """Try the pods one after another, until it is certain that there will not be enough."""
         cluster = self._engine.cluster
         progress = Progress(len(cluster.groups.placed(info.key)), len(info.pods))
         run = GroupRun(self._feasible(info, progress))
@@ -259,7 +261,7 @@ class GroupCycle:
         return run
 
     def _feasible(self, info: PodGroupInfo, progress: Progress) -> Status:
-        """Ask whether enough pods can still find a node: a no counts at once, then a not yet."""
+        """Check whether enough pods can still find a node: a rejection counts immediately, then a wait."""
         waits = SUCCESS
         for plugin in self._profile.plugins.values():
             if plugin.placement_feasible is None:
@@ -276,7 +278,7 @@ class GroupCycle:
         return waits
 
     def _release(self, held: Sequence[ScheduleResult]) -> None:
-        """Let go of all pods of a pass, the last first."""
+        """Release all pods of a pass, the last first."""
         cluster = self._engine.cluster
         for decision in reversed(held):
             placed = cluster.pod(decision.pod.uid)
@@ -284,7 +286,7 @@ class GroupCycle:
             release(cluster, self._profile, decision.state, placed)
 
     def _run_by_placement(self, info: PodGroupInfo, detail: bool, budget: Budget) -> GroupRun:
-        """Try every placement, and keep the best in which the group succeeds."""
+        """Try every placement, and return the best in which the group succeeds."""
         try:
             placements = generate(self._profile, info, self._engine.cluster.nodes())
         except CycleError as error:
@@ -316,7 +318,7 @@ class GroupCycle:
     # ---- after the pass ----------------------------------------------------------------------------------------
 
     def _post_filter(self, info: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
-        """Ask in order; success or an unresolvable no ends it, a resolvable one lets the next plugin try."""
+        """Run in order; success or an unresolvable rejection ends it, a resolvable one lets the next plugin try."""
         reasons: list[str] = []
         for plugin in self._profile.pod_group_post_filter:
             text = 'error in "{}" PodGroupPostFilter plugins: {}'
@@ -332,7 +334,7 @@ class GroupCycle:
         return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons)))
 
     def _not_tried(self, info: PodGroupInfo, run: GroupRun) -> list[ScheduleResult]:
-        """Pods that were not tried, because the outcome was already clear: they get the group's status."""
+        """Return decisions for untried pods, because the outcome was certain: they get the group's status."""
         num_nodes = len(self._engine.cluster.nodes())
         outcome = Outcome.ERROR if run.status.code is Code.ERROR else Outcome.UNSCHEDULABLE
         untried = info.pods[len(run.decisions) :]
@@ -342,7 +344,7 @@ class GroupCycle:
 def _final(
     decision: ScheduleResult, before: Status, status: Status, answer: PodGroupPostFilterResult, makes_room: bool
 ) -> ScheduleResult:
-    """What becomes of one pod, now that it is clear what becomes of its group."""
+    """Return the final decision about one pod, after that about its group."""
     if status.code is Code.ERROR:
         if decision.outcome is Outcome.ERROR:
             return structs.replace(decision, nominated_node="")
@@ -365,11 +367,12 @@ def _final(
 
 
 def _as_error(status: Status) -> str:
-    """What kube-scheduler prints of a status as an error: the error that it wraps, where it wraps one."""
+    """Return a status as kube-scheduler prints it as an error: the wrapped error, if there is one."""
     return GROUP_UNSCHEDULABLE if status.reasons[:1] == (GROUP_UNSCHEDULABLE,) else status.message
 
 
-# ---- preemption for a whole group: which lower-priority pods or groups are evicted so that enough of it fits ----
+# ---- preemption for a group: the lower-priority pods or groups to evict so that enough of it fits
+# ---------------------
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 
@@ -379,17 +382,17 @@ OnFork = Callable[[ClusterState], GroupCycle]
 class GroupPreemption:
     """Removes every lower-priority pod in a fork, schedules the group there, and reprieves as many pods as possible.
 
-    The group is scheduled once. After that a pod, or a group that goes as one, may stay if all pods of the group
+    The group is scheduled once. After that a pod, or a group that is evicted as one, may stay if all pods of the group
     still fit on the nodes that were found for them.
     """
 
     def __init__(self, handle: Handle, on_fork: OnFork) -> None:
-        """``on_fork`` makes the cycle of the same profile for a fork of the cluster."""
+        """``on_fork`` creates the cycle of the same profile for a fork of the cluster."""
         self._handle = handle
         self._on_fork = on_fork
 
     def preempt(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
-        """Success with a node for each pod and the victims; otherwise the reason why no pod is evicted."""
+        """Return success with a node for each pod and the victims; otherwise the reason why no pod is evicted."""
         groups_say = self._handle.is_enabled("PodGroupPreemptionPolicy")
         policies = [info.group.spec] if groups_say else [pod.pod.spec for pod in info.pods]
         if any(each.preemption_policy == "Never" for each in policies):
@@ -436,7 +439,7 @@ class GroupPreemption:
         return PodGroupPostFilterResult(Status(Code.SUCCESS, (text,)), nominations, chosen, violations, disruptions)
 
     def _is_ongoing(self, info: PodGroupInfo) -> bool:
-        """Whether victims of an earlier attempt are still going, on a node that a pod is nominated to."""
+        """Report whether victims of an earlier attempt are still terminating on a node that a pod is nominated to."""
         nodes = self._handle.cluster.table.nodes
         names = {pod.pod.status.nominated_node_name for pod in info.pods}
         on_nodes = [pod for name in names if name in nodes for pod in nodes[name].pods.values()]

@@ -1,4 +1,4 @@
-"""Preemption for one profile: may this pod evict others, on which nodes would it help, and which node hurts least."""
+"""Preemption for one profile: whether a pod may evict others, where that helps, and which node to choose."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mooring.core.state.pod_info import PodInfo
 class Evaluator:
     """Implements :class:`mooring.core.framework.handle.Preemption`, as upstream's Evaluator does.
 
-    It removes all lower-priority pods from a node hypothetically, and reprieves as many as still leave room. Budgets
-    are respected where possible. Among the remaining nodes, the one with the least harm is chosen.
+    It removes all lower-priority pods from a node in a dry run, and reprieves as many as possible. Budgets are
+    respected where possible. Among the remaining nodes, the least harmful one is chosen.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Evaluator:
         if refusal:
             return PostFilterResult(Status.unschedulable(refusal))
         lowest = nodes.table.lowest_priority
-        if lowest.item(lowest.argmin()) >= pod.priority:  # quicker than min()
+        if lowest.item(lowest.argmin()) >= pod.priority:  # faster than min()
             return self._without_victims(statuses)
         dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
         known = dry_run.columns.fruitless
-        if known is not None and known.statuses is statuses:  # a pod of the template was refused a moment ago
+        if known is not None and known.statuses is statuses:  # the same refusal as of the previous pod of the template
             self._begin_anywhere(known.num_tried)
             return known.answer
         rows = statuses.rows_with(Code.UNSCHEDULABLE)
@@ -84,18 +84,18 @@ class Evaluator:
         return PostFilterResult(SUCCESS, best.node, tuple(best.victims), best.pdb_violations)
 
     def _without_victims(self, statuses: NodeStatuses) -> PostFilterResult:
-        """No pod of the cluster has a lower priority: only the number of unresolvable nodes matters."""
+        """Return the result if no pod has a lower priority: only the number of unresolvable nodes matters."""
         num_tried = statuses.count_with(Code.UNSCHEDULABLE)
         self._begin_anywhere(num_tried)
         return _refused(num_tried, len(statuses))
 
     def _begin_anywhere(self, num_tried: int) -> None:
-        """Draw where a search would begin, so that later random numbers stay the same."""
+        """Choose the start of a search, so that later random numbers stay the same."""
         if num_tried:
             self._handle.pick(num_tried)
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> CycleAttempt:
-        stopwatch = Stopwatch(None, self._handle.clock)  # what happens here is the time of PostFilter
+        stopwatch = Stopwatch(None, self._handle.clock)  # this time belongs to PostFilter
         uses_kept = self._engine.uses_cache
         attempt = CycleAttempt(pod, self._profile, nodes, state, stopwatch, uses_kept=uses_kept, detail=False)
         attempt.plan = self._profile.filter_plan(state)
@@ -124,13 +124,13 @@ class Evaluator:
         if not asked:
             return candidates
         left = [Candidate(node, list(on_node.pods), on_node.pdb_violations) for node, on_node in victims.items()]
-        first = self._handle.pick(len(left)) if left else 0  # an answer has no order: upstream takes any of equals
+        first = self._handle.pick(len(left)) if left else 0  # extenders return no order: upstream takes any
         return left[first:] + left[:first]
 
 
 @lru_cache(maxsize=256)
 def _refused(num_tried: int, num_nodes: int) -> PostFilterResult:
-    """Thousands of pending pods get the same message."""
+    """Return the refusal, shared by thousands of pending pods."""
     return PostFilterResult(Status.unschedulable(without_victims(num_tried, num_nodes)), nominated_node="")
 
 

@@ -1,4 +1,4 @@
-"""The search: which nodes a pod fits on, why it does not fit on the others, and which of the feasible nodes wins."""
+"""The search: on which nodes a pod fits, why it does not fit on the others, and which feasible node wins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 class SearchResult(msgspec.Struct):
-    """Feasible rows of the table in order, and why the others are not."""
+    """Feasible rows of the table in order, and why the others are not feasible."""
 
     listed: Rows | None  # None: those of ``filters``
     statuses: NodeStatuses
@@ -35,13 +35,13 @@ class SearchResult(msgspec.Struct):
     plugins: frozenset[str] = frozenset()
     from_nomination: bool = False  # without a search
     hint: int | None = None  # the row that batching proposed
-    nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes that an extender sent back
-    evaluated: int | None = None  # as extenders make it count
-    filters: FilterColumns | None = None  # what is kept for the template, if it alone says which rows are feasible
+    nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes returned by an extender
+    evaluated: int | None = None  # number that extenders report
+    filters: FilterColumns | None = None  # cached for the template, if it alone decides which rows are feasible
 
     @property
     def rows(self) -> Rows:
-        """The feasible rows, listed when they are first asked for: before the next decision."""
+        """The feasible rows, listed on first access, which must precede the next decision."""
         if self.listed is None:
             assert self.filters is not None
             self.listed = _rows_of(self.filters.feasible)
@@ -53,7 +53,7 @@ class SearchResult(msgspec.Struct):
 
 
 class Search:
-    """Runs PreFilter and Filter. Remembers where the last search stopped, and what it keeps per template."""
+    """Runs PreFilter and Filter. Remembers where the last search stopped, and caches by template."""
 
     def __init__(
         self, nominated: NominatedJudge, extenders: Extenders | None, percentage_of_nodes_to_score: int
@@ -61,18 +61,18 @@ class Search:
         self._nominated = nominated
         self._extenders = extenders
         self._percentage = percentage_of_nodes_to_score
-        self.next_start = 0  # where the next search begins if it looks at a part of the nodes
+        self.next_start = 0  # where the next search begins if it covers a part of the nodes
         self.kept: dict[str, TemplateColumns] = {}  # by scheduler name
 
     def kept_for(self, profile: Profile) -> TemplateColumns:
-        """What is kept for the templates of this profile's pods."""
+        """Return the caches for this profile's templates."""
         columns = self.kept.get(profile.scheduler_name)
         if columns is None:
             columns = self.kept[profile.scheduler_name] = TemplateColumns()
         return columns
 
     def run(self, attempt: CycleAttempt, hint_of: Callable[[], int | None] | None = None) -> SearchResult:
-        """Search all nodes, unless the pod is nominated to one or batching has a hint, and it fits there."""
+        """Search all nodes, unless the pod fits on its nominated node or on batching's hint."""
         profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
         pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
         plan = attempt.plan = profile.filter_plan(state)
@@ -81,7 +81,7 @@ class Search:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return SearchResult(_NO_ROWS, statuses, pre.status.message, pre.plugins)
         hint = None if hint_of is None else hint_of()
-        said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the nominated one
+        said: dict[str, Status] = {}  # statuses by extenders, and by filters of the nominated node
         nominated = self._try_nominated(attempt, hint, said)
         if nominated is not None:
             return nominated
@@ -98,8 +98,8 @@ class Search:
         outcome = self._filter(attempt, nodes, columns)
         self._count_nominated(attempt, nodes, outcome)
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
-        attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream also says so where none is left
-        if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
+        attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream also reports it without a node
+        if attempt.detail or not len(rows):  # the verdicts will be read later, and cached ones keep changing
             outcome.verdicts = [(name, verdict.copy()) for name, verdict in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent, attempt.within)
@@ -113,7 +113,7 @@ class Search:
         return result
 
     def _try_nominated(self, attempt: CycleAttempt, hint: int | None, said: dict[str, Status]) -> SearchResult | None:
-        """A pod that is nominated to a node, or has a hint, gets that node if it fits there, without a search."""
+        """Return the nominated node or the hint without a search, if the pod fits there."""
         table = attempt.nodes.table
         name = attempt.pod.pod.status.nominated_node_name
         if not name and hint is not None:
@@ -125,7 +125,7 @@ class Search:
         try:
             outcome = self._nominated.run(attempt, attempt.nodes.subset(row), attempt.plan.active)
         except CycleError:
-            return None  # upstream logs it and goes on with the ordinary search
+            return None  # upstream logs it and continues with the ordinary search
         if not outcome.feasible[0]:
             said[name] = outcome.status_at(0)
             return None
@@ -138,13 +138,13 @@ class Search:
         return result if len(result.rows) else None
 
     def _columns(self, attempt: CycleAttempt, nodes: NodeRows) -> FilterColumns | None:
-        """The verdicts that are kept for the pod's template, if they hold for these rows."""
+        """Return the cached verdicts of the pod's template, if they apply to these rows."""
         if nodes.index is not None or not attempt.uses_kept:
             return None
         return self.kept_for(attempt.profile).filters_of(attempt)
 
     def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
-        """Report whether the cached verdicts alone say which rows are feasible, and no caller reads them later."""
+        """Report whether the cached verdicts alone decide which rows are feasible, and no caller reads them later."""
         n = len(attempt.nodes)
         return (
             columns.num_feasible > 0
@@ -156,7 +156,7 @@ class Search:
         )
 
     def _still_refused(self, attempt: CycleAttempt, columns: FilterColumns) -> NodeStatuses | None:
-        """Why no node fits, if a pod of the template was refused and nothing has changed since that could matter."""
+        """Return the last refusal of the template, if nothing that matters has changed since."""
         refusal, nominated, pod = columns.refusal, self._nominated.nominated, attempt.pod
         if refusal is None or refusal.nominations != nominated.log.end or not attempt.plan.keeps_all(pod):
             return None
@@ -170,7 +170,7 @@ class Search:
             columns.refusal = ColumnRefusal(statuses, pod.priority, nominated.log.end)
 
     def _filter(self, attempt: CycleAttempt, nodes: NodeRows, columns: FilterColumns | None) -> FilterOutcome:
-        """All filters on these rows, with the verdicts that are kept for the pod's template."""
+        """Run all filters on these rows, with cached verdicts of the pod's template."""
         pod, state, plan = attempt.pod, attempt.state, attempt.plan
         if columns is None:
             return attempt.profile.run_filters(state, pod, nodes, plan.active)
@@ -182,7 +182,7 @@ class Search:
                 continue
             else:
                 if outcome.verdicts and not (holds_somewhere(outcome.feasible) or outcome.passed_so_far().any()):
-                    break  # no node is left that this plugin or a later one could say anything about
+                    break  # no node is left for this plugin or a later one
                 verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
                 if verdict is not None:
                     outcome.feasible &= verdict.passes()
@@ -191,7 +191,7 @@ class Search:
         return outcome
 
     def _count_nominated(self, attempt: CycleAttempt, nodes: NodeRows, outcome: FilterOutcome) -> None:
-        """Count in the pods that are nominated to a node, with what is kept for the template where that is possible."""
+        """Take nominated pods into account, with cached verdicts where possible."""
         if not self._nominated.nominated.by_row:
             return
         keeps = attempt.uses_kept and nodes.index is None
@@ -203,9 +203,9 @@ class Search:
     def _sample(
         self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome
     ) -> tuple[Rows, Rows | None, FilterOutcome]:
-        """Stop early where the configuration asks for it, going round from where the last search stopped.
+        """Stop early if configured, continuing round from where the last search stopped.
 
-        Unlike upstream, a percentage of 0 ("adaptive") means every node: looking at all of them is cheap here.
+        Unlike upstream, a percentage of 0 ("adaptive") means every node: checking all of them is cheap here.
         """
         n = total if index is None else len(index)
         wanted = self._nodes_to_find(profile, n)
@@ -220,7 +220,7 @@ class Search:
         order = np.roll(np.arange(n), -start)
         passes = outcome.feasible[order]
         seen = np.cumsum(passes)
-        stop = int(np.searchsorted(seen, wanted + 1))  # the one too many: neither feasible nor refused
+        stop = int(np.searchsorted(seen, wanted + 1))  # one too many: neither feasible nor rejected
         taken = order[:stop]
         kept = taken[passes[:stop]]
         self.next_start = (self.next_start + stop) % total
@@ -228,7 +228,7 @@ class Search:
         return looked_at[kept], looked_at[taken], FilterOutcome(verdicts, outcome.feasible[taken])
 
     def _nodes_to_find(self, profile: Profile, n: int) -> int:
-        """How many feasible nodes are enough."""
+        """Return how many feasible nodes are enough."""
         if not profile.score and (self._extenders is None or not self._extenders.want_many):
             return 1
         percentage = profile.percentage_of_nodes_to_score
@@ -240,7 +240,7 @@ class Search:
 
 
 def _rows_of(feasible: NDArray[np.bool_]) -> Rows:
-    """The rows that are feasible. Often all are, which is quickly found."""
+    """List the feasible rows. Often all are, which is detected quickly."""
     return _all_rows(len(feasible)) if holds_everywhere(feasible) else feasible.nonzero()[0]
 
 
@@ -252,7 +252,7 @@ def _all_rows(n: int) -> Rows:
 
 
 def _narrowed(attempt: CycleAttempt, pre: PreFilterOutcome, said: dict[str, Status]) -> tuple[Rows | None, Status]:
-    """The rows that the pre-filters leave (None: all), and what is said of the others."""
+    """Return the rows that the pre-filters leave (None: all), and the status of the others."""
     if pre.node_names is None:
         return attempt.within, SUCCESS
     nodes = attempt.nodes.table.nodes
@@ -265,7 +265,7 @@ def _narrowed(attempt: CycleAttempt, pre: PreFilterOutcome, said: dict[str, Stat
 
 
 def _ask_extenders(extenders: Extenders, attempt: CycleAttempt, result: SearchResult, said: dict[str, Status]) -> None:
-    """Ask the extenders about the feasible nodes; what they drop changes the result."""
+    """Ask the extenders about the feasible nodes; those they drop change the result."""
     table = attempt.nodes.table
     offered = NodeRows(table, result.rows).infos
     kept = extenders.filter(attempt.pod, offered, said)
@@ -280,16 +280,17 @@ def _ask_extenders(extenders: Extenders, attempt: CycleAttempt, result: SearchRe
 
 
 def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
-    """The feasible rows in the order of a search that began at position ``start``."""
+    """Return the feasible rows in the order of a search that began at position ``start``."""
     positions = np.searchsorted(looked_at, rows)
     return np.concatenate((rows[positions >= start], rows[positions < start]))
 
 
-# ---- the choice: scores of the feasible nodes, and which of them wins ----------------------------------------------
+# ---- the choice among feasible nodes by score
+# ---------------------------------------------------------------------------
 
 
 class Choice:
-    """The winner, and the scores that made it win."""
+    """The winner and the scores."""
 
     __slots__ = ("extender_scores", "name", "row", "scores")
 
@@ -307,7 +308,7 @@ def choose(
     extenders: Extenders | None,
     raw_scores: dict[str, Scores] | None = None,
 ) -> Choice:
-    """Score the feasible nodes, of which there is more than one, and take the best.
+    """Score two or more feasible nodes, and take the best.
 
     ``raw_scores`` is filled with each plugin's scores before normalising, if it is given.
     """
@@ -317,7 +318,7 @@ def choose(
     plan = attempt.profile.score_plan(attempt.state)
     attempt.stopwatch.point("PreScore", SUCCESS, plan.asked, 1)
     columns = None
-    if plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table:  # not for what an extender sent back
+    if plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table:  # not for nodes of an extender
         columns = kept.scores_of(attempt, plan)
     by_plugin, totals = _score(attempt, nodes, plan, columns, raw_scores)
     attempt.stopwatch.point("Score", SUCCESS, plan.active, len(nodes))
@@ -350,12 +351,12 @@ def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:
         return attempt.nodes if size == n else LateRows(attempt.nodes.table, filters.feasible, size)
     rows = result.rows
     if len(rows) == n and int(rows[0]) == 0 and int(rows[-1]) == n - 1:
-        return attempt.nodes  # all nodes in their order: reading whole columns is cheaper
+        return attempt.nodes  # all nodes in order: reading whole columns is cheaper
     return NodeRows(attempt.nodes.table, rows)
 
 
 def _kept_totals(columns: ScoreColumns, nodes: NodeRows, revision: int) -> Scores:
-    """The cached sum for these nodes, for the few callers that read it after the decision."""
+    """Return the cached sum for these nodes, for the few callers that read it after the decision."""
     assert columns.revision == revision, "the scores of a decision without detail are read before the next one"
     return columns.totals_of(nodes)
 
@@ -374,8 +375,9 @@ def _score(
     columns: ScoreColumns | None,
     raw_scores: dict[str, Scores] | None,
 ) -> tuple[dict[str, Scores], Scores | None]:
-    """Weighted scores by plugin, and totals; None: the totals that are kept. Without ``detail`` they stand for their
-    parts."""
+    """Return weighted scores by plugin, and totals; None: the cached totals. Without ``detail``, totals replace the
+    parts.
+    """
     pod, state = attempt.pod, attempt.state
     by_plugin: dict[str, Scores] = {}
     kept: dict[str, Scores] = {}

@@ -1,4 +1,4 @@
-"""Victims of preemption: what is evicted as one, which budgets that breaks, and what dry runs found node by node."""
+"""Victims of preemption: units of eviction, broken budgets, and results of dry runs by node."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
 # ---- what dry runs found: which pods would be evicted, how much that hurts, or why it does not help ----------------
+# ---- results of dry runs: the pods to evict, and their harm, or why it does not help
+# ------------------------------------
 #
-# What a dry run finds on a node depends on the pod's template and priority, on the node and the pods on it, on the pods
-# that are nominated to it and on the budgets. Preemptors of one template come in bursts, and between two of them only a
-# few nodes change: the columns are kept, and only those nodes are tried again.
+# The result of a dry run on a node depends on the pod's template and priority, on the node and its pods, on the pods
+# nominated to it and on the budgets. Preemptors of one template arrive in bursts, and between two of them only a few
+# nodes change: the columns are cached, and only those nodes are tried again.
 
 MAX_BYTES = 32 << 20
-MAX_SEEN = 1024  # kinds of preemptors that have come once
-BYTES_PER_NODE = 256  # about: the columns, and a list of victims
+MAX_SEEN = 1024  # kinds of preemptors seen once
+BYTES_PER_NODE = 256  # approximately: the columns, and a list of victims
 MAX_REFUSED = 1024
 UNKNOWN, REFUSED, CANDIDATE = 0, 1, 2
 
@@ -39,7 +41,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Candidate:
-    """A node, and the pods to evict there, the most important first."""
+    """A node and the pods to evict there, the most important first."""
 
     node: str
     victims: Sequence[PodInfo]
@@ -48,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Fruitless:
-    """A search among the nodes that had these statuses, without a candidate."""
+    """A search without a candidate among nodes with these statuses."""
 
     statuses: NodeStatuses
     num_tried: int
@@ -56,7 +58,7 @@ class Fruitless:
 
 
 class DryRunColumns(Derived):
-    """One entry per node of the table. Without logs to follow they are good for one preemptor only."""
+    """One entry per node of the table. Without logs to follow they are valid for one preemptor only."""
 
     __slots__ = (
         *("_earliest", "_harm", "_latest", "_numbers", "_refusal", "_statuses"),
@@ -69,14 +71,14 @@ class DryRunColumns(Derived):
         self._clear(n)
 
     def _clear(self, n: int) -> None:
-        self.fruitless: Fruitless | None = None  # the last search without a candidate, while nothing has changed
+        self.fruitless: Fruitless | None = None  # the last search without a candidate, valid while nothing changes
         self.outcome = np.zeros(n, np.int8)  # UNKNOWN, REFUSED or CANDIDATE
         self.victims: dict[int, Sequence[PodInfo]] = {}  # of candidates, the most important first
         # [broken budgets | first victim's priority | sum of priorities | number of victims, node]
         self._harm = np.zeros((4, n), np.int64)
-        # When the first of the most important victims started, in seconds; infinite: none of them has.
+        # When the first of the most important victims started, in seconds; infinite if none has.
         self._earliest = np.zeros(n, np.float64)
-        # The latest start on the node that mattered: what was found holds from then on. Infinite: it never holds again.
+        # The latest relevant start on the node: the result holds from then on. Infinite: it never holds again.
         self._latest = np.zeros(n, np.float64)
         self._refusal = np.zeros(n, np.int64)  # index into the statuses
         self.refused.clear()
@@ -88,7 +90,7 @@ class DryRunColumns(Derived):
         return bool(self._cursors)
 
     def update(self, token: Hashable, n: int, now: float) -> None:
-        """Forget what has changed since the last preemptor of the template."""
+        """Drop what has changed since the last preemptor of the template."""
         changes = self.changes(token)
         if changes is None:
             self._clear(n)
@@ -101,12 +103,12 @@ class DryRunColumns(Derived):
 
     @property
     def breaks_budgets(self) -> NDArray[np.int64]:
-        """How many budgets evicting the victims would break, per node."""
+        """Return how many budgets evicting the victims would break, per node."""
         violations: NDArray[np.int64] = self._harm[0]
         return violations
 
     def refuse(self, row: int | Rows, status: Status, latest: float = -np.inf) -> None:
-        """Note for a node, or for many, why preemption does not help there."""
+        """Store for one or more nodes why preemption does not help there."""
         number = self._numbers.get(status)
         if number is None:
             number = self._numbers[status] = len(self._statuses)
@@ -123,7 +125,7 @@ class DryRunColumns(Derived):
         latest: float = -np.inf,
         not_started: float = np.inf,
     ) -> None:
-        """Note a candidate."""
+        """Store a candidate."""
         highest = max(pod.priority for pod in victims)
         starts = [start_time(pod.pod, not_started) for pod in victims if pod.priority == highest]
         total = sum(pod.priority + 2**31 for pod in victims)
@@ -140,9 +142,10 @@ class DryRunColumns(Derived):
             self.victims.pop(row, None)
 
     def forget_before(self, now: float) -> None:
-        """Forget what does not hold now: pods that have not started count as starting now, and others may come later.
+        """Drop results that do not hold now: pods that have not started count as starting now, and others may start
+        later.
 
-        A clock may also have been set back.
+        The clock may also have been set back.
         """
         early = self._latest > now
         if early.any():
@@ -150,8 +153,9 @@ class DryRunColumns(Derived):
             self._latest[early] = -np.inf
 
     def pick_one_node(self, candidates: Rows, now: float) -> int:
-        """Fewest broken budgets; then the least important first victim; the smallest sum of priorities; the fewest
-        victims; the latest start of the most important ones. What is still equal is taken in order."""
+        """Choose by: fewest broken budgets; lowest priority of the first victim; smallest sum of priorities; fewest
+        victims; latest start of the most important ones; order.
+        """
         for column in self._harm:
             harm = column[candidates]
             candidates = candidates[harm == harm.min()]
@@ -160,7 +164,7 @@ class DryRunColumns(Derived):
         return int(candidates[np.argmax(starts)])
 
     def reasons(self, rows: Rows) -> dict[str, int]:
-        """On how many of these nodes, all of them refused, each reason was given."""
+        """Return on how many of these nodes, all of them refused, each reason was given."""
         counts: dict[str, int] = {}
         for number, count in enumerate(np.bincount(self._refusal[rows]).tolist()):
             for reason in self._statuses[number].reasons if count else ():
@@ -169,7 +173,7 @@ class DryRunColumns(Derived):
 
 
 def pick_one_node(candidates: list[Candidate], now: float) -> Candidate:
-    """The candidate to take, of those that extenders leave; see :meth:`DryRunColumns.pick_one_node`."""
+    """Choose among the candidates that extenders leave, as :meth:`DryRunColumns.pick_one_node`."""
     columns = DryRunColumns(len(candidates))
     for i, candidate in enumerate(candidates):
         columns.accept(i, candidate.victims, candidate.pdb_violations, not_started=now)
@@ -177,22 +181,22 @@ def pick_one_node(candidates: list[Candidate], now: float) -> Candidate:
 
 
 def kept_dry_runs() -> Kept[DryRunColumns]:
-    """An empty collection of columns by template and priority."""
+    """Return an empty cache of columns by template and priority."""
     return Kept(MAX_SEEN)
 
 
 def max_kept(n: int) -> int:
-    """The number of templates whose columns fit into their memory limit at this number of nodes."""
+    """Return how many templates' columns fit into their memory limit at this number of nodes."""
     return max(2, MAX_BYTES // (BYTES_PER_NODE * max(n, 1)))
 
 
 def start_time(pod: Pod, now: float) -> float:
-    """When the pod started; one that has not counts as starting now."""
+    """Return when the pod started; one that has not counts as starting now."""
     return now if pod.status.start_time is None else parse_time(pod.status.start_time)
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """One or more pods that go together. A pod of a group has the group's priority, evicted alone or not."""
+    """One or more pods that are evicted together. A pod of a group has the group's priority, evicted alone or not."""
 
     pods: tuple[PodInfo, ...]
     priority: int
@@ -200,7 +204,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 def units_among(pods: Iterable[PodInfo], cluster: ClusterState) -> list[Unit]:
-    """The units that these pods belong to, each once; a group's pods on other nodes are part of its unit."""
+    """Return the units of these pods, each once; a group's pods on other nodes belong to its unit."""
     units: list[Unit] = []
     seen: set[str] = set()
     for pod in pods:
@@ -218,7 +222,7 @@ def units_among(pods: Iterable[PodInfo], cluster: ClusterState) -> list[Unit]:
 
 
 def by_importance(units: Iterable[Unit], now: float) -> list[Unit]:
-    """The most important first: by priority; groups before pods; large before small; those that started early."""
+    """Sort the most important first: by priority; groups before pods; large before small; those that started early."""
     return sorted(
         units,
         key=lambda unit: (
@@ -244,7 +248,7 @@ class Budgets:
                 self._budgets.append((budget, selector))
 
     def partition(self, pods: list[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """(would break a budget, would not), evicting in this order with what each budget still allows."""
+        """Return (would break a budget, would not), evicting in this order with what each budget still allows."""
         if not self._budgets:
             return [], pods
         allowed = self._allowed()
@@ -255,7 +259,7 @@ class Budgets:
         return violating, others
 
     def partition_units(self, units: list[Unit]) -> tuple[list[tuple[Unit, int]], list[Unit]]:
-        """The same for what is evicted as one; with each unit that breaks budgets, how many of its pods do."""
+        """Do so for units; each unit that breaks budgets has the number of its pods that do."""
         allowed = self._allowed()
         violating: list[tuple[Unit, int]] = []
         others: list[Unit] = []
@@ -271,7 +275,7 @@ class Budgets:
         return [budget.status.disruptions_allowed for budget, _ in self._budgets]
 
     def _breaks(self, pod: PodInfo, allowed: list[int], *, stops: bool = False) -> bool:
-        """Take one eviction off every budget of the pod; with ``stops`` only up to the first that it breaks."""
+        """Count one eviction against every budget of the pod; with ``stops`` only up to the first that it breaks."""
         meta = pod.pod.metadata
         breaks = False
         for i, (budget, selector) in enumerate(self._budgets):
@@ -290,9 +294,9 @@ class Budgets:
 
 
 def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
-    """Let the pod's budgets allow one disruption less, as the disruption controller would.
+    """Decrease the allowed disruptions of the pod's budgets, as the disruption controller would.
 
-    Yields those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
+    Yield those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
     """
     theirs = objects.in_namespace(PodDisruptionBudget, pod.namespace)
     for budget in list(budgets_of(pod, theirs)) if is_healthy(pod) else ():
@@ -307,7 +311,7 @@ def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
 
 
 def objection(pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
-    """Why this pod may not evict others now, or nothing."""
+    """Return why this pod may not evict others now, or ""."""
     if pod.pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     name = pod.pod.status.nominated_node_name
@@ -321,7 +325,7 @@ def objection(pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
 
 
 def goes_for_preemption(pod: Pod) -> bool:
-    """Whether the pod is going because it was evicted for another."""
+    """Report whether the pod is terminating because it was preempted."""
     if not pod.is_terminating:
         return False
     for condition in pod.status.conditions:

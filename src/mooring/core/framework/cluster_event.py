@@ -1,4 +1,4 @@
-"""What can happen in a cluster, and which of it could help a pod that was refused."""
+"""Events in a cluster, and which of them could help a rejected pod."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.api.meta import Object
 
 
 class ActionType(IntFlag):
-    """What happened to an object; the bits are those of 1.36, and then what came later."""
+    """Kinds of changes of an object; the bits are those of 1.36, followed by later ones."""
 
     ADD = 1
     DELETE = 2
@@ -36,7 +36,7 @@ class EventResource(Enum):
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
-    UNSCHEDULABLE_POD = "UnschedulablePod"  # a pod without a node; its updates concern that pod alone
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # a pod without a node; its updates concern only that pod
     TARGET_POD = "TargetPod"  # only registered: an update of the waiting pod itself
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
@@ -88,7 +88,7 @@ class ClusterEvent:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Work out what is asked of a few events many times; hashing enums is slow."""
+        """Precompute answers to frequent questions; hashing enums is slow."""
         set_once = object.__setattr__
         label = self.custom_label or self.resource.value + _ACTION_LABELS.get(self.action, str(int(self.action)))
         set_once(self, "label", label)
@@ -99,7 +99,7 @@ class ClusterEvent:
         return self._hash
 
     def covers(self, happened: ClusterEvent) -> bool:
-        """Report whether this registration is about what happened."""
+        """Report whether this registration covers the event."""
         if self.is_wildcard:
             return True
         same = (
@@ -119,19 +119,19 @@ class ClusterEvent:
 
 
 class Hint(Enum):
-    """A plugin's opinion whether an event could make a pod schedulable that it had refused."""
+    """A plugin's opinion whether an event could make a pod schedulable that it had rejected."""
 
     SKIP = "QueueSkip"
     QUEUE = "Queue"
 
 
-# (the waiting pod, the object before, the object after): None where there is no before or after.
+# (the pending pod, the object before, the object after): None where there is no before or after.
 QueueingHint = Callable[[Pod, Object | None, Object | None], Hint]
 
 
 @dataclass(frozen=True, slots=True)
 class EventRegistration:
-    """An event that a plugin registers for; without a hint every such event is worth another attempt."""
+    """An event that a plugin registers for; without a hint every such event justifies another attempt."""
 
     event: ClusterEvent
     hint: QueueingHint | None = None

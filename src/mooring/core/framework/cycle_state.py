@@ -1,4 +1,4 @@
-"""What one attempt at one pod carries: what plugins remember in it, its time, and how its plugins are called."""
+"""State of one attempt at one pod: data of plugins, time, and calls of plugins."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
 BINDING_ANNOTATIONS = "mooring/binding-annotations"
-"""Annotations that are put on the pod with its Binding: a plugin writes a dict under this key in Reserve."""
+"""Key for a dict of annotations that Bind writes to the pod; plugins fill it in Reserve."""
 
 
 class OutOfTime(BaseException):
-    """The attempt has used up its time. Not an Exception: no plugin can swallow it by accident."""
+    """The attempt has timed out. Not an Exception: no plugin can swallow it by accident."""
 
 
 class Budget:
-    """The time of one attempt. The thread that watches the clock sets ``is_spent``; the attempt only reads it."""
+    """Time limit of one attempt. The watching thread sets ``is_spent``; the attempt only reads it."""
 
     __slots__ = ("is_spent",)
 
@@ -45,13 +45,13 @@ class CycleState:
         self._data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        self.timer: PluginTimer | None = None  # calls this attempt's plugins if they are timed; not copied
-        self.asks_all = False  # whether plugins are asked again that have answered for the pod's template; not copied
+        self.timer: PluginTimer | None = None  # calls the plugins of a timed attempt; not copied
+        self.asks_all = False  # whether plugins that have answered for the template run again; not copied
         self.budget = UNLIMITED
-        self.group_cycle: object | None = None  # the same for all pods of a group that are tried together
+        self.group_cycle: object | None = None  # the same object for all pods of a group that are tried together
 
     def check_time(self) -> None:
-        """Raise OutOfTime if the attempt has used up its time. A long search calls this in its loop."""
+        """Raise OutOfTime if the attempt has timed out. Long searches call this in their loops."""
         if self.budget.is_spent:
             raise OutOfTime
 
@@ -59,11 +59,11 @@ class CycleState:
         self._data[key] = value
 
     def read(self, key: str) -> Any:
-        """What was written under the key, or None."""
+        """Return the value of the key, or None."""
         return self._data.get(key)
 
     def clone(self) -> CycleState:
-        """A copy for a hypothesis: values that have ``clone`` are cloned, others are shared."""
+        """Return a copy for a dry run: values that have ``clone`` are cloned, others are shared."""
         copy = CycleState()
         copy._data = {k: v.clone() if hasattr(v, "clone") else v for k, v in self._data.items()}
         copy.skip_filter = self.skip_filter
@@ -73,14 +73,14 @@ class CycleState:
         return copy
 
 
-# ---- calling plugins: what one raises costs one pod its attempt, and nothing else ------------------------------------
+# ---- calls of plugins: an exception costs one pod its attempt, and nothing else --------------------------------------
 
 log = logging.getLogger("mooring.core.framework")
 TRACEBACKS = logging.INFO - 2  # shown with ``-v 2``
 
 
 class CycleError(Exception):
-    """Something broke in a cycle: the attempt fails, the pod is tried again later."""
+    """An error in a cycle: the attempt fails, and the pod is retried later."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -88,7 +88,7 @@ class CycleError(Exception):
 
 
 def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a plugin; what it raises becomes this pod's error. ``text`` has places for the plugin and the problem."""
+    """Call a plugin; an exception becomes this pod's error. ``text`` has places for the plugin and the problem."""
     try:
         return function(*arguments)
     except CycleError:
@@ -98,12 +98,12 @@ def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -
 
 
 def broken(name: str, text: str, function: Callable[..., Any], error: Exception) -> CycleError:
-    """What ends the attempt when a plugin raises; for loops that run for every pod and cannot afford ``guarded``."""
+    """Return the error for a plugin's exception; for hot loops that cannot afford ``guarded``."""
     return CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name))
 
 
 def problem_of(error: Exception, function: Callable[..., Any]) -> str:
-    """What a plugin's method raised, and in which line of the plugin's own file; the traceback goes to the log."""
+    """Describe a plugin's exception with the line in the plugin's own file; the traceback is logged."""
     owner = getattr(inspect.unwrap(function), "__self__", None)
     module = function.__module__ if owner is None else type(owner).__module__
     text = f"{type(error).__name__}: {error}{place_of(error, {module})}"
@@ -112,7 +112,7 @@ def problem_of(error: Exception, function: Callable[..., Any]) -> str:
 
 
 def place_of(error: BaseException, modules: Collection[str]) -> str:
-    """`` (quiet_hours.py:27)``: the last line that ran in one of these modules or in a plugin of mooring's own.
+    """Return `` (quiet_hours.py:27)``: the last executed line in one of these modules or in an in-tree plugin.
 
     Empty if no such line was running.
     """
@@ -123,16 +123,16 @@ def place_of(error: BaseException, modules: Collection[str]) -> str:
     return ""
 
 
-Tell = Callable[[str, str, Code, float], None]  # the plugin, its method, what it said, and how many seconds it took
+Tell = Callable[[str, str, Code, float], None]  # plugin, method, result code, seconds
 _SUCCESS = Code.SUCCESS
 
 
 class PluginTimer:
-    """Calls plugins as ``guarded`` does, and tells how long each took and what it said.
+    """Calls plugins as ``guarded`` does, and reports the duration and result of each call.
 
     Only a sample of the attempts is timed, because reading the clock twice costs more than most calls. Such an attempt
     has a timer in its state, and its plugins are called through it. One call is one observation, however many nodes it
-    answers for: kube-scheduler asks about one node at a time, a plugin here answers for all of them.
+    covers: kube-scheduler calls a plugin for one node at a time, here it answers for all of them.
     """
 
     __slots__ = ("_tell", "now")
@@ -152,19 +152,19 @@ class PluginTimer:
         return answer
 
     def tell(self, name: str, function: Callable[..., Any], answer: object, started: float) -> None:
-        """A call that began then has ended with this answer, or with an exception."""
+        """Report a call that began at ``started`` and returned this answer, or an exception."""
         seconds = self.now() - started
         code = answer.code if type(answer) is Status else _SUCCESS if answer is None else _code_of(answer)
         self._tell(name, getattr(function, "__name__", "unnamed"), code, seconds)
 
 
 def _code_of(answer: object) -> Code:
-    """What an answer says; about many nodes, success if one of them passes."""
+    """Return the code of an answer; for many nodes, success if one of them passes."""
     if isinstance(answer, np.ndarray):  # scores
         return _SUCCESS
     if isinstance(answer, Exception):
         return Code.ERROR
-    if isinstance(answer, tuple) and answer:  # Permit's: a status, and how long to wait
+    if isinstance(answer, tuple) and answer:  # Permit's: a status, and a timeout
         answer = answer[0]
     if isinstance(answer, Verdict):
         if not len(answer.ids) or not answer.ids.all():

@@ -1,4 +1,4 @@
-"""What the cycle asks of an extender; the HTTP behind it lives elsewhere."""
+"""The cycle's interface to extenders; its HTTP implementation is elsewhere."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
 
 EXTENDER_PLUGIN = "Extender"
-"""The name under which the refusals of all extenders count among the unschedulable plugins."""
+"""Name under which rejections of extenders count among the unschedulable plugins."""
 SCORE_SCALE = 10
 """Extenders score from 0 to 10, plugins from 0 to 100."""
 
 
 class ExtenderError(MooringError):
-    """An extender did not answer as it should; an ignorable one is passed over, another one fails the attempt."""
+    """An extender failed to answer; an ignorable one is skipped, another one fails the attempt."""
 
 
 class AnsweredNode(NodeInfo):
-    """A node as an extender sent it back: without pods and images, and whatever else it says goes.
+    """A node as returned by an extender, without pods, images and other fields.
 
     ``row`` is that of the node of the same name, or -1 for one that the cluster does not have.
     """
@@ -33,12 +33,12 @@ class AnsweredNode(NodeInfo):
     def __init__(self, node: Node, raw: bytes, row: int) -> None:
         super().__init__(node.metadata.name)
         self.node = node
-        self.raw = raw  # its JSON, for the extenders that are asked next
+        self.raw = raw  # its JSON, for the extenders that follow
         self.row = row
 
 
 class ExtenderFilterResult(msgspec.Struct, frozen=True):
-    """What is left, in the extender's order, and why the rest is not.
+    """The remaining nodes, in the extender's order, and why the others were dropped.
 
     ``nodes`` are nodes that were offered, or all of them :class:`AnsweredNode`.
     """
@@ -49,7 +49,7 @@ class ExtenderFilterResult(msgspec.Struct, frozen=True):
 
 
 class Prioritized(msgspec.Struct, frozen=True):
-    """(node name, score) as the extender answered, unscaled; a name may be unknown, missing or come twice."""
+    """(node name, score) as answered, unscaled; a name may be unknown, missing or duplicated."""
 
     scores: Sequence[tuple[str, int]]
     weight: int
@@ -61,7 +61,7 @@ class VictimsOnNode(msgspec.Struct, frozen=True):
 
 
 class ExtenderClient(Protocol):
-    """One configured extender. Every method that asks it something may raise :class:`ExtenderError`."""
+    """One configured extender. Every request may raise :class:`ExtenderError`."""
 
     @property
     def name(self) -> str: ...
@@ -90,14 +90,14 @@ class ExtenderClient(Protocol):
     def process_preemption(
         self, pod: PodInfo, victims: Mapping[str, VictimsOnNode], nodes: Mapping[str, NodeInfo]
     ) -> Mapping[str, VictimsOnNode]:
-        """Leave fewer candidates, or other victims among the pods on ``nodes``."""
+        """Return fewer candidates, or other victims among the pods on ``nodes``."""
 
     def bind(self, pod: PodInfo, node_name: str) -> None:
         """Bind the pod, in place of the scheduler."""
 
 
 class ExtenderAnswer(msgspec.Struct, frozen=True):
-    """What an extender has answered to a question of an attempt."""
+    """Recorded answer of an extender in an attempt."""
 
     extender: str
     verb: str  # filter, prioritize or preempt
@@ -105,7 +105,7 @@ class ExtenderAnswer(msgspec.Struct, frozen=True):
 
 
 AskAll = Callable[[Sequence[ExtenderClient], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
-"""Ask several extenders for scores; an implementation with sockets may do so concurrently."""
+"""Asks several extenders for scores; an implementation with sockets may do so concurrently."""
 
 
 def ask_in_turn(

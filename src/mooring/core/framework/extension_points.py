@@ -1,7 +1,7 @@
-"""Every extension point once: its name in a configuration, its methods, their arguments, their names in metrics.
+"""All extension points: names in the configuration, methods, arguments, names in metrics.
 
 Configuration, registration, runtime, timing and SDK derive their lists from this table. It imports nothing, so that
-reading a configuration stays quick. :mod:`mooring.core.framework.interfaces` documents the contract of each method.
+reading a configuration stays fast. :mod:`mooring.core.framework.interfaces` documents the contract of each method.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ class Method(msgspec.Struct, frozen=True):
     """A method that a plugin may define."""
 
     name: str
-    arguments: tuple[str, ...]  # what it is called with, in order
-    metric: str = ""  # its extension_point in kube-scheduler's scheduler_plugin_execution_duration_seconds
+    arguments: tuple[str, ...]  # in order
+    metric: str = ""  # extension_point label of scheduler_plugin_execution_duration_seconds
     per_node: tuple[str, ...] | None = None  # the arguments where the plugin looks at one node at a time, if different
     is_async: bool = False
-    is_optional: bool = False  # a plugin without it can be at the point all the same
+    is_optional: bool = False  # a plugin at the point may lack it
     is_class_method: bool = False  # called on the class, before there are plugins
 
     def signature(self, *, per_node: bool = False) -> str:
@@ -33,10 +33,10 @@ class ExtensionPoint(msgspec.Struct, frozen=True):
     name: str  # in a configuration
     attribute: str  # the same in Python
     methods: tuple[Method, ...]
-    checked: int  # upstream goes through the points in this order; it decides which of several mistakes is named
+    checked: int  # upstream's order of checks; decides which of several mistakes is reported
     is_scored: bool = False  # plugins have weights there
-    can_refuse: bool = False  # a plugin at it can refuse a pod, so the queue asks which events would help
-    checks_removed: bool = True  # upstream looks here for plugins that are gone
+    can_refuse: bool = False  # a plugin at it can reject a pod, so the queue asks for helpful events
+    checks_removed: bool = True  # upstream looks here for removed plugins
     is_for_groups: bool = False  # about pod groups, not about one pod; the SDK has no base for it
 
 
@@ -136,9 +136,9 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         is_for_groups=True,
     ),
 )
-"""In the order in which a pod meets them."""
+"""All extension points, in the order in which a pod passes them."""
 
-# Any plugin may have these, whatever its points.
+# Methods that any plugin may have, whatever its points.
 EXTENSIONS: tuple[Method, ...] = (
     Method("events_to_register", (), is_optional=True),
     Method("cache_token", (), is_optional=True),
@@ -156,11 +156,11 @@ METHODS: dict[str, Method] = {
 """Every method that mooring calls on a plugin, by name."""
 
 METRIC_NAMES: dict[str, str] = {method.name: method.metric for method in METHODS.values() if method.metric}
-"""By method, the extension point as kube-scheduler's metrics call it."""
+"""By method, the extension point in kube-scheduler's metrics."""
 
 
 def points_of(plugin: type) -> frozenset[str]:
-    """The extension points at which a class can be enabled, by its methods."""
+    """Return the extension points at which a class can be enabled, by its methods."""
     return frozenset(
         point.name
         for point in EXTENSION_POINTS

@@ -1,4 +1,4 @@
-"""What a plugin may hold on to: the cluster, the clock, its writer, and what other parts of the scheduler know."""
+"""The handle of plugins: the cluster, the clock, a writer, and the state of other parts of the scheduler."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
-# ---- what plugins ask other parts of the scheduler -----------------------------------------------------------------
+# ---- interfaces to other parts of the scheduler ----------------------------------------------------------------------
 
 
 class Devices(Protocol):
-    """Extended resources that DeviceClasses stand for: some nodes offer them as devices instead of a number."""
+    """Extended resources backed by DeviceClasses: some nodes provide them as devices instead of a number."""
 
     def backs(self, resource: str) -> bool:
-        """Report whether a DeviceClass stands for the resource."""
+        """Report whether a DeviceClass backs the resource."""
 
     def totals(self, resource: str, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(matching devices, those of them that are allocated) per node."""
+        """Return (matching devices, allocated ones of these) per node."""
 
     def mapping_version(self) -> Hashable:
-        """Something that differs after the answers of ``backs`` may have changed."""
+        """Return a value that changes whenever an answer of ``backs`` may."""
 
     def get_ready(self, found: DeviceClass) -> None:
-        """Do now what the first pod that asks for devices of this class would have to wait for."""
+        """Compile the class now, so that the first pod that requests its devices need not wait."""
 
 
 class NoDevices:
-    """No DeviceClass stands for anything."""
+    """Stands in where there are no DeviceClasses."""
 
     def backs(self, resource: str) -> bool:
         return False
@@ -60,7 +60,7 @@ class NoDevices:
 
 
 class Nominator(Protocol):
-    """Knows which waiting pods are nominated to which node."""
+    """Tracks which pending pods are nominated to which node."""
 
     @property
     def log(self) -> ChangeLog[str]:
@@ -69,21 +69,21 @@ class Nominator(Protocol):
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]: ...
 
     def nominated_nodes(self) -> Collection[str]:
-        """Names of all nodes that some pod is nominated to: something that answers ``in`` quickly."""
+        """Names of all nodes with a nominated pod, with a fast ``in``."""
 
     def node_of(self, uid: str) -> str | None:
-        """The node that this pod is nominated to, or None."""
+        """Return the node that this pod is nominated to, or None."""
 
     def nominate(self, pod: PodInfo, node_name: str) -> None: ...
 
     def withdraw(self, uid: str) -> None: ...
 
     def copy(self) -> Nominations:
-        """The nominations as they are now, for a fork of the cluster."""
+        """Return a copy of the nominations, for a fork of the cluster."""
 
 
 class Nominations:
-    """Nominations where there is no queue. Without any, no pod is nominated to any node."""
+    """Nominations without a queue; initially there are none."""
 
     def __init__(self) -> None:
         self.log: ChangeLog[str] = ChangeLog()
@@ -116,7 +116,7 @@ class Nominations:
 
 
 def put_object(state: ClusterState, nominations: Nominator, obj: Object) -> None:
-    """Add or update an object. A pod is nominated as its status says, unless it has a node or has finished."""
+    """Add or update an object. A pod is nominated as in its status, unless it has a node or has finished."""
     state.put(obj)
     if isinstance(obj, Pod):
         nominations.withdraw(obj.uid)
@@ -126,7 +126,7 @@ def put_object(state: ClusterState, nominations: Nominator, obj: Object) -> None
 
 
 def remove_object(state: ClusterState, nominations: Nominator, obj: Object) -> None:
-    """Remove an object; one that is not there is no mistake."""
+    """Remove an object; a missing one is ignored."""
     if isinstance(obj, Pod):
         nominations.withdraw(obj.uid)
         state.remove_pod(obj.uid)
@@ -139,7 +139,7 @@ def remove_object(state: ClusterState, nominations: Nominator, obj: Object) -> N
 
 
 class WaitingPod(Protocol):
-    """A pod that a Permit plugin keeps waiting: its node is held, its binding has not begun."""
+    """A pod that a Permit plugin keeps waiting: its node is reserved, its binding has not begun."""
 
     @property
     def pod(self) -> PodInfo: ...
@@ -149,17 +149,17 @@ class WaitingPod(Protocol):
 
     @property
     def pending_plugins(self) -> Sequence[str]:
-        """The plugins that have not allowed it yet."""
+        """Return the plugins that have not allowed it yet."""
 
     def allow(self, plugin: str) -> None:
-        """Let it go as far as this plugin is concerned; when the last plugin allows it, the binding starts."""
+        """Allow it for this plugin; when the last plugin allows it, the binding starts."""
 
     def reject(self, plugin: str, message: str) -> bool:
         """Reject it; false if its waiting has ended already."""
 
 
 class WaitingPods(Protocol):
-    """The pods that wait on permit. A plugin asks for them in any method, also for those of other pods."""
+    """The pods that wait on permit, accessible to plugins in any method."""
 
     def get(self, uid: str) -> WaitingPod | None: ...
 
@@ -167,7 +167,7 @@ class WaitingPods(Protocol):
 
 
 class NobodyWaits:
-    """There are no waiting pods: decisions are made without a scheduler."""
+    """Stands in where there are no waiting pods: decisions are made without a scheduler."""
 
     def get(self, uid: str) -> WaitingPod | None:
         return None
@@ -177,79 +177,80 @@ class NobodyWaits:
 
 
 class CandidateLimits(msgspec.Struct, frozen=True):
-    """How many candidate nodes are enough, as a share of those that may help and as a number; the larger counts."""
+    """Number of candidate nodes to look for, as a share of possible ones and as a minimum; the larger counts."""
 
     min_percentage: int
     min_absolute: int
 
 
 class PreemptionEvaluator(Protocol):
-    """Looks for a node where evicting pods makes room. Each profile has its own, with its own filters."""
+    """Finds a node where evicting pods makes room. Each profile has its own, with its own filters."""
 
     def preempt(
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
     ) -> PostFilterResult:
-        """Success with a node and its victims; UNSCHEDULABLE with the reason why no pod is evicted."""
+        """Return success with a node and its victims, or UNSCHEDULABLE with the reason why no pod is evicted."""
 
     def preempt_group(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
-        """The same for a whole group: nodes for its pods, and the victims that make room for all of them."""
+        """Return nodes for a group's pods, and the victims that make room for all of them."""
 
 
 NOTHING: Mapping[str, str] = {}
 
 
 class Preemptions(Protocol):
-    """Evictions under way on behalf of pods: what DefaultPreemption and the queue ask of the scheduler's executor."""
+    """Running evictions by preemptor, as DefaultPreemption and the queue need them."""
 
     def is_running(self, uid: str) -> bool:
-        """Whether victims of this pod or group are still being evicted."""
+        """Report whether victims of this pod or group are still being evicted."""
 
     def holds_back(self, plugin: str, key: str) -> bool:
-        """Whether no event can help the pod that this plugin gates, because its last victim is still there."""
+        """Report whether no event can help the pod that this plugin gates, because its last victim is still there."""
 
 
 class BindWriter(Protocol):
-    """What plugins of the binding cycle ask of the API server; the live scheduler brings it."""
+    """The API server for plugins of the binding cycle; implemented by the live scheduler."""
 
     async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
-        """Bind the pod. The annotations are put on it in the same write."""
+        """Bind the pod, and add the annotations in the same write."""
 
 
 class PluginMeters:
-    """What plugins and the cycle of a pod group count for kube-scheduler's metrics.
+    """Metrics of plugins and of group cycles.
 
-    The live scheduler brings one that counts; this one does nothing.
+    The live scheduler implements it; this base class does nothing.
     """
 
     def claim_created(self, *, is_created: bool) -> None:
-        """A ResourceClaim was sent to the API server, which took it or not."""
+        """Count a ResourceClaim that was created, or failed to be."""
 
     def devices_waited_for(
         self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
     ) -> None:
-        """A pod's devices became ready or did not: ``drivers`` of all, ``conditional`` of those that had to be waited
-        for; ``status`` is success, failure, timeout or error."""
+        """Observe the wait for a pod's devices: ``drivers`` of all, ``conditional`` of those that needed preparation;
+        ``status`` is success, failure, timeout or error.
+        """
 
     def preemption_attempted(self) -> None:
-        """A plugin looked for pods to evict."""
+        """Count a plugin's attempt to find victims."""
 
     def group_preemption_attempted(self, code: Code) -> None:
-        """A plugin looked for pods to evict for a whole group, and this came of it."""
+        """Count a plugin's attempt to find victims for a whole group, by result."""
 
     def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
-        """Victims were looked for, for a ``pod`` or a ``podgroup``."""
+        """Observe a search for victims for a ``pod`` or a ``podgroup``."""
 
     def group_tried(self, seconds: float) -> None:
-        """The pods of a group were tried, for so long."""
+        """Observe how long the pods of a group were tried."""
 
     def placements_generated(self, count: int) -> None:
-        """This many placements were found for a group."""
+        """Observe the number of placements for a group."""
 
     def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
-        """A group was tried in one place."""
+        """Observe a group's attempt in one placement."""
 
     def volume_stage_failed(self, operation: str) -> None:
-        """Volumes could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
+        """Count volumes that could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
 
 
 # ---- the handle ----------------------------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ class PluginMeters:
 
 @dataclass(slots=True)
 class Handle:
-    """Given to every plugin when it is made. The plugins of one profile share one."""
+    """Passed to every plugin when it is created. The plugins of one profile share one."""
 
     cluster: ClusterState
     clock: Clock = field(default_factory=SystemClock)
@@ -269,38 +270,38 @@ class Handle:
     preemption: PreemptionEvaluator | None = None  # of the profile that the plugin belongs to
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
-    pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
+    pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod in the API server, by namespace/name
     free: Callable[[ClusterEvent, Object, Object], None] = lambda event, before, after: None
-    """For ``unreserve``: tell pods that wait what of an object is free again, because no watch will."""
+    """For ``unreserve``: reports what of an object is free again, because no watch event will."""
     extenders: Sequence[ExtenderClient] = ()
     meters: Callable[[str], PluginMeters] = lambda scheduler_name: PluginMeters()  # of the pod
-    pick: Callable[[int], int] = lambda n: 0  # chooses one of n where upstream draws a random number
+    pick: Callable[[int], int] = lambda n: 0  # chooses one of n where upstream chooses at random
     points: Mapping[str, Collection[str]] | None = None  # the profile's plugins by extension point; None: no profile
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:
         return self.features.get(feature, default)
 
     def is_enabled_at(self, point: str, plugin: str) -> bool:
-        """Report whether the profile runs the plugin at this extension point; without a profile, yes."""
+        """Report whether the profile runs the plugin at this extension point; true without a profile."""
         return self.points is None or plugin in self.points.get(point, ())
 
 
 class CycleObserver(Protocol):
-    """Told after each extension point of a scheduling cycle; called often, so it must be quick."""
+    """Called after each extension point of a scheduling cycle; called often, so it must be fast."""
 
     def extension_point(self, point: str, status: str, seconds: float) -> None: ...
 
     def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
-        """These plugins (or pairs of plugin and weight) ran this many times; equal lists are the same object."""
+        """These plugins (or pairs of plugin and weight) ran ``times`` times; equal lists are the same object."""
 
     def plugin_timer(self) -> PluginTimer | None:
-        """Observer that times the plugins of the attempt that begins now; None for most attempts."""
+        """Return a timer for the plugins of the attempt that begins now; None for most attempts."""
 
     def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
-        """Batching was asked for a node; ``flushed`` says why what it remembers is of no use, if it remembers any."""
+        """Batching was asked for a node; ``flushed`` is why its stored state is unusable, if there is any."""
 
     def batch_rescored(self, seconds: float) -> None:
-        """Batching scored the node of the pod before again."""
+        """Batching scored the previous pod's node again."""
 
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
-        """Batching recorded a placement. ``hint``: whether its hint was used, None if there was none."""
+        """Batching stored a placement. ``hint``: whether its hint was used, None if there was none."""

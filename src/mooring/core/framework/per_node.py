@@ -1,7 +1,7 @@
-"""Plugins that look at one node at a time, called like those that answer with columns.
+"""Adapters for plugins that look at one node at a time.
 
-A class that derives from :class:`PerNodePlugin` is called with plain pods and node views. Its methods stay as their
-author wrote them; the profile calls them through the functions here.
+A class that derives from :class:`PerNodePlugin` is called with plain pods and node views. Its methods stay as written;
+the profile calls them through the functions here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from mooring.core.framework.status import SUCCESS, NodeStatuses, PostFilterResul
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# ---- one node at a time: what plugins see of nodes whose authors leave columns to mooring --------------------------
+# ---- views of nodes for plugins without columns
+# ------------------------------------------------------------------------
 
 
 class _Columns:
@@ -50,7 +51,7 @@ class _Columns:
 
 
 class NodeView:
-    """One node as it is, or as a hypothesis has it. Everything is read when it is asked for."""
+    """One node, actual or hypothetical. Its properties are computed on access."""
 
     __slots__ = ("_columns", "_i")
 
@@ -60,7 +61,7 @@ class NodeView:
 
     @property
     def node(self) -> Node:
-        """The object behind the view."""
+        """The Node object."""
         node = self._columns.rows.infos[self._i].node
         assert node is not None, "rows are nodes that exist"
         return node
@@ -88,12 +89,12 @@ class NodeView:
 
     @property
     def allocatable(self) -> Mapping[str, int]:
-        """By resource: cpu in thousandths, everything else in whole units."""
+        """Amounts by resource: cpu in thousandths, everything else in whole units."""
         return _Amounts(self._columns.rows.table.resources, self._columns.allocatable, self._i)
 
     @property
     def requested(self) -> Mapping[str, int]:
-        """What the pods on the node ask for together, in the same units."""
+        """Sum of the requests of the node's pods, in the same units."""
         return _Amounts(self._columns.rows.table.resources, self._columns.requested, self._i)
 
     def free(self, resource: str) -> int:
@@ -101,7 +102,7 @@ class NodeView:
 
     @property
     def pods(self) -> list[Pod]:
-        """The pods that are counted on the node, also those that are only assumed to be there."""
+        """Pods counted on the node, including assumed ones."""
         return [info.pod for info in self._columns.rows.pods(self._i)]
 
     @property
@@ -110,7 +111,7 @@ class NodeView:
 
     @property
     def images(self) -> frozenset[str]:
-        """Names of the images that the node has."""
+        """Names of the node's images."""
         return frozenset(name for image in self.node.status.images for name in image.names)
 
     def __repr__(self) -> str:
@@ -165,7 +166,7 @@ class NodeViews(Sequence[NodeView]):
 
 
 class PerNodePlugin:
-    """Marks the classes whose methods take plain pods, and one node where others take all."""
+    """Marks classes whose methods take plain pods, and one node where column plugins take all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class Preemption:
 
 
 def in_columns(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """The bound method of a per-node plugin as a profile calls it: with the engine's values, for many nodes."""
+    """Wrap a method of a per-node plugin for the profile, which calls it with columns of many nodes."""
     adapt = _ADAPTERS.get(name, _with_plain_arguments)
     return functools.wraps(method)(adapt(method))
 
@@ -211,7 +212,7 @@ def _score(method: Callable[..., int]) -> Callable[..., Scores]:
 
 
 def _normalize(method: Callable[..., Mapping[str, int]]) -> Callable[..., Scores]:
-    """Scores by node name there and back."""
+    """Wrap ``normalize``, which takes scores by node name."""
 
     def normalize(state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         names = [info.name for info in nodes.infos]
@@ -244,7 +245,7 @@ def _post_filter(method: Callable[..., Status | Preemption]) -> Callable[..., Po
 
 
 def _with_plain_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Every other method: the same arguments, with plain pods and with node views."""
+    """Wrap every other method: the same arguments, with plain pods and node views."""
     if inspect.iscoroutinefunction(method):
 
         async def call_async(*arguments: Any) -> Any:

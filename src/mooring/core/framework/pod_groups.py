@@ -1,4 +1,4 @@
-"""What plugins learn about a pod group that is being scheduled, and what they answer."""
+"""Arguments and results of plugins for pod groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 
 @dataclass(frozen=True, slots=True)
 class PodGroupInfo:
-    """A group, and its pods that have no node, in the order in which they are tried."""
+    """A group, and its pods without a node, in the order in which they are tried."""
 
     group: PodGroup
     pods: Sequence[PodInfo]
@@ -28,14 +28,14 @@ class PodGroupInfo:
 
 
 class Progress(NamedTuple):
-    """How far the attempt at a group is."""
+    """Progress of an attempt at a group."""
 
-    scheduled: int  # pods with a node, those from earlier attempts included
+    scheduled: int  # pods with a node, including earlier attempts
     remaining: int  # pods that have not been tried yet
 
 
 class Tried(NamedTuple):
-    """A pod of the group that was tried, the node that was found or nothing, and what plugins remember of it."""
+    """A tried pod of the group, its node or "", and its cycle state."""
 
     pod: PodInfo
     node_name: str
@@ -60,10 +60,10 @@ class PlacedGroup:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupPostFilterResult:
-    """What a PodGroupPostFilter plugin achieved."""
+    """Result of a PodGroupPostFilter plugin."""
 
     status: Status
     nominations: Mapping[str, str] = field(default_factory=dict)  # uid -> node
     victims: tuple[PodInfo, ...] = ()
     pdb_violations: int = 0  # evictions that break a budget
-    disruptions: int = 0  # groups among the victims; a group whose pods go one by one counts for each of them
+    disruptions: int = 0  # groups among the victims; a group evicted pod by pod counts for each of them

@@ -1,4 +1,4 @@
-"""Plugins by name: how the configuration's words become objects. What is malformed is found here, not in a cycle."""
+"""Plugins by name: classes are checked here, and created for profiles."""
 
 from __future__ import annotations
 
@@ -33,27 +33,28 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
-# ---- what a plugin declares about itself besides its methods: one ``traits`` per class, checked at registration ----
+# ---- a plugin's declarations besides its methods: one ``traits`` per class, checked at registration
+# --------------------
 
 
 class Reads(IntEnum):
-    """What a node's verdict or score depends on, from least to most. Less is faster: see each line.
+    """What a node's verdict or score depends on, from least to most. Less is faster: see each value.
 
-    A declaration that is not true shows stale verdicts; when in doubt, declare nothing (CLUSTER). Up to ROW a plugin
-    is asked about all nodes, also about those that other plugins refuse: it must not fail on any of them.
+    A wrong declaration produces stale verdicts; when in doubt, declare nothing (CLUSTER). Up to ROW a plugin is called
+    for all nodes, including those that other plugins reject: it must not fail on any of them.
     """
 
     # Up to ROW a verdict's numbers must mean the same for all pods of one template.
-    NODE = 0  # the pod's spec and the node object: computed once per template, again only for nodes that change
-    RESOURCES = 1  # also how much of the node is taken, and by how many: nodes with equal figures share one answer
-    ROW = 2  # also the pods on that node: again only for nodes whose pods changed
+    NODE = 0  # the pod's spec and the node object: computed once per template, again only for changed nodes
+    RESOURCES = 1  # also the node's used resources and number of pods: nodes with equal figures share one answer
+    ROW = 2  # also the pods on that node: again only for nodes with changed pods
     LOCAL = 3  # also other objects (claims, volumes), but no other node's pods: recomputed for every pod
-    CLUSTER = 4  # anything, including other nodes' pods: recomputed; hypotheses are tried one node at a time
+    CLUSTER = 4  # anything, including other nodes' pods: recomputed; dry runs try one node at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What the engine may rely on. The defaults are always right; every other value lets it do less work.
+    """Properties that the engine may rely on. The defaults are always right; every other value saves work.
 
     A class has it as ``traits = Traits(…)``. Where arguments decide, ``__init__`` sets ``self.traits``; it is read
     once, when the profile is built.
@@ -64,7 +65,7 @@ class Traits:
     uses_volumes: bool = True
     """False: answers do not depend on the pod's volumes and claims. Pods that differ only there share answers."""
     per_node: bool = False
-    """True: the filter is costly per node. It is asked only about nodes that earlier filters pass; nothing is kept."""
+    """True: the filter is costly per node. It is called only for nodes that earlier filters pass; nothing is cached."""
     even_normalize: bool = False
     """True: ``normalize`` turns equal scores into equal scores, and reads nothing but the scores."""
     in_range: bool = False
@@ -72,7 +73,7 @@ class Traits:
     signs: bool = True
     """False: ``sign`` returns None for every pod and is not called."""
     annotations: tuple[str, ...] = ()
-    """Names of annotations that it reads. A record keeps their values; those of all others are left out."""
+    """Names of annotations that it reads. A record keeps only their values."""
 
     def __new__(cls, *values: Any, **named: Any) -> Traits:
         known = [each.name for each in fields(cls)]
@@ -94,7 +95,7 @@ class Traits:
 
 DEFAULT_TRAITS = Traits()
 
-# How declarations were written before there was ``traits``: the name of the old attribute -> the line to write.
+# Declarations before ``traits`` existed: the name of the old attribute -> the line to write.
 FORMER_DECLARATIONS = {
     "filter_reads": "traits = Traits(filter_reads=Reads.…)",
     "score_reads": "traits = Traits(score_reads=Reads.…)",
@@ -112,13 +113,13 @@ FORMER_DECLARATIONS = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class ResolvedPlugin:
-    """One plugin of one profile. Its fields are the methods of the table in ``extension_points``.
+    """One plugin of one profile, with the methods of the table in ``extension_points`` as fields.
 
     The methods of its extension points are set. An optional method that the class lacks is None. A method of a point
     that the class does not implement raises; a profile lists plugins by point, so it is never called.
     """
 
-    plugin: Any  # what the author's class made
+    plugin: Any  # instance of the author's class
     name: str
     traits: Traits
     points: frozenset[str]
@@ -159,18 +160,18 @@ class ResolvedPlugin:
 
     @property
     def can_sign(self) -> bool:
-        """Report whether the plugin can say for some pods what makes them equal to it."""
+        """Report whether the plugin can sign some pods."""
         return self.sign is not None and self.traits.signs
 
     def wrap(self, method: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Call a method through something from now on, if the plugin has it."""
+        """Wrap a method, if the plugin has it."""
         if METHODS[method].is_optional and getattr(self, method) is None:
             return
         setattr(self, method, around(getattr(self, method)))
 
 
 def resolve(plugin: Any, points: frozenset[str] | None = None) -> ResolvedPlugin:
-    """Look up everything that a plugin declares and defines. Registration checked its class and knows its points."""
+    """Look up everything that a plugin declares and defines. Registration checked its class."""
     name, traits = plugin.name, traits_of(plugin)
     is_per_node = isinstance(plugin, PerNodePlugin)
     if is_per_node:
@@ -188,7 +189,7 @@ def resolve(plugin: Any, points: frozenset[str] | None = None) -> ResolvedPlugin
 
 
 def traits_of(plugin: object) -> Traits:
-    """What a plugin, or its class, declares; the defaults if it declares nothing."""
+    """Return the traits of a plugin or its class; the defaults if there are none."""
     traits = getattr(plugin, "traits", DEFAULT_TRAITS)
     if not isinstance(traits, Traits):
         raise PluginError(f"traits is {traits!r}; Traits(…) is expected")
@@ -203,14 +204,15 @@ def _missing(plugin: str, method: str) -> Callable[..., NoReturn]:
     return missing
 
 
-# ---- what is wrong with a plugin class, found when it is registered and said in one line ---------------------------
+# ---- mistakes in a plugin class, found at registration and reported in one line
+# ---------------------------------------
 
 ATTRIBUTES = ("name", "traits", "args")
-"""What a class declares besides its methods."""
+"""Attributes that a class declares besides its methods."""
 CLOSE = 0.8
-"""How much alike two names are before one is taken for a misspelling of the other."""
+"""Similarity from which a name counts as a misspelling of another."""
 
-# A trait says something about a method: without the method it is a mistake.
+# A trait describes a method: without the method it is a mistake.
 _ABOUT = {
     "filter_reads": "filter",
     "score_reads": "score",
@@ -250,14 +252,14 @@ def _problems(plugin: type) -> Iterator[str]:
 
 
 def looks_like_plugin(value: type) -> bool:
-    """Report whether a class has a method of the contract, or one that its author misspelt."""
+    """Report whether a class has a method of the contract, or a misspelt one."""
     return bool(points_of(value)) or any(
         callable(getattr(value, name)) and nearest(name, METHODS, cutoff=CLOSE) for name in _public_names(value)
     )
 
 
 def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
-    """Methods without which the others of their point are never called, and abstract ones."""
+    """Yield methods without which the others of their point are never called, and abstract ones."""
     missing = [METHODS[name] for name in sorted(getattr(plugin, "__abstractmethods__", ()))]
     for point in EXTENSION_POINTS:
         lacking = [method for method in point.methods if not method.is_optional and not has(plugin, method.name)]
@@ -268,7 +270,7 @@ def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
 
 
 def _odd_names(plugin: type) -> Iterator[str]:
-    """Attributes that look like a declaration that the class does not have: they would never be read."""
+    """Yield attributes that resemble a declaration that the class lacks: they would never be read."""
     known = {*ATTRIBUTES, *METHODS}
     # A class that has ``filter`` may also have ``filters``. A base without a name only has defaults.
     open_ = known.difference(*(vars(base) for base in plugin.__mro__ if getattr(base, "name", "")))
@@ -284,7 +286,7 @@ def _odd_names(plugin: type) -> Iterator[str]:
 
 
 def _public_names(plugin: type) -> list[str]:
-    """What the class and its bases define, in order."""
+    """Return the names that the class and its bases define, in order."""
     return list(dict.fromkeys(name for base in plugin.__mro__ for name in vars(base) if not name.startswith("_")))
 
 
@@ -318,7 +320,7 @@ def _wrong_traits(plugin: type) -> Iterator[str]:
 
 
 def _written(function: Callable[..., Any]) -> str:
-    """Its arguments as the author wrote them, without their types."""
+    """Return its arguments as written, without types."""
     found = inspect.signature(function)
     plain = [each.replace(annotation=each.empty) for each in found.parameters.values()]
     return str(found.replace(parameters=plain, return_annotation=found.empty))
@@ -330,7 +332,7 @@ def _can_be_called(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     except ValueError:
-        pass  # built in C: nothing to look at
+        pass  # built in C: nothing to inspect
     return True
 
 
@@ -353,9 +355,9 @@ class Registry:
         return registry
 
     def register(self, plugin: Any, where: str = "") -> str:
-        """Add a class under its name, which is returned, or say in one line what is wrong with it.
+        """Add a class under its name, which is returned; raise a one-line error for an invalid one.
 
-        The same class once more is fine. ``where`` is what the message calls the place that the class comes from.
+        Registering the same class again is allowed. ``where`` names its origin in messages.
         """
         if not isinstance(plugin, type):
             expected = type(plugin).__name__
@@ -375,7 +377,7 @@ class Registry:
         return name in self._classes
 
     def copy(self) -> Registry:
-        """Another registry with the same classes, which have been looked at already."""
+        """Return a registry with the same classes, which are checked already."""
         copied = Registry()
         copied._classes.update(self._classes)
         copied._points.update(self._points)
@@ -389,15 +391,15 @@ class Registry:
         return found
 
     def prepare(self, handle: Handle) -> None:
-        """Let the classes that share something between profiles put it into the handle."""
+        """Let classes that share state between profiles put it into the handle."""
         for plugin in self._classes.values():
             if has(plugin, "prepare"):
                 plugin.prepare(handle)
 
     def make(self, name: str, args: Any, handle: Handle) -> ResolvedPlugin:
-        """Make the plugin of this name for a profile."""
+        """Create the plugin of this name for a profile."""
         return resolve(self._classes[name](args, handle), self._points[name])
 
     def points(self) -> dict[str, frozenset[str]]:
-        """By name, the extension points at which each plugin can be enabled."""
+        """Return, by name, the extension points at which each plugin can be enabled."""
         return dict(self._points)

@@ -1,4 +1,4 @@
-"""A profile at work: its plugins, in order, at every extension point, with upstream's skip and status rules."""
+"""A profile at run time: its plugins, in order, at every extension point, with upstream's skip and status rules."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo, PodShape
 
-# ---- which of a profile's plugins an attempt asks: those that did not skip it --------------------------------------
+# ---- the plugins that an attempt runs: those that did not skip it ----------------------------------------------------
 
 Template = tuple[int, object]
-"""What pods of one template have in common to the kept plugins of one plan."""
+"""Identifies pods that are equal to the cached plugins of a plan."""
 
 
 class FilterPlan:
-    """The filters of an attempt. A plan is compared by identity: its profile makes one for each set of skips."""
+    """The filters of an attempt. Plans are compared by identity: a profile creates one for each set of skips."""
 
     __slots__ = (
         "_tokens", "active", "asked", "cached", "is_local", "others", "places", "reads_figures_only", "uses_volumes",
@@ -47,30 +47,30 @@ class FilterPlan:
 
     def __init__(self, active: Sequence[ResolvedPlugin], asked: Sequence[ResolvedPlugin]) -> None:
         self.active = active
-        self.asked = asked  # the pre-filters that did not skip
+        self.asked = asked  # pre-filters that did not skip
         self.cached = [plugin for plugin in active if _is_kept(plugin, plugin.traits.filter_reads)]
         self.others = [plugin for plugin in active if plugin not in self.cached]
-        # All filters in their order, each with its place among the kept ones if it is one of them.
+        # All filters in order, each with its index among the cached ones if it is one of them.
         self.places = [(plugin, self.cached.index(plugin) if plugin in self.cached else None) for plugin in active]
         self._tokens = [plugin.cache_token for plugin in self.cached if plugin.cache_token is not None]
         self.uses_volumes = any(plugin.traits.uses_volumes for plugin in self.cached)
-        # Whether what happens on one node cannot matter to another: many nodes can then be tried at once.
+        # Whether the outcome on one node cannot matter to another, so that many nodes can be tried together.
         self.is_local = all(plugin.traits.filter_reads <= Reads.LOCAL for plugin in active)
-        # Whether the kept filters read nothing of a node's pods but how much of the node they take.
+        # Whether the cached filters read nothing of a node's pods but their resources.
         self.reads_figures_only = all(plugin.traits.filter_reads <= Reads.RESOURCES for plugin in self.cached)
 
     def template(self, pod: PodInfo) -> Template:
-        """What the kept filters know a pod by."""
+        """Return the pod's identity for the cached filters."""
         return pod.shape.id if self.uses_volumes else pod.shape.placement_id, self
 
     def keeps_all(self, pod: PodInfo) -> bool:
-        """Report whether every filter that can refuse this pod a node is kept. NodeName refuses only named nodes."""
-        # A list, which is made for every pod, takes a third of the time of all(…).
+        """Report whether every filter that can reject this pod is cached. NodeName rejects only for named nodes."""
+        # Building a list for every pod takes a third of the time of all(…).
         others = [plugin for plugin in self.others if plugin.concerns is None or plugin.concerns(pod)]
         return not others
 
     def token(self) -> Hashable:
-        """What the kept filters' verdicts depend on besides the pod and the row, as it is now."""
+        """Return what the cached filters' verdicts depend on besides the pod and the row."""
         return tuple(map(call, self._tokens))
 
 
@@ -105,24 +105,24 @@ _PRE_SCORE = 'running PreScore plugin "{}": {}'
 
 
 class PreFilterOutcome(msgspec.Struct):
-    """What all pre-filters say together."""
+    """Combined result of all pre-filters."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None  # None: every node
-    plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
-    asked: Sequence[ResolvedPlugin] = ()  # those that had something to say, where a refusal ended the round early
+    plugins: frozenset[str] = frozenset()  # those that restricted the nodes, or rejected
+    asked: Sequence[ResolvedPlugin] = ()  # those that did not skip, if a rejection ended the round early
 
 
 class Settled(NamedTuple):
-    """What the plugins of an extension point have said about a template, and so need not be asked again."""
+    """Template-wide answers of an extension point's plugins, which need not be called again."""
 
     skips: frozenset[str]  # they skip it
-    others: Sequence[ResolvedPlugin]  # they are asked about each of its pods
+    others: Sequence[ResolvedPlugin]  # called for each of its pods
 
 
 @dataclass(slots=True)
 class Profile:
-    """The plugins of one scheduler name. Built once from the configuration, then only read."""
+    """The plugins of one scheduler name. Built once from the configuration, then read-only."""
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
@@ -145,8 +145,8 @@ class Profile:
     placement_generate: list[ResolvedPlugin] = field(init=False)  # at most one
     placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
     pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
-    judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
-    told_of_failures: list[ResolvedPlugin] = field(init=False)  # those with something to release after a failure
+    judges: list[ResolvedPlugin] = field(init=False)  # plugins that filter or score
+    told_of_failures: list[ResolvedPlugin] = field(init=False)  # plugins with something to release after a failure
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
     _pre_filter_settled: dict[int, Settled] = field(init=False, default_factory=dict)  # by shape
@@ -162,14 +162,14 @@ class Profile:
         self.told_of_failures = [plugin for plugin in self.plugins.values() if plugin.after_failure is not None]
 
     def without(self, plugin: str, *points: str) -> Profile:
-        """The same profile without this plugin at these points."""
+        """Return the profile without this plugin at these points."""
         left = {point: [entry for entry in self.points[point] if entry[0] != plugin] for point in points}
         return replace(self, points={**self.points, **left})
 
     # ---- pre-filter --------------------------------------------------------------------------------------------
 
     def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> PreFilterOutcome:
-        """Ask all; an unresolvable no stops at once, a resolvable one lets the others speak (the last one counts)."""
+        """Run all; an unresolvable rejection ends the round, a resolvable one does not (the last one counts)."""
         refused: Status | None = None
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
@@ -188,7 +188,7 @@ class Profile:
                 raise
             except Exception as error:
                 raise broken(plugin.name, _PRE_FILTER, method, error) from error
-            if answer is SKIP:  # the two that are nearly always given
+            if answer is SKIP:  # the usual answers
                 skips.add(plugin.name)
                 continue
             if answer is SUCCESS:
@@ -220,12 +220,12 @@ class Profile:
         return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
 
     def _asked(self, state: CycleState, last: ResolvedPlugin) -> Sequence[ResolvedPlugin]:
-        """The pre-filters up to this one that had something to say; the same list for the same ones."""
+        """Return the pre-filters up to this one that did not skip; equal results are the same list."""
         names = [plugin.name for plugin in self.pre_filter]
         return self._filter_plan(frozenset(state.skip_filter).union(names[names.index(last.name) + 1 :])).asked
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        """Tell every pre-filter that counts pods that this one is on the node, hypothetically."""
+        """Pass a hypothetically added pod to every pre-filter that counts pods."""
         for plugin in self.pre_filter:
             if plugin.add_pod is not None and plugin.name not in state.skip_filter:
                 _tell(plugin.name, "AddPod", plugin.add_pod, state, pod, added, node)
@@ -239,7 +239,7 @@ class Profile:
         return self.filter_plan(state).active
 
     def filter_plan(self, state: CycleState) -> FilterPlan:
-        """The filters that this attempt runs; the same few sets of skips come again and again."""
+        """Return the filters that this attempt runs; the same few sets of skips recur."""
         return self._filter_plan(frozenset(state.skip_filter))
 
     def _filter_plan(self, key: frozenset[str]) -> FilterPlan:
@@ -264,7 +264,7 @@ class Profile:
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, plugins: Iterable[ResolvedPlugin] | None = None
     ) -> FilterOutcome:
-        """Judge rows (or a hypothesis about them) without any cache; later plugins judge only if a node is left."""
+        """Judge rows, actual or hypothetical, without any cache; later plugins run only if a node is left."""
         outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
         state.check_time()
         for plugin in self.active_filters(state) if plugins is None else plugins:
@@ -304,7 +304,7 @@ class Profile:
             _settle(self._pre_score_settled, pod.shape, self.pre_score, for_template, state.skip_score)
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
+        """Run Reserve in order; return the first failure (the caller then calls ``run_unreserve``)."""
         timer, text = state.timer, 'running Reserve plugin "{}": {}'
         for plugin in self.reserve:
             if timer is None:
@@ -325,7 +325,7 @@ class Profile:
         return SUCCESS
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
-        """Undo all reservations, the last first; what a plugin raises is returned, signed, and the others go on."""
+        """Undo all reservations, the last first; return errors of plugins, with their names."""
         problems = []
         call = state.timer or guarded
         for plugin in reversed(self.reserve):
@@ -343,7 +343,7 @@ def _settle(
     names: Sequence[str],
     skips: set[str],
 ) -> None:
-    """Remember that those of the plugins with these names answered for the template."""
+    """Store that those of the plugins with these names answered for the template."""
     if len(settled) >= MAX_SETTLED:
         settled.clear()
     others = [plugin for plugin in plugins if plugin.name not in names]
@@ -357,10 +357,10 @@ def judge(
     nodes: NodeRows,
     in_running: Callable[[], NDArray[np.bool_]] | None = None,
 ) -> Verdict | None:
-    """Ask one filter about rows; a failure on a node that is still in the running (None: all) fails the attempt."""
+    """Run one filter on rows; a failure on a node that earlier filters passed (None: all) fails the attempt."""
     text = 'running "{}" filter plugin: {}'
     call = state.timer or guarded
-    if plugin.traits.per_node:  # only nodes that are still in the running
+    if plugin.traits.per_node:  # only nodes that earlier filters passed
         positions = np.arange(len(nodes)) if in_running is None else np.flatnonzero(in_running())
         part = call(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
         if part is None:
@@ -381,7 +381,7 @@ def judge(
 
 
 def run_pre_enqueue(plugins: Iterable[ResolvedPlugin], pod: Pod, timer: PluginTimer | None = None) -> Status:
-    """Ask PreEnqueue plugins in order; the first that does not succeed holds the pod back and signs the answer."""
+    """Run PreEnqueue plugins in order; the first that does not succeed holds the pod back."""
     text = 'running PreEnqueue plugin "{}": {}'
     for plugin in plugins:
         try:

@@ -1,4 +1,4 @@
-"""What plugins answer: a status for one node or pod, a verdict on many nodes, and the reasons of a whole search."""
+"""Results of plugins: a status for one node or pod, a verdict on many nodes, and the reasons of a whole search."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mooring.core.state.sharing import constant
 
 
 class Code(IntEnum):
-    """What a status means; the numbers are upstream's."""
+    """Codes of statuses; the numbers are upstream's."""
 
     SUCCESS = 0
-    ERROR = 1  # something broke: the attempt fails and is retried with backoff
-    UNSCHEDULABLE = 2  # no, but removing pods might change it
-    UNSCHEDULABLE_AND_UNRESOLVABLE = 3  # no, and removing pods cannot change it
+    ERROR = 1  # an error: the attempt fails and is retried after backoff
+    UNSCHEDULABLE = 2  # rejected, but evicting pods might help
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3  # rejected, and evicting pods cannot help
     WAIT = 4  # Permit only
-    SKIP = 5  # "this does not concern me": PreFilter, PreScore, PreBindPreFlight, Bind
-    PENDING = 6  # no, and the pod need not do penance in backoff
+    SKIP = 5  # the plugin does not apply: PreFilter, PreScore, PreBindPreFlight, Bind
+    PENDING = 6  # rejected, and retried without backoff
 
 
 CODE_NAMES = {
@@ -37,14 +37,14 @@ CODE_NAMES = {
     Code.WAIT: "Wait",
     Code.PENDING: "Pending",
 }
-"""How metrics and texts call the codes."""
+"""Names of codes in metrics and texts."""
 
 REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A code, the reasons that users will read, and the plugin that spoke."""
+    """A code, the reasons shown to users, and the plugin."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Status:
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> Status:
-        """The same verdict, signed; a plugin may sign for another one."""
+        """Return the status with a plugin's name."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
     @staticmethod
@@ -94,13 +94,14 @@ class Status:
 SUCCESS = Status()
 SKIP = Status(Code.SKIP)
 
-# PreFilter and PreScore may answer for the pod's whole template, if they look at nothing but its shape and leave
-# nothing in the attempt's state. They are then not asked again about other pods of that shape.
+# PreFilter and PreScore may answer for the pod's whole template, if they read nothing but its shape and leave nothing
+# in the attempt's state. They are then not called for other pods of that shape.
 SUCCESS_FOR_TEMPLATE = Status()
 SKIP_FOR_TEMPLATE = Status(Code.SKIP)
 
 
-# ---- a filter's answer for many nodes at once: a small number per node, and what each number means -----------------
+# ---- a filter's answer for many nodes: a small number per node, and the meaning of each number
+# -------------------------
 
 Ids = NDArray[np.int64]
 MAX_COUNTED = 1024
@@ -108,9 +109,9 @@ PASSES = constant(0)
 
 
 class Verdict:
-    """``ids[i]`` is 0 where the node passes; any other number stands for a status that ``status_of`` can phrase.
+    """``ids[i]`` is 0 where the node passes; any other number is a status that ``status_of`` returns.
 
-    Texts are made only when they are read.
+    Texts are made on access.
     """
 
     __slots__ = ("_phrase", "ids", "only_refuses")
@@ -118,18 +119,18 @@ class Verdict:
     def __init__(self, ids: Ids, phrase: Callable[[int], Status], *, only_refuses: bool = False) -> None:
         self.ids = ids
         self._phrase = phrase
-        self.only_refuses = only_refuses  # no number stands for a failure, so none has to be looked for
+        self.only_refuses = only_refuses  # no number is an error, so none has to be searched for
 
     def status_of(self, number: int) -> Status:
         return SUCCESS if number == 0 else self._phrase(number)
 
     def passes(self) -> NDArray[np.bool_]:
-        """Where nodes pass."""
+        """Report, by node, whether it passes."""
         passes: NDArray[np.bool_] = self.ids == PASSES
         return passes
 
     def copy(self) -> Verdict:
-        """The same, whatever is put into this one later."""
+        """Return a copy that later changes of this one do not affect."""
         return Verdict(self.ids.copy(), self._phrase, only_refuses=self.only_refuses)
 
     def put(self, rows: NDArray[np.int64], fresh: Verdict | None) -> None:
@@ -142,7 +143,7 @@ class Verdict:
 
     @staticmethod
     def where(rejected: NDArray[np.bool_], status: Status) -> Verdict:
-        """One status for all nodes that are rejected."""
+        """Return a verdict with one status for all rejected nodes."""
         return Verdict(rejected.astype(np.int64), lambda _: status, only_refuses=status.is_rejected)
 
     @staticmethod
@@ -155,7 +156,7 @@ class Verdict:
 
 
 class LateVerdict(Verdict):
-    """A verdict that knows which nodes pass, and finds out on demand why the others do not.
+    """A verdict that knows which nodes pass, and computes on demand why the others do not.
 
     For filters that run on all nodes for every pod: usually some node passes, and no reason is needed.
     """
@@ -163,7 +164,7 @@ class LateVerdict(Verdict):
     __slots__ = ("_found", "_ids_of", "_passes")
 
     def __init__(self, passes: NDArray[np.bool_], ids_of: Callable[[], Ids], phrase: Callable[[int], Status]) -> None:
-        """``phrase`` has only refusals. ``ids_of`` must not read what changes later."""
+        """``phrase`` has only rejections. ``ids_of`` must not read anything that changes later."""
         self._passes = passes
         self._ids_of = ids_of
         self._found: Ids | None = None
@@ -185,27 +186,28 @@ class LateVerdict(Verdict):
 
 
 def numbers_in(ids: Ids) -> list[int]:
-    """The distinct numbers other than 0."""
+    """Return the distinct numbers other than 0."""
     return list(counts_in(ids))
 
 
 def counts_in(ids: Ids) -> dict[int, int]:
-    """How often each number other than 0 occurs, in order. They are mostly small: counting is quicker than sorting."""
+    """Count each number other than 0, in order. They are mostly small: counting is faster than sorting."""
     if not len(ids):
         return {}
     unsigned = ids.view(np.uint64)  # in which what is negative is large
-    if unsigned.item(unsigned.argmax()) < MAX_COUNTED:  # quicker than max()
+    if unsigned.item(unsigned.argmax()) < MAX_COUNTED:  # faster than max()
         return {number: count for number, count in enumerate(np.bincount(ids).tolist()) if number and count}
     numbers, counts = np.unique(ids, return_counts=True)
     return {number: count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True) if number}
 
 
-# ---- what a PostFilter plugin achieved -----------------------------------------------------------------------------
+# ---- the result of a PostFilter plugin
+# ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What a PostFilter plugin achieved. ``nominated_node`` None: leave the pod's nomination as it is; "": clear it."""
+    """Result of a PostFilter plugin. ``nominated_node`` None: keep the pod's nomination; "": clear it."""
 
     status: Status
     nominated_node: str | None = None
@@ -213,14 +215,14 @@ class PostFilterResult:
     pdb_violations: int = 0  # evictions that break a budget
 
 
-# ---- why nodes were refused: the filters' columns, read as one status per node -------------------------------------
+# ---- rejections of nodes: the filters' columns, read as one status per node
+# --------------------------------------------
 
 
 class NodeStatuses:
-    """Explicit statuses for the nodes that were looked at, and one for all others.
+    """Explicit statuses for the nodes that were searched, and one for all others.
 
-    A node carries the reasons of the first plugin, in filter order, that
-    refused it. Statuses are made when they are read.
+    A node has the reasons of the first plugin, in filter order, that rejected it. Statuses are made on access.
     """
 
     def __init__(
@@ -234,18 +236,18 @@ class NodeStatuses:
         self._table = table
         self._infos = table.infos
         self._verdicts = tuple(verdicts)  # each as long as ``rows``
-        self._rows = rows  # table rows that were looked at; None: all of them
+        self._rows = rows  # table rows that were searched; None: all of them
         self._groups: list[tuple[Status, NDArray[np.int64]]] | None = None
         self._failures: list[tuple[str, Verdict, Ids, dict[int, int]]] | None = None
         self._counts: dict[Status, int] | None = None
         self._summary: str | None = None
         self._rejectors: tuple[frozenset[str], frozenset[str]] | None = None
-        self.absent = absent  # what holds for the rows that were not looked at
+        self.absent = absent  # status of the rows that were not searched
         self._within = within  # the rows that count at all; None: all of them
 
     @staticmethod
     def everywhere(table: NodeTable, status: Status) -> NodeStatuses:
-        """The same status on every node, none of them looked at."""
+        """Return the same status for every node, none of them searched."""
         return NodeStatuses(table, (), np.zeros(0, np.int64), status)
 
     def __repr__(self) -> str:
@@ -262,11 +264,11 @@ class NodeStatuses:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The rows that were looked at."""
+        """The rows that were searched."""
         return np.arange(len(self._infos)) if self._rows is None else self._rows
 
     def first_failures(self) -> list[tuple[str, Verdict, Ids, dict[int, int]]]:
-        """Per plugin its verdict, the numbers of those nodes only that no earlier one had refused, and their counts."""
+        """Per plugin its verdict, the numbers of nodes that no earlier one had rejected, and their counts."""
         if self._failures is None:
             self._failures = found = []
             taken: NDArray[np.bool_] | None = None
@@ -280,7 +282,7 @@ class NodeStatuses:
         return self._failures
 
     def codes(self) -> NDArray[np.int8]:
-        """The status code of every node of the table."""
+        """Return the status code of every node of the table."""
         codes = np.zeros(len(self._infos), np.int8)  # success where no plugin rejects
         if self._rows is not None:
             for status, rows in self.groups():
@@ -289,7 +291,7 @@ class NodeStatuses:
         for _, verdict, ids, counts in self.first_failures():
             of_number = {number: int(verdict.status_of(number).code) for number in counts}
             most = max(counts)
-            if min(counts) >= 0 and most < MAX_COUNTED:  # one look at the nodes for all numbers
+            if min(counts) >= 0 and most < MAX_COUNTED:  # one pass over the nodes for all numbers
                 table = np.zeros(most + 1, np.int8)
                 table[list(of_number)] = list(of_number.values())
                 codes += table[ids]
@@ -299,7 +301,7 @@ class NodeStatuses:
         return codes
 
     def at(self, row: int) -> Status:
-        """The status of one row of the table."""
+        """Return the status of one row of the table."""
         if self._rows is None:
             position = row
         else:
@@ -314,7 +316,7 @@ class NodeStatuses:
         return SUCCESS
 
     def names(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
-        """The names of the nodes in these rows, also after rows have moved."""
+        """Return the names of the nodes in these rows, also after rows have moved."""
         return tuple(self._infos[row].name for row in rows.tolist())
 
     def get(self, node_name: str) -> Status:
@@ -322,7 +324,7 @@ class NodeStatuses:
         return self.absent if info is None or info.row < 0 else self.at(info.row)
 
     def groups(self) -> list[tuple[Status, NDArray[np.int64]]]:
-        """(status, table rows) for every distinct refusal; worked out once."""
+        """Return (status, table rows) for every distinct rejection; cached."""
         if self._groups is None:
             self._groups = self._group()
         return self._groups
@@ -342,7 +344,7 @@ class NodeStatuses:
         return [(status, np.concatenate(rows)) for status, rows in found.items()]
 
     def histogram(self) -> Counter[str]:
-        """How many nodes gave each reason."""
+        """Count the nodes by reason."""
         counts: Counter[str] = Counter()
         for status, count in self.counts().items():
             for reason in status.reasons:
@@ -350,13 +352,13 @@ class NodeStatuses:
         return counts
 
     def summary(self) -> str:
-        """The same in words, for a message; worked out once, though a thousand equal pods are refused for it."""
+        """Return the counts as a message; cached, because a thousand equal pods may share it."""
         if self._summary is None:
             self._summary = ", ".join(sorted(f"{count} {reason}" for reason, count in self.histogram().items()))
         return self._summary
 
     def rejectors(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The plugins that refused a node, and those that want the pod to wait for something; worked out once."""
+        """Return the plugins that rejected a node, and those that let the pod wait; cached."""
         if self._rejectors is None:
             signed = [status for status in self.counts() if status.plugin]
             pending = frozenset(status.plugin for status in signed if status.code is Code.PENDING)
@@ -365,7 +367,7 @@ class NodeStatuses:
         return self._rejectors
 
     def counts(self) -> dict[Status, int]:
-        """The number of nodes for every distinct rejection, for callers that do not need the names."""
+        """Count the nodes by distinct rejection, for callers that do not need the names."""
         if self._counts is None:
             if self._rows is None:
                 found: dict[Status, int] = {}
@@ -379,19 +381,20 @@ class NodeStatuses:
         return self._counts
 
     def plugins(self) -> set[str]:
-        """The plugins that refused at least one node."""
+        """Return the plugins that rejected at least one node."""
         return {status.plugin for status in self.counts() if status.plugin}
 
     def rows_with(self, code: Code) -> NDArray[np.int64]:
-        """The table rows with this code."""
+        """Return the table rows with this code."""
         return np.flatnonzero(self.codes() == int(code))
 
     def count_with(self, code: Code) -> int:
-        """How many nodes have this code, which is not success."""
+        """Count the nodes with this code, which is not success."""
         return sum(count for status, count in self.counts().items() if status.code is code)
 
 
-# ---- what a profile's filters say about some rows, all together ----------------------------------------------------
+# ---- the combined verdicts of a profile's filters on some rows
+# ---------------------------------------------------------
 
 
 class FilterOutcome(msgspec.Struct):
@@ -401,14 +404,14 @@ class FilterOutcome(msgspec.Struct):
     feasible: NDArray[np.bool_]
 
     def passed_so_far(self) -> NDArray[np.bool_]:
-        """The nodes that none of the verdicts so far refuses."""
+        """Report, by node, whether no verdict so far rejects it."""
         passed = np.ones(len(self.feasible), np.bool_)
         for _, verdict in self.verdicts:
             passed &= verdict.passes()
         return passed
 
     def status_at(self, i: int) -> Status:
-        """The first refusal of the node at this position, signed by its plugin; SUCCESS if there is none."""
+        """Return the first rejection of the node at this position, with its plugin; SUCCESS if there is none."""
         for name, verdict in self.verdicts:
             number = int(verdict.ids[i])
             if number:

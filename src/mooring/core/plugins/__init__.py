@@ -1,1 +1,1 @@
-"""The in-tree plugins, one file each; nothing here knows the queue, the API server or the clock on the wall."""
+"""The in-tree plugins, one file each; none depends on the queue, the API server or the wall clock."""

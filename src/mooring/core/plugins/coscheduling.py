@@ -1,8 +1,7 @@
 """Coscheduling: the pods of a group are bound together or not at all.
 
-In-tree but off by default. A pod says which group it belongs to with the label
-``scheduling.x-k8s.io/pod-group`` or with ``spec.schedulingGroup``; a PodGroup of
-``scheduling.x-k8s.io`` says how many must come together.
+In-tree but off by default. A pod names its group with the label ``scheduling.x-k8s.io/pod-group`` or with
+``spec.schedulingGroup``; a PodGroup of ``scheduling.x-k8s.io`` has the minimum number of members.
 
 | | kube-scheduler's GangScheduling | here |
 |---|---|---|
@@ -33,13 +32,13 @@ DEFAULT_WAIT_S = 60.0
 
 
 class CoschedulingArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """``pluginConfig`` of Coscheduling: how long a pod waits for the rest of its group, unless the group says."""
+    """``pluginConfig`` of Coscheduling: how long a pod waits for the rest of its group, unless the group sets it."""
 
     permit_waiting_time_seconds: float = DEFAULT_WAIT_S
 
 
 def group_name(pod: Pod) -> str:
-    """The group that a pod belongs to, or nothing."""
+    """Return the group that a pod belongs to, or ""."""
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:
         return group.pod_group_name
@@ -47,10 +46,10 @@ def group_name(pod: Pod) -> str:
 
 
 class Coscheduling:
-    """Keeps a group's pods out of the queue until enough exist, and off their nodes until enough have one.
+    """Holds a group's pods out of the queue until enough exist, and off their nodes until enough have one.
 
-    A pod whose group is incomplete waits in Permit, holding its node. When the
-    last one needed arrives, all are let go; when one gives up, all do.
+    A pod whose group is incomplete waits in Permit, with its node reserved. When the last one needed arrives, all are
+    allowed; when one is rejected, all are.
     """
 
     name: ClassVar[str] = "Coscheduling"
@@ -113,7 +112,7 @@ class Coscheduling:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """One member is rejected, so the others are rejected as well."""
+        """Reject the other members after one was rejected."""
         name, namespace = group_name(pod.pod), pod.pod.metadata.namespace
         if not name:
             return
@@ -126,19 +125,19 @@ class Coscheduling:
         if isinstance(holder, dict):
             holder.update((other.key, other) for other in self._members(namespace, name) if other.uid != pod.uid)
 
-    # ---- looking -----------------------------------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------------------------------------
 
     def _group(self, namespace: str, name: str) -> CoschedulingPodGroup | None:
         return self._handle.cluster.objects.get(CoschedulingPodGroup, f"{namespace}/{name}")
 
     def _members(self, namespace: str, name: str) -> Iterable[Pod]:
-        """The group's pods that the API server knows, waiting or placed."""
+        """Yield the group's pods that the API server has, pending or placed."""
         for pod in self._handle.pods.values():
             if pod.metadata.namespace == namespace and not pod.is_terminating and group_name(pod) == name:
                 yield pod
 
     def _placed(self, namespace: str, name: str) -> int:
-        """How many of the group have a node, held or bound."""
+        """Count the members that have a node, reserved or bound."""
 
         def labelled(cls: PodClass) -> bool:
             return cls.namespace == namespace and cls.labels.get(LABEL) == name and not cls.terminating

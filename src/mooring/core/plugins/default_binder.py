@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server where the pod goes."""
+"""DefaultBinder: binds the pod through the API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.core.state.pod_info import PodInfo
 
 
 class DefaultBinder:
-    """Posts a Binding through the handle's writer, with the annotations that plugins asked for."""
+    """Posts a Binding through the handle's writer, with the annotations that plugins added."""
 
     name: ClassVar[str] = "DefaultBinder"
 

@@ -1,4 +1,4 @@
-"""DefaultPreemption: when nothing fits, look for a node where evicting lower-priority pods makes room."""
+"""DefaultPreemption: for a pod that fits nowhere, finds a node where evicting lower-priority pods makes room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
 _NAME = "DefaultPreemption"
-# Signed, and made once: every victim's end asks them of all preemptors that wait.
+# Signed and created once: when a victim ends, all waiting preemptors are asked for them.
 _WAITS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(_NAME)
 _GROUP_WAITS = Status.unresolvable("waiting for the preemption for this pod group to be finished").by(_NAME)
 
@@ -28,7 +28,7 @@ _GROUP_WAITS = Status.unresolvable("waiting for the preemption for this pod grou
 class DefaultPreemption:
     """Asks the engine for a node and its victims; see :mod:`mooring.core.engine`.
 
-    The victims are evicted by the scheduler, after the decision. The pod is nominated to the node and comes again.
+    The scheduler evicts the victims after the decision. The pod is nominated to the node and retried.
     """
 
     name: ClassVar[str] = _NAME
@@ -51,7 +51,7 @@ class DefaultPreemption:
         return SUCCESS
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        # A victim's end wakes the pod through the plugin that had refused it; here it only re-opens the gate.
+        # A victim's end wakes the pod through the plugin that rejected it; here it only opens the gate again.
         return (on(EventResource.POD, ActionType.DELETE, lambda pod, old, new: Hint.SKIP),)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
@@ -77,5 +77,5 @@ class DefaultPreemption:
 
 @lru_cache(maxsize=256)
 def _said(code: Code, text: str) -> Status:
-    """Thousands of pods that fit nowhere get the same message."""
+    """Return a status, shared by the thousands of pods that get the same message."""
     return Status(code, (f"preemption: {text}",))

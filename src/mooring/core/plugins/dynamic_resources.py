@@ -1,4 +1,4 @@
-"""DynamicResources: a pod goes where the devices are that its ResourceClaims ask for."""
+"""DynamicResources: places a pod where the devices that its ResourceClaims request are available."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ BINDING_TIMEOUT_S = 600.0
 
 
 class DynamicResources:
-    """Rejects nodes that cannot give the pod its devices; evicting pods never helps, so always unresolvably.
+    """Rejects nodes that cannot provide the pod's devices; evicting pods never helps, so always unresolvably.
 
-    Claims that are allocated already bind the pod to where their devices can be used. For the others the allocator
-    searches each node, and what it found on the chosen node is reserved and, before binding, written into the claims.
-    A node whose devices are higher in a prioritised list scores more. New devices, classes, claims or node labels can
-    change its mind.
+    Allocated claims restrict the pod to nodes where their devices can be used. For the others the allocator searches
+    each node, and what it found on the chosen node is reserved and, before binding, written into the claims. A node
+    whose devices rank higher in a prioritised list scores more. New devices, classes, claims or node labels can make a
+    rejected pod schedulable.
     """
 
     name: ClassVar[str] = KEY
@@ -121,7 +121,7 @@ class DynamicResources:
 
     @classmethod
     def prepare(cls, handle: Handle) -> None:
-        """One for all profiles: with two, the same device could be given away twice."""
+        """Create the state shared by all profiles: with two, the same device could be allocated twice."""
         if isinstance(handle.devices, ClusterDevices):
             if not handle.devices.is_of(handle.cluster):  # the cluster is a fork
                 handle.devices = handle.devices.on(handle.cluster)
@@ -140,7 +140,7 @@ class DynamicResources:
             self._claims_of(pod)
         except ClaimProblem as problem:
             if not self._handle.claims_are_served():
-                return SUCCESS  # waiting for the claim would take for ever: an attempt tells people why
+                return SUCCESS  # without the claim the pod would wait silently: an attempt reports the reason
             return Status.unresolvable(str(problem))
         return SUCCESS
 
@@ -203,11 +203,11 @@ class DynamicResources:
     def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
         if not isinstance(after, ResourceClaim):
             is_idle = isinstance(before, ResourceClaim) and before.status.allocation is None
-            return Hint.SKIP if is_idle else Hint.QUEUE  # an allocated claim that is gone frees its devices
+            return Hint.SKIP if is_idle else Hint.QUEUE  # a deleted allocated claim frees its devices
         old = before if isinstance(before, ResourceClaim) else None
         is_freed = old is not None and old.status.allocation is not None and after.status.allocation is None
         if not is_freed and not may_use(pod, after):
-            return Hint.SKIP  # nearly always: there are as many claims as pods
+            return Hint.SKIP  # the usual case: there are as many claims as pods
         try:
             uses_claim = any(claim.uid == after.uid for claim in self._claims_of(pod))
         except ClaimProblem:
@@ -232,7 +232,7 @@ class DynamicResources:
     # ---- finding a node ----------------------------------------------------------------------------------------
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """A pod with claims is like no other."""
+        """Return no signature: pods with claims are never equivalent."""
         return None if pod.shape.spec.resource_claims else ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
@@ -304,7 +304,7 @@ class DynamicResources:
         if self._devices.pending_allocation(claim.uid) is not None:
             return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
         if claim is attempt.extended:
-            return SUCCESS  # has no requests before a node is looked at
+            return SUCCESS  # it has no requests before a node is searched
         for request in claim.spec.devices.requests:
             if request.exactly is not None:
                 wanted = [(request.name, request.exactly.device_class_name)]
@@ -349,13 +349,13 @@ class DynamicResources:
                 number = verdicts[node.name] = latest_number
             ids[i] = number
             if number in attempt.errors:
-                break  # it fails the attempt: no need to look at more nodes
+                break  # it fails the attempt: no need to check more nodes
         return Verdict.choose(np.array(ids), list(attempt.reasons)) if any(ids) else None
 
     def _judge(
         self, attempt: ClaimAttempt, pod: PodInfo, node: NodeInfo, counted: Set[str], unavailable: Sequence[int]
     ) -> Status | None:
-        """Look at one node; None means that the pod can run there.
+        """Check one node; None means that the pod can run there.
 
         ``counted`` are the resources that the node counts itself, ``unavailable`` the allocated claims, by position,
         that cannot be used there.
@@ -391,7 +391,7 @@ class DynamicResources:
     def _resources_by_devices(
         self, attempt: ClaimAttempt, node: NodeInfo, counted: Set[str]
     ) -> frozenset[str] | Status | None:
-        """The extended resources that the node must give as devices; None if it needs no claim for them."""
+        """Return the extended resources that the node must provide as devices; None if it needs no claim for them."""
         claim = attempt.extended
         assert claim is not None
         if claim.spec.devices.requests:
@@ -422,7 +422,7 @@ class DynamicResources:
         return NodeTask(extended, mappings, task)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
-        """Deallocate one claim that blocked the pod; the update brings the pod back for another attempt."""
+        """Deallocate one claim that blocked the pod; its update event wakes the pod for another attempt."""
         attempt = attempt_of(state)
         if attempt is None:
             return PostFilterResult(Status.error("not found"))
@@ -432,7 +432,7 @@ class DynamicResources:
         return PostFilterResult(Status.unschedulable(done)) if done else self._nothing_done("still not schedulable")
 
     def _give_back(self, attempt: ClaimAttempt, pod: PodInfo) -> str:
-        """Deallocate one claim, or delete the one for extended resources; return what was done, if anything."""
+        """Deallocate one claim, or delete the one for extended resources; return a description, if any."""
         idle = [
             claim
             for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
@@ -448,7 +448,7 @@ class DynamicResources:
         return ""
 
     def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
-        """The same for every pod of a group that was tried, then for claims of the group itself."""
+        """Deallocate for every pod of a group that was tried, then for claims of the group itself."""
         if self._places_groups and group.group.spec.scheduling_constraints is not None:
             return PodGroupPostFilterResult(Status.unschedulable())
         written: set[str] = set()
@@ -511,7 +511,7 @@ class DynamicResources:
             prioritized_score(claim, claim.status.allocation or attempt.shared.get(i))
             for i, claim in enumerate(attempt.claims)
         )
-        known: dict[Solution, int] = {}  # nodes that look alike share a solution
+        known: dict[Solution, int] = {}  # nodes with equivalent devices share a solution
         for i, node in enumerate(nodes.infos):
             found, _ = attempt.node_allocations.get(node.name, (None, None))
             if found is None:
@@ -524,7 +524,7 @@ class DynamicResources:
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         return default_normalize(scores, reverse=False)
 
-    # ---- taking what was found ---------------------------------------------------------------------------------
+    # ---- reserving and binding --------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         attempt = attempt_of(state)
@@ -561,7 +561,7 @@ class DynamicResources:
                 attempt.writes.append(Unreserve(claim, pod.uid))
 
     def _tell_of_free(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Devices are free again that were never stored in their claim, so no watch tells of it.
+        """Report free devices that were never stored in their claim, so that no watch event reports them.
 
         Upstream wakes no pod here: pods that need these devices wait for another event, or for five minutes.
         """
@@ -571,7 +571,7 @@ class DynamicResources:
         self._handle.free(CLAIM_UPDATE, before, after)
 
     def after_failure(self, state: CycleState, pod: PodInfo) -> Coroutine[Any, Any, None] | None:
-        """Do at the API server what PostFilter or Unreserve decided."""
+        """Carry out the writes that PostFilter or Unreserve requested."""
         attempt, writer = attempt_of(state), self._handle.writer
         if attempt is None or not attempt.writes or not isinstance(writer, ClaimWriter):
             return None
@@ -584,7 +584,8 @@ class DynamicResources:
             if isinstance(write, DeleteClaim):
                 self._devices.forget(write.claim)
             elif isinstance(write, Unreserve) and claim is not None:
-                # We have assumed that it is reserved. Upstream believes so until its watch tells, and may bind the pod.
+                # The claim was assumed to be reserved. Upstream assumes so until its watch shows otherwise, and may
+                # bind the pod.
                 self._devices.assume(claim)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
@@ -620,7 +621,7 @@ class DynamicResources:
 
 
 def _without_claim(name: str, source: str) -> Change:
-    """The pod without a claim: if it fits then, the claim's devices stand in the way."""
+    """Remove a claim from the pod: if the pod fits then, the claim's devices are the obstacle."""
 
     def edit(pod: Pod) -> None:
         pod.spec.resource_claims = [claim for claim in pod.spec.resource_claims if claim.name != name]

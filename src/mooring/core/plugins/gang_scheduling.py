@@ -22,7 +22,7 @@ PERMIT_TIMEOUT_S = 300.0
 class GangScheduling:
     """Holds a gang's pods back until enough exist, and binds them only together.
 
-    More pods of the group, the group itself, or a smaller ``minCount`` change its mind.
+    More pods of the group, the group itself, or a smaller ``minCount`` can make a rejected pod schedulable.
     """
 
     name: ClassVar[str] = "GangScheduling"
@@ -92,7 +92,7 @@ class GangScheduling:
 
 
 def _needed(group: PodGroup) -> int:
-    """The number of pods that must exist; a group that is not a gang waits for none."""
+    """Return the number of pods that must exist; a group that is not a gang waits for none."""
     return group.minimum if group.spec.scheduling_policy.gang is not None else 0
 
 

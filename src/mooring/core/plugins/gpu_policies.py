@@ -1,4 +1,4 @@
-"""GPUs of which pods take a part, one or several (GpuShare), and six policies that choose nodes and GPUs for them.
+"""Shared GPUs (GpuShare), and six policies that choose nodes and GPUs.
 
 The policies are those that the fragmentation study (USENIX ATC 2023) compares. A profile enables GpuShare and one of
 them. GpuPacking comes first: fill GPUs in use, then idle GPUs of nodes in use, then idle nodes (AntMan, OSDI 2020).
@@ -62,7 +62,7 @@ from mooring.core.state.sharing import holds_everywhere
 
 
 class GpuPacking(GpuScore):
-    """It gives 50 to 100 where the pod fits on GPUs in use, 33 to 49 where it opens idle ones, 0 to 32 elsewhere."""
+    """Scores 50 to 100 where the pod fits on GPUs in use, 33 to 49 where it opens idle ones, 0 to 32 elsewhere."""
 
     name: ClassVar[str] = "GpuPacking"
 
@@ -71,7 +71,7 @@ class GpuPacking(GpuScore):
             return np.zeros(len(cpu), np.int64)
         capacity = gpus.capacity
         is_idle = gpus.total == capacity * WHOLE
-        room = np.where(gpus.left >= request.milli, gpus.left, WHOLE + 1)  # what is too small comes last
+        room = np.where(gpus.left >= request.milli, gpus.left, WHOLE + 1)  # too small ones come last
         chosen = np.sort(room, axis=1)[:, : request.count]
         opened = (chosen == WHOLE).sum(axis=1)
         in_use = np.maximum(100 - (chosen.sum(axis=1) * 100 // WHOLE) // 10, 50)
@@ -84,7 +84,7 @@ class GpuPacking(GpuScore):
 
 
 class GpuBestFit(GpuScore):
-    """The mean of CPU and GPU left, as parts of the largest node's; the best node gets 100, the worst 0."""
+    """Scores the mean of CPU and GPU left, relative to the largest node; the best node gets 100, the worst 0."""
 
     name: ClassVar[str] = "GpuBestFit"
 
@@ -105,7 +105,7 @@ class GpuBestFit(GpuScore):
 
 
 class GpuClustering(GpuScore):
-    """Nodes with the same kind of GPU pods only, then with others too, then empty ones; fuller ones first.
+    """Prefers nodes with only the same kind of GPU pods, then with others too, then empty ones; fuller ones first.
 
     Pods that share a GPU are one kind, pods with n whole GPUs are another for each n.
     """
@@ -129,7 +129,7 @@ class GpuClustering(GpuScore):
 
 
 class GpuDotProduct(GpuScore):
-    """The score is 100 less the dot product of CPU and GPU, each as a part of the largest node's."""
+    """Scores 100 less the dot product of CPU and GPU, each relative to the largest node."""
 
     name: ClassVar[str] = "GpuDotProduct"
 
@@ -177,10 +177,10 @@ class GpuRandom(GpuScore):
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Nothing to undo."""
+        """Do nothing."""
 
     def _choose(self, node_name: str, left: Sequence[int], request: GpuRequest) -> int:
-        """Each GPU that fits replaces the previous one at random: all are equally likely in the end."""
+        """Choose at random: each GPU that fits replaces the previous choice, so that all are equally likely."""
         found = fitting(left, request)
         chosen = found[0]
         for number, gpu in enumerate(found, 1):
@@ -190,11 +190,11 @@ class GpuRandom(GpuScore):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# GpuShare: GPUs of which pods take a part, one, or several.
+# GpuShare: pods that take part of a GPU, one, or several.
 #
-# Off by default. ``gpus.requests`` says which annotations, labels and resources are understood. The GPUs that a pod
-# gets are written on it as the annotation ``alibabacloud.com/gpu-index``, in the same write that binds it, so that they
-# are known again after a restart.
+# Off by default. ``gpus.requests`` documents the supported annotations, labels and resources. The pod's GPUs are
+# written as its annotation ``alibabacloud.com/gpu-index``, in the same write that binds it, so that they survive a
+# restart.
 
 FITS, NO_GPUS, OTHER_MODEL, TOO_FEW, NO_ROOM = range(5)
 MOST_FACTS = 3
@@ -203,8 +203,8 @@ MOST_FACTS = 3
 class GpuShare:
     """Rejects nodes without enough room on enough GPUs of the right model, and gives the pod its GPUs.
 
-    A pod that shares one GPU gets the one with the least left that is enough, unless a score plugin chooses. What
-    would change its mind: a pod with GPUs that goes, or a node with other GPUs.
+    A pod that shares one GPU gets the one with the least left that is enough, unless a score plugin chooses. A removed
+    pod with GPUs, or a node with other GPUs, can make a rejected pod schedulable.
     """
 
     name: ClassVar[str] = "GpuShare"
@@ -242,7 +242,7 @@ class GpuShare:
     # ---- the chosen node -----------------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Give the pod its GPUs. The assumed pod says so from now on, as the bound one will."""
+        """Assign the pod its GPUs, in the assumed pod's annotation as in the bound one's."""
         request = request_of(pod)
         if not request.count:
             return SUCCESS
@@ -262,7 +262,7 @@ class GpuShare:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Nothing to undo: the assumed pod goes, and its annotation with it."""
+        """Do nothing: the annotation is removed with the assumed pod."""
 
     # ---- what would help -----------------------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class GpuShare:
         return Hint.QUEUE if safe_request_of(self._handle.cluster.info(old)).count else Hint.SKIP
 
     def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
-        """On the nodes that come closest: which GPU has how much left."""
+        """Yield, for the best candidates, which GPU has how much left."""
         request = request_of(pod)
         base = self._handle.cluster.table
         columns = GpuColumns.of(base)
@@ -303,7 +303,7 @@ def _has_gpus(pod: Pod, old: Object | None, new: Object | None) -> Hint:
 
 
 def _refusals(columns: GpuColumns, asked: tuple[int, tuple[str, ...]]) -> NDArray[np.int64]:
-    """[node]: why a node rejects pods that ask for this many GPUs of these models, if it does."""
+    """Return, by node, why it rejects pods that request this many GPUs of these models, if it does."""
     count, models = asked
     ids = np.where(columns.capacity < count, TOO_FEW, NO_ROOM)
     if models:
@@ -333,7 +333,7 @@ def _reasons(request: GpuRequest) -> list[Status]:
 # ---- GpuFragmentation: the node, and the GPU, where the pod adds the least fragmentation (FGD, USENIX ATC 2023) ----
 
 KEPT = "GpuFragmentation/kept"
-FEW = 24  # nodes that are looked at sooner one by one than all at once
+FEW = 24  # up to this many nodes are faster one by one
 
 
 class GpuFragmentationArgs(GpuScoreArgs, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -386,7 +386,7 @@ class GpuFragmentation(GpuScore):
         return kept.on(rows, lambda stale: self._evaluated(kind, NodeRows(base, stale)))
 
     def _choose(self, state: CycleState, pod: PodInfo, node_name: str, left: Sequence[int], request: GpuRequest) -> int:
-        """The GPU that made the node's score; with one feasible node there were no scores."""
+        """Return the GPU that made the node's score; with one feasible node there were no scores."""
         kept: KeptScores | None = state.read(KEPT)
         table = self._handle.cluster.table
         row = table.info(node_name).row
@@ -398,7 +398,7 @@ class GpuFragmentation(GpuScore):
         return best_on(measure, list(left), cpu, int(columns.model[row]), kind, stranding)[1]
 
     def _evaluated(self, kind: PodKind, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """[node]: the score of the best way to place the pod, and its GPU."""
+        """Return, by node, the score of the best way to place the pod, and its GPU."""
         base = self._handle.cluster.table
         columns = GpuColumns.of(base)
         measure, stranding = self._measure(columns.models)
@@ -413,7 +413,7 @@ class GpuFragmentation(GpuScore):
     def _best(
         self, kind: PodKind, states: NDArray[np.int64], measure: Fragmentation, stranding: Stranding | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of nodes with what is left of their GPUs, their CPU and their model in these columns."""
+        """Return the same for nodes with these GPU amounts, CPU and model."""
         if len(states) <= FEW:
             found = [best_on(measure, left, cpu, model, kind, stranding) for *left, cpu, model in states.tolist()]
             best = np.array(found, np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""ImageLocality: prefer nodes that already hold the pod's images, large and rare-to-pull ones most."""
+"""ImageLocality: prefers nodes that already hold the pod's images, weighted by size."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ MAX_KEPT = 1024  # templates
 class ImageLocality:
     """Sums the sizes of the images present, each scaled by the share of nodes that have it.
 
-    The scaling keeps pods from crowding onto the one node that happens to hold
-    the image. It depends on what other nodes hold, so that a score is kept
-    per template until images move.
+    The scaling keeps pods from crowding onto the only node that holds the image. It depends on the images of other
+    nodes, so a score is cached per template until images change.
     """
 
     name: ClassVar[str] = "ImageLocality"

@@ -1,4 +1,4 @@
-"""InterPodAffinity: near some pods, away from others, and the same from the point of view of those that run."""
+"""InterPodAffinity: places pods near some pods and away from others, by their own terms and those of running pods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXISTING_ANTI_AFFINITY = Status.unschedulable("node(s) didn't satisfy existing p
 
 
 class DomainCounts:
-    """How often something was found, by topology key and domain: arrays, so that a node's answer is an index."""
+    """Counts by topology key and domain: arrays, so that a node's answer is an index."""
 
     __slots__ = ("by_key",)
 
@@ -57,7 +57,7 @@ class DomainCounts:
             self.by_key[key] = old + counts
 
     def change(self, nodes: NodeRows, key: str, node: NodeInfo, amount: int) -> None:
-        """One pod more or less on a node (a hypothesis)."""
+        """Add or subtract one pod on a node, in a dry run."""
         value = node.labels.get(key)
         if value is None:
             return
@@ -75,7 +75,7 @@ class DomainCounts:
         return not any(counts.any() for counts in self.by_key.values())
 
     def positive(self, nodes: NodeRows, key: str) -> NDArray[np.bool_]:
-        """Where the node's domain has some; never where the label is missing."""
+        """Return where the node's domain has some; never where the label is missing."""
         found = np.zeros(len(nodes.label(key).values) + 1, np.bool_)  # the last entry is read for a missing label
         counts = self.by_key.get(key)
         if counts is not None:
@@ -89,7 +89,7 @@ class DomainCounts:
 
 
 class Matches(NamedTuple):
-    """How many terms of each topology key a pod on a node matches, or its own terms match the new pod."""
+    """By topology key, how many terms a pod on a node matches, or how many of its own terms match the new pod."""
 
     existing_anti_affinity: Mapping[str, int]
     affinity: Mapping[str, int]
@@ -97,14 +97,14 @@ class Matches(NamedTuple):
 
 
 class CountedTerms(NamedTuple):
-    """Some of the pod's own terms and the column of the pods that they mean."""
+    """Some of the pod's own terms and the column of the pods that match them."""
 
     sum: TermSum
     column: CountColumn
 
 
 class AffinityFilterState:
-    """What PreFilter found: the pod's own terms, and counts of the pods that match them or keep it away."""
+    """Result of PreFilter: the pod's own terms, and counts of pods that match them or repel it."""
 
     __slots__ = (
         "_index",
@@ -137,13 +137,13 @@ class AffinityFilterState:
         self.anti_affinity = DomainCounts()
         self.existing_anti_affinity = DomainCounts()
         # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
-        # not with every pod of every node that a dry run looks at.
+        # not with every pod of every node in a dry run.
         self._matches: dict[tuple[int, int], Matches] = {}
         self.wanted: CountedTerms | None = None  # required affinity: all terms at once
         self.unwanted: dict[str, CountedTerms] = {}  # required anti-affinity: each term, by topology key
 
     def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:
-        """Count a pod that a hypothesis adds (1) or takes away (-1)."""
+        """Count a pod that a dry run adds (1) or removes (-1)."""
         for counts, by_key in zip(
             (self.existing_anti_affinity, self.affinity, self.anti_affinity), self._matches_of(other), strict=True
         ):
@@ -171,7 +171,7 @@ class AffinityFilterState:
         return matches
 
     def _times(self, cls: PodClass, terms: CountedTerms, count: Callable[[PodClass], int]) -> int:
-        """What the column knows of a kind of pods, and what has to be counted otherwise."""
+        """Return the column's count for a kind of pods, or compute it."""
         known = self._index.times(cls, terms.column)
         return count(cls) if known is None else known
 
@@ -180,16 +180,15 @@ class AffinityFilterState:
         copy.affinity = self.affinity.clone()
         copy.anti_affinity = self.anti_affinity.clone()
         copy.existing_anti_affinity = self.existing_anti_affinity.clone()
-        copy._matches, copy.wanted, copy.unwanted = self._matches, self.wanted, self.unwanted  # not by where pods are
+        copy._matches, copy.wanted, copy.unwanted = self._matches, self.wanted, self.unwanted  # of any node
         return copy
 
 
 class InterPodAffinity:
     """Required terms reject, preferred ones score, and both count in both directions.
 
-    Where no matching pod is in reach, evicting pods brings none: that is
-    unresolvable. A pod that keeps this one away could be evicted, so those
-    verdicts are resolvable.
+    Where no matching pod is in reach, evicting pods does not help: that is unresolvable. A repelling pod could be
+    evicted, so those verdicts are resolvable.
     """
 
     name: ClassVar[str] = "InterPodAffinity"
@@ -275,7 +274,7 @@ class InterPodAffinity:
             return np.zeros(len(nodes), np.bool_)  # a key that no node has
         meta = found.pod.pod.metadata
         if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
-            # The first of a group that wants to be together: it matches its own terms wherever the labels are.
+            # The first pod of a group with affinity to itself: it matches its own terms wherever the labels are.
             return _all_of([nodes.label_ids(key) >= 0 for key in keys])
         return _all_of([found.affinity.positive(nodes, key) for key in keys])
 
@@ -327,7 +326,7 @@ class InterPodAffinity:
         return SUCCESS
 
     def _existing_weight(self, kind: TermKind, weight: int) -> int:
-        """What an existing pod's term is worth to a pod that it means."""
+        """Return the weight of an existing pod's term for a pod that matches it."""
         match kind:
             case TermKind.REQUIRED_AFFINITY:
                 return self._hard_weight
@@ -348,15 +347,15 @@ class InterPodAffinity:
         low, high = int(scores.min()), int(scores.max())
         if high == low:
             return np.zeros_like(scores)
-        # Divided first and multiplied after, in floating point: 29 of 100 makes 28, upstream too.
+        # Divided first and multiplied after, in floating point: 29 of 100 makes 28, as upstream.
         return (float(MAX_NODE_SCORE) * ((scores - low) / float(high - low))).astype(np.int64)
 
     # ---- terms -------------------------------------------------------------------------------------------------
 
     def _resolved(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
-        """The pod's own terms with the namespaces that their selectors mean listed by name.
+        """Return the pod's own terms with the namespaces of their selectors listed by name.
 
-        Until 1.36 the selector stays and is asked about an empty label set: one made only of negations then means
+        Until 1.36 the selector stays and is evaluated for an empty label set: one made only of negations then matches
         every namespace. That is upstream's behaviour, kept on purpose.
         """
         return tuple(self._resolve(term) for term in terms)
@@ -371,7 +370,7 @@ class InterPodAffinity:
         )
 
     def _all_of_these(self, terms: tuple[AffinityTerm, ...]) -> CountedTerms:
-        """The column of pods that all of these (resolved) terms mean."""
+        """Return the column of pods that match all of these (resolved) terms."""
         if len(terms) == 1:
             return self._each_of_these(terms)
         found, first = TermSum(terms), terms[0]
@@ -387,7 +386,7 @@ class InterPodAffinity:
         return CountedTerms(found, column)
 
     def _each_of_these(self, terms: tuple[AffinityTerm, ...], weights: tuple[int, ...] = ()) -> CountedTerms:
-        """The column of pods that any of these (resolved) terms means; a pod counts for each that means it."""
+        """Return the column of pods that match any of these (resolved) terms; a pod counts once per matching term."""
         found = TermSum(terms, weights)
         anywhere = any(term.namespace_selector.matches({}) for term in terms)
         column = self._cluster.pod_index.column(
@@ -433,10 +432,11 @@ class InterPodAffinity:
         return self._cluster.info(pod).shape.terms(pod.namespace)
 
     def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod that affinity wants has come, one that anti-affinity avoids has gone, or a pod's labels changed so.
+        """A pod that affinity wants was added, one that anti-affinity avoids was deleted, or labels changed to that
+        effect.
 
-        A pod that affinity wants must match all terms at once. Until 1.36 so must one that anti-affinity avoids:
-        a pod that matches only some of its terms wakes no pod, though it may have been in the way.
+        A pod that affinity wants must match all terms at once. Until 1.36 so must one that anti-affinity avoids: a pod
+        that matches only some of its terms wakes no pod, though it may have been in the way.
         """
         if old is not None and new is not None and new.uid == pod.uid and self._own_labels_wake:
             return Hint.QUEUE
@@ -463,7 +463,7 @@ class InterPodAffinity:
         return _means(terms, pod)
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node has joined a domain where wanted pods may be, or left one where unwanted pods may be."""
+        """A node has joined a domain with possible matching pods, or left one with pods to avoid."""
         assert new is not None
         terms = self._terms(pod)
         if old is None:
@@ -481,7 +481,7 @@ class InterPodAffinity:
 
 
 def _terms_of(other: PodInfo) -> AffinityTerms:
-    """Another pod's terms; one whose selectors do not parse counts without them, in a hypothesis as in the cluster."""
+    """Return another pod's terms; a pod whose selectors do not parse counts without them, also in dry runs."""
     try:
         return other.shape.terms(other.pod.metadata.namespace)
     except ParseError:
@@ -501,7 +501,7 @@ def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[s
 
 
 def _first(ids: Ints | None, rejected: NDArray[np.bool_], number: int) -> Ints:
-    """Mark the nodes that are newly rejected here."""
+    """Mark the newly rejected nodes."""
     if ids is None:
         return rejected.astype(np.int64) * number
     ids[rejected & (ids == 0)] = number
@@ -523,13 +523,14 @@ def _hint(helps: bool) -> Hint:
     return Hint.QUEUE if helps else Hint.SKIP
 
 
-# ---- what would help a pod that other pods keep away, or that waits for pods to be near to -------------------------
+# ---- remedies for a pod that other pods repel, or that waits for pods to be near to
+# ------------------------------------
 
 MAX_BLOCKERS = 3
 
 
 def facts(pod: Pod, cluster: ClusterState) -> Iterator[str]:
-    """For each required affinity that no pod meets: that there is none, or only in other namespaces."""
+    """Yield, for each required affinity without a matching pod, that there is none, or only in other namespaces."""
     for term in _affinity(pod).required:
         try:
             compiled = compile_term(term, pod.namespace)
@@ -552,18 +553,18 @@ def facts(pod: Pod, cluster: ClusterState) -> Iterator[str]:
 
 
 def without_affinity(pod: Pod) -> Iterator[Remedy]:
-    """Give up one of the pod's required affinity terms, or all of them."""
+    """Yield removals of one of the pod's required affinity terms, or all of them."""
     terms = _affinity(pod).required
     yield from _without_terms(terms, range(len(terms)), is_anti=False)
 
 
 def without_anti_affinity(pod: Pod, broken: Sequence[int]) -> Iterator[Remedy]:
-    """Give up one of the required anti-affinity terms that are broken, or all of these."""
+    """Yield removals of one of the broken anti-affinity terms, or all of these."""
     yield from _without_terms(_anti_affinity(pod).required, broken, is_anti=True)
 
 
 def without_objectors(pod: Pod, node: NodeInfo, cluster: ClusterState) -> Iterator[Remedy]:
-    """Name the running pods whose anti-affinity keeps the pod away from the node."""
+    """Yield the running pods whose anti-affinity repels the pod from the node."""
     objectors = [other.pod for other in _objectors(pod, node, cluster)]
     if 0 < len(objectors) <= MAX_BLOCKERS:
         keys = ", ".join(other.key for other in objectors)
@@ -596,7 +597,7 @@ def _without_term(index: int, term: PodAffinityTerm, *, is_anti: bool) -> Change
 
 
 def _objectors(pod: Pod, node: NodeInfo, cluster: ClusterState) -> Iterator[PodInfo]:
-    """Running pods whose required anti-affinity means this pod, and whose domain the node is in."""
+    """Yield running pods whose required anti-affinity matches this pod, and whose domain includes the node."""
     namespace_labels = cluster.namespace_labels(pod.namespace)
     nodes = cluster.table.nodes
     for other in cluster.pods():

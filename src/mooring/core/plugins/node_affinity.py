@@ -36,7 +36,7 @@ CONFLICT = Status.unresolvable("pod affinity terms conflict")
 
 
 class NodeAffinity:
-    """Rejects nodes whose labels do not meet the demands (unresolvable), and adds the weights of met wishes."""
+    """Rejects nodes that do not match required terms (unresolvable), and scores by the weights of preferred terms."""
 
     name: ClassVar[str] = "NodeAffinity"
     traits: ClassVar[Traits] = Traits(
@@ -115,7 +115,7 @@ class NodeAffinity:
         return (on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node_change),)
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node that newly matches."""
+        """A node newly matches."""
         assert isinstance(new, Node)
         if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
             return Hint.SKIP
@@ -126,13 +126,13 @@ class NodeAffinity:
 
 
 def compile_preferred(terms: list[PreferredSchedulingTerm]) -> list[tuple[int, CompiledTerm]]:
-    """(weight, term), without the terms that cannot count: weight 0 or an empty preference."""
+    """Return (weight, term), without the terms that cannot count: weight 0 or an empty preference."""
     compiled = ((term.weight, compile_term(term.preference)) for term in terms if term.weight)
     return [(weight, term) for weight, term in compiled if term.error or not term.is_void]
 
 
 def _names_of(fields: list[NodeSelectorRequirement]) -> set[str] | None:
-    """The node names that a term's fields allow; None if they do not narrow them down."""
+    """Return the node names that a term's fields allow; None if they do not restrict them."""
     names: set[str] | None = None
     for field in fields:
         if field.key == NAME_FIELD and field.operator == "In":
@@ -140,11 +140,12 @@ def _names_of(fields: list[NodeSelectorRequirement]) -> set[str] | None:
     return names
 
 
-# ---- what would help a pod whose node selector or node affinity keeps it away from nodes ---------------------------
+# ---- remedies for a pod whose node selector or node affinity rejects nodes
+# ---------------------------------------------
 
 
 def facts(pod: Pod, nodes: Sequence[NodeInfo]) -> Iterator[str]:
-    """For each label that the pod asks for and that no node has so: how it is on the nodes."""
+    """Yield, for each requested label that no node has, the values that nodes have."""
     for wanted in _label_requirements(pod):
         try:
             selector = compile_node_selector(NodeSelector([NodeSelectorTerm([wanted])]))
@@ -162,7 +163,7 @@ def _label_requirements(pod: Pod) -> Iterator[NodeSelectorRequirement]:
 
 
 def remedies(pod: Pod, nodes: NodeRows) -> Iterator[Remedy]:
-    """Label the node as the pod wishes, or wish for less."""
+    """Yield labels for the node that the pod requires, or relaxed requirements."""
     for node in few(nodes):
         yield from _remedies(pod, node.name, node.labels)
 
@@ -204,7 +205,7 @@ def _holds(term: NodeSelectorTerm, name: str, labels: dict[str, str]) -> bool:
 
 
 def _labels_for(term: NodeSelectorTerm, labels: dict[str, str]) -> dict[str, str] | None:
-    """Labels that would make the term hold; None if adding labels is not enough."""
+    """Return labels that would make the term match; None if adding labels is not enough."""
     if term.match_fields:
         return None
     wanted: dict[str, str] = {}

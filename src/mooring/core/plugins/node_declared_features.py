@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: some things in a pod's spec need a node that says it can do them."""
+"""NodeDeclaredFeatures: some fields of a pod's spec need a node that declares support."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSING = Status.unresolvable("node(s) didn't match Pod's required features")
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:
-    """The node features that a spec cannot do without."""
+    """Return the node features that a spec requires."""
     needed = set()
     containers = (*spec.containers, *spec.init_containers)
     if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules):
@@ -33,7 +33,7 @@ def required_features(spec: PodSpec) -> frozenset[str]:
 
 
 def _required_by(shape: PodShape) -> frozenset[str]:
-    """The same for all pods of this shape, worked out once."""
+    """Return the features required by all pods of this shape, cached."""
     found: frozenset[str] | None = shape.kept.get(required_features)
     if found is None:
         found = shape.kept[required_features] = required_features(shape.spec)
@@ -74,7 +74,7 @@ def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint
 
 
 def _after_pod_update(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    """Only the pod's own update counts, and only if it needs something else now."""
+    """The pod's own update counts, if it changes the required features."""
     assert isinstance(old, Pod) and isinstance(new, Pod)
     if new.uid != pod.uid or required_features(old.spec) == required_features(new.spec):
         return Hint.SKIP

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere."""
+"""NodeName: a pod that names its node runs there or nowhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANOTHER_NODE = Status.unresolvable("node(s) didn't match the requested node name
 
 
 class NodeName:
-    """Rejects every other node. Pods of one template name different nodes, so nothing is kept between pods."""
+    """Rejects every other node. Pods of one template name different nodes, so nothing is cached between pods."""
 
     name: ClassVar[str] = "NodeName"
     traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL)
@@ -30,11 +30,11 @@ class NodeName:
         return pod.pod.spec.node_name
 
     def concerns(self, pod: PodInfo) -> bool:
-        """Report whether the filter could refuse this pod any node."""
+        """Report whether the filter can reject any node for this pod."""
         return bool(pod.pod.spec.node_name)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        """Look at no other node; other plugins say nothing about those, and preemption leaves them alone."""
+        """Restrict the search to the named node; preemption leaves the others alone."""
         wanted = pod.pod.spec.node_name
         return PreFilterResult(frozenset((wanted,))) if wanted else SUCCESS
 

@@ -1,4 +1,4 @@
-"""NodeNumber: prefer the node whose name ends in the same digit as the pod's. For lessons and first experiments."""
+"""NodeNumber: prefers the node whose name ends in the same digit as the pod's. For lessons and first experiments."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MATCH_SCORE = 10
 
 
 class NodeNumber:
-    """``pod3`` likes ``node3``: 10 points there, 0 elsewhere; a pod whose name ends in no digit has no opinion.
+    """Scores 10 for ``pod3`` on ``node3`` and 0 elsewhere; pods without a final digit are not scored.
 
-    It comes with mini-kube-scheduler, from which many have learned how a score plugin works. It is registered but
-    not enabled: name it in a profile. Pods of one template differ in their names, so nothing is kept between pods.
+    It is the plugin of mini-kube-scheduler, a popular tutorial. It is registered but not enabled: name it in a profile.
+    Pods of one template differ in their names, so nothing is cached between pods.
     """
 
     name: ClassVar[str] = "NodeNumber"

@@ -23,14 +23,14 @@ TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested p
 
 
 class NodePorts:
-    """Rejects nodes where one of the pod's host ports is in use; evicting its user would free it."""
+    """Rejects nodes where one of the pod's host ports is in use; evicting the pod that uses it would free it."""
 
     name: ClassVar[str] = "NodePorts"
     traits: ClassVar[Traits] = Traits(filter_reads=Reads.ROW, uses_volumes=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster
-        # Without its PreFilter upstream's filter misses what that prepares, and fails.
+        # Without its PreFilter upstream's filter lacks its state, and fails.
         self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -59,7 +59,7 @@ class NodePorts:
         )
 
     def _after_pod_deleted(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod on a node, or nominated to one, that used one of the ports."""
+        """A pod that used one of the ports was deleted from a node, or lost its nomination."""
         assert isinstance(old, Pod)
         if not old.spec.node_name and not old.status.nominated_node_name:
             return Hint.SKIP

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod leaves in better balance."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod balances better."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class NodeResourcesBalancedAllocation:
 
     Until 1.35 the score is the balance with the pod.
 
-    A pod that asks for nothing has no balance to improve and is left out, or
-    all such pods would crowd onto one node.
+    A pod without requests does not change the balance and is skipped, or all such pods would crowd onto one node.
     """
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
@@ -37,7 +36,7 @@ class NodeResourcesBalancedAllocation:
         self.traits = Traits(score_reads=self._columns.reads, uses_volumes=False, in_range=True)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """A pod whose resources stand for devices is like no other."""
+        """Return no signature if the pod's resources stand for devices: such pods are never equivalent."""
         requests = pod.shape.requests
         if any(amount and self._handle.devices.backs(name) for name, amount in requests.items()):
             return None

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: is there room for the pod's requests, and how full would the node be?"""
+"""NodeResourcesFit: checks the pod's requests against free resources, and scores by how full the node would be."""
 
 from __future__ import annotations
 
@@ -48,36 +48,36 @@ from mooring.core.state.requests import (
 from mooring.core.state.sharing import constant, holds_somewhere
 
 LOST = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
-MAX_IN_BITS = 60  # resources; the lowest bit is for the number of pods, the highest for what is unresolvable
+MAX_IN_BITS = 60  # the lowest bit is for the number of pods, the highest for unresolvable
 TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class _Wanted(NamedTuple):
-    """What a template asks for, as columns. One more pod comes first, then the resources."""
+    """A template's requests, as columns. One more pod comes first, then the resources."""
 
     names: tuple[str, ...]  # of the resources
     amounts: NDArray[np.int64]  # [pods | resource, 1]
-    bits: NDArray[np.int64]  # what stands for each of them in a verdict's number
+    bits: NDArray[np.int64]  # the bit of each in a verdict's number
     unresolvable: NDArray[np.int64]  # the bit for a request larger than the whole node
-    scalars: list[tuple[int, str]]  # resources that devices may stand for, with their places
+    scalars: list[tuple[int, str]]  # resources that devices may back, with their positions
 
 
 class NodeResourcesFit:
     """Rejects nodes where something does not fit, naming everything that does not.
 
-    A request larger than the whole node is unresolvable: no eviction makes a
-    node grow. ``Too many pods`` never is. Scores by the configured strategy.
+    A request larger than the whole node is unresolvable: evicting pods does not help. ``Too many pods`` never is.
+    Scores by the configured strategy.
     """
 
     name: ClassVar[str] = "NodeResourcesFit"
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args, features=handle.features)
-        if problems:  # upstream also checks these arguments only when the plugin is made
+        if problems:  # upstream also checks these arguments only when the plugin is created
             raise ConfigError(*problems)
         self._handle = handle
-        # Without its PreFilter upstream's filter misses what that prepares, and fails.
+        # Without its PreFilter upstream's filter lacks its state, and fails.
         self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
         self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
         self._phrases: dict[int, Status] = {}
@@ -94,11 +94,11 @@ class NodeResourcesFit:
         self._shape = [] if ratio is None else [(p.utilization, p.score * 10) for p in ratio.shape]
 
     def cache_token(self) -> Hashable:
-        """What verdicts depend on besides the pod and the row: which resources device classes stand for."""
+        """What verdicts depend on besides the pod and the row: which resources device classes back."""
         return self._handle.devices.mapping_version()
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """A pod whose resources stand for devices is like no other."""
+        """Return no signature if the pod's resources stand for devices: such pods are never equivalent."""
         requests = pod.shape.requests
         if any(amount and self._handle.devices.backs(name) for name, amount in requests.items()):
             return None
@@ -118,7 +118,7 @@ class NodeResourcesFit:
                 short[i] &= offered[i] > 0  # where no device plugin offers it, DynamicResources decides
         if not holds_somewhere(short):
             return None
-        beyond = wanted.amounts[1:] > offered[1:]  # also of an empty node; too many pods never are
+        beyond = wanted.amounts[1:] > offered[1:]  # also on an empty node; too many pods never are
         if wanted.scalars:
             beyond &= short[1:]  # not where DynamicResources decides
         names = wanted.names
@@ -130,7 +130,7 @@ class NodeResourcesFit:
         return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True)
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
-        """More resources than a number has bits: every combination that occurs gets its own number."""
+        """Handle more resources than a number has bits: every combination that occurs gets its own number."""
         if not marks.any():
             return None
         ids = np.zeros(marks.shape[1], np.int64)
@@ -142,7 +142,7 @@ class NodeResourcesFit:
         return Verdict(ids, self._phrases.__getitem__, only_refuses=True)
 
     def _wanted(self, pod: PodInfo) -> _Wanted:
-        """What :meth:`_checked` finds, as columns; worked out once per template."""
+        """Return the requests of :meth:`_checked` as columns, cached per template."""
         found: _Wanted | None = pod.shape.kept.get(self._kept_as)
         if found is None:
             wanted = self._checked(pod)
@@ -157,7 +157,7 @@ class NodeResourcesFit:
         return found
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:
-        """What the pod asks for that is checked here, the basic resources first."""
+        """Return the requests that are checked here, the basic resources first."""
         requests = pod.shape.requests
         wanted = {name: requests[name] for name in BASIC if requests.get(name, 0) > 0}
         if len(wanted) < len(requests):
@@ -185,7 +185,7 @@ class NodeResourcesFit:
                 return least_allocated(usage)
 
     def score_placement(self, group: PodGroupInfo, placement: PlacedGroup) -> int:
-        """How full all nodes of a placement together would be with the group: the fuller the better."""
+        """Return how full all nodes of a placement together would be with the group: fuller is better."""
         names = [resource.name for resource in self._strategy.resources]
         wanted = [
             lowest_64_bits(sum(each.pod.shape.scored_request(name) for each in placement.assignments)) for name in names
@@ -218,7 +218,7 @@ class NodeResourcesFit:
         return self._handle.cluster.info(pod).shape.requests
 
     def _after_pod_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod on a node, or nominated to one, has gone; or it, or this pod itself, asks for less now."""
+        """A pod with a node was deleted, or it, or this pod itself, requests less now."""
         assert isinstance(old, Pod)
         if not isinstance(new, Pod):
             return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
@@ -233,7 +233,7 @@ class NodeResourcesFit:
         return Hint.QUEUE if shrunk else Hint.SKIP
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node on which the pod fits if nothing else is there, and that has more of what it asks for."""
+        """A node on which the pod fits if it is empty, and that has more of the requested resources."""
         assert isinstance(new, Node)
         requests = {name: wanted for name, wanted in self._requests(pod).items() if wanted}
         if not self._fits_empty(requests, new):
@@ -252,11 +252,11 @@ class NodeResourcesFit:
         )
 
     def _is_delegated(self, resource: str, node: Node) -> bool:
-        """Report whether DynamicResources answers for this resource on the node."""
+        """Report whether DynamicResources decides about this resource on the node."""
         return resource not in BASIC and _allocatable(node, resource) == 0 and self._handle.devices.backs(resource)
 
     def _after_device_class_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A class that now stands for a resource the pod asks for."""
+        """A class that now backs a requested resource."""
         assert isinstance(new, DeviceClass)
         requests = self._requests(pod)
         name = new.spec.extended_resource_name or ""
@@ -276,7 +276,7 @@ def _phrase(bits: int, names: tuple[str, ...]) -> Status:
 
 
 def _status(marks: tuple[bool, ...], names: tuple[str, ...]) -> Status:
-    """``marks``: unresolvable, too many pods, and whether each of the named resources is short."""
+    """Return the status for ``marks``: unresolvable, too many pods, and which of the named resources are short."""
     unresolvable, too_many, *short = marks
     reasons = [TOO_MANY_PODS] if too_many else []
     reasons += [f"Insufficient {name}" for name, is_short in zip(names, short, strict=True) if is_short]
@@ -284,18 +284,19 @@ def _status(marks: tuple[bool, ...], names: tuple[str, ...]) -> Status:
 
 
 def _allocatable(node: Node, resource: str) -> int:
-    """What the node offers; raises ParseError for an amount that does not parse, and the event then counts."""
+    """Return the node's allocatable amount; raise ParseError for an invalid one, and the event then counts."""
     amount = node.status.allocatable.get(resource, 0)
     return milli_value_of(amount) if resource == CPU else value_of(amount)
 
 
-# ---- what would help a pod that asks for more than nodes have left: a smaller request, or a pod less on the node ---
+# ---- remedies for a pod that requests more than nodes have left: a smaller request, or evicting a pod
+# ------------------
 
 MAX_BLOCKERS = 3
 
 
 def facts(requests: Mapping[str, int], nodes: NodeRows) -> Iterator[str]:
-    """For each resource that is short: how much is asked for, and the most that is free where it is short."""
+    """Yield, for each insufficient resource, the request and the most that is free where it is insufficient."""
     for name, missing in shortfalls(requests, nodes).items():
         there = nodes.subset(np.flatnonzero(missing))
         if not len(there):
@@ -310,7 +311,7 @@ def facts(requests: Mapping[str, int], nodes: NodeRows) -> Iterator[str]:
 
 
 def remedies(requests: Mapping[str, int], nodes: NodeRows) -> Iterator[Remedy]:
-    """For the nodes that are closest to having room."""
+    """Yield remedies for the nodes that are closest to having room."""
     for i in np.argsort(distance(requests, nodes), kind="stable")[:FEW].tolist():
         yield from _remedies(requests, nodes.subset(np.array([i])))
 
@@ -368,7 +369,7 @@ def _fewer_pods(node: NodeInfo, count: int, allowed: int) -> Remedy:
 
 
 def _who_frees(node: NodeInfo, missing: Mapping[str, int]) -> PodInfo | None:
-    """The least important pod whose requests cover what is missing."""
+    """Return the pod of lowest priority whose requests cover what is missing."""
     for pod in _least_important(node):
         if all(pod.shape.requests.get(name, 0) >= amount for name, amount in missing.items()):
             return pod

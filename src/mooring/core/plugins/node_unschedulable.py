@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take no pods, except those that tolerate it."""
+"""NodeUnschedulable: rejects cordoned nodes, except for pods that tolerate it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NodeUnschedulable:
 
 
 def _uncordon(node: Node) -> None:
-    """As kubectl does, and without the taint that the node lifecycle controller then takes away."""
+    """Uncordon as kubectl does, and remove the taint that the node lifecycle controller would remove."""
     node.spec.unschedulable = False
     node.spec.taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
 

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes at most as many volumes of a CSI driver as the driver allows."""
+"""NodeVolumeLimits: limits the volumes of each CSI driver on a node."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Codes = NDArray[np.int64]
 
 
 class NodeVolumeLimits:
-    """Rejects nodes that would exceed the limit of a driver which their CSINode names; removing pods can help.
+    """Rejects nodes that would exceed the limit of a driver in their CSINode; evicting pods can help.
 
-    A volume that a pod on the node uses already costs nothing. Nodes without a CSINode have no limits.
+    A volume that a pod on the node uses already is not counted again. Nodes without a CSINode have no limits.
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
@@ -53,7 +53,7 @@ class NodeVolumeLimits:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         self._attached.refresh()
-        statuses = [EXCEEDED]  # what the codes stand for, from 1 on
+        statuses = [EXCEEDED]  # by code, from 1 on
         volumes = self._new_volumes(pod, has_csi_node=True)
         problems = self._problems_of_pod(pod, volumes, statuses)
         counts = isinstance(volumes, dict) and bool(volumes)
@@ -88,10 +88,10 @@ class NodeVolumeLimits:
             return Status.error(str(error))
 
     def _problems_of_pod(self, pod: PodInfo, volumes: dict[str, str] | Status, statuses: list[Status]) -> Codes | None:
-        """What refuses nodes before anything is counted: the pod's own claims, and drivers that nodes lack."""
+        """Return rejections independent of counts: problems of the pod's claims, and missing drivers."""
         has_csi_node = self._attached.has_csi_node
         without = volumes
-        if not has_csi_node.all():  # in-tree volumes have not moved there
+        if not has_csi_node.all():  # in-tree volumes have not migrated there
             without = self._new_volumes(pod, has_csi_node=False)
         if isinstance(volumes, dict) and isinstance(without, dict) and not self._drivers_must_exist:
             return None
@@ -107,13 +107,13 @@ class NodeVolumeLimits:
         return codes
 
     def _lacks(self, driver: str) -> NDArray[np.bool_]:
-        """Nodes without a driver that insists on being there first."""
+        """Return nodes without a driver that must be installed first."""
         csi_driver = self._objects.get(CSIDriver, driver)
         insists = csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
         return ~self._attached.installed(driver) if insists else np.zeros(len(self._attached.has_csi_node), np.bool_)
 
     def _over_limit(self, volumes: Mapping[str, str]) -> NDArray[np.bool_] | None:
-        """Where the volumes that no pod there uses yet are too many for their driver; None: nowhere."""
+        """Return where the volumes that no pod there uses yet exceed their driver's limit; None: nowhere."""
         over: NDArray[np.bool_] | None = None
         for driver, count in Counter(volumes.values()).items():
             limit = self._attached.limit(driver)
@@ -131,7 +131,7 @@ class NodeVolumeLimits:
         return over
 
     def _judge(self, volumes: Mapping[str, str], name: str, node: NodeVolumes, statuses: list[Status]) -> int:
-        """The code of one node, whose pods are not what the columns count."""
+        """Return the code of one node whose pods differ from the columns."""
         if node.error:
             return _code(statuses, Status.error(node.error))
         limits = self._attached.limits_of(name)

@@ -1,4 +1,4 @@
-"""PodTopologySpread: keep the numbers of alike pods even between zones, racks or nodes."""
+"""PodTopologySpread: spreads matching pods evenly over zones, racks or nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SYSTEM_DEFAULTS = [
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint, ready to be counted."""
+    """A parsed constraint."""
 
     max_skew: int
     topology_key: str
@@ -62,9 +62,8 @@ class Constraint:
 class Domains:
     """One hard constraint's pods by domain, and the two emptiest domains as upstream tracks them.
 
-    Upstream keeps only the two smallest entries and updates them one pod at a
-    time; after several additions to one domain its minimum can be larger than
-    the true one. Hypotheses (preemption, nominated pods) must reproduce that.
+    Upstream keeps only the two smallest entries and updates them one pod at a time; after several additions to one
+    domain its minimum can be larger than the true one. Dry runs (preemption, nominated pods) must reproduce that.
     """
 
     __slots__ = ("counts", "critical", "present")
@@ -143,10 +142,9 @@ class ScoreState:
 
 
 class PodTopologySpread:
-    """Hard constraints reject what would make the skew too large; soft ones prefer the emptier domains.
+    """Hard constraints reject nodes where the skew would be too large; soft ones prefer emptier domains.
 
-    A missing topology label is unresolvable; too much skew is not, since
-    evicting a counted pod lessens it.
+    A missing topology label is unresolvable; too much skew is not, since evicting a counted pod lessens it.
     """
 
     name: ClassVar[str] = "PodTopologySpread"
@@ -159,7 +157,7 @@ class PodTopologySpread:
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
         self._default_actions = {constraint.when_unsatisfiable for constraint in self._defaults}
-        # Default constraints make every pod look at others: then no two pods are equal.
+        # Default constraints make every pod depend on others: then no two pods are equivalent.
         self.traits = Traits(signs=not self._defaults)
         self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
         self._parsed: OrderedDict[Hashable, tuple[Constraint, ...]] = OrderedDict()
@@ -170,7 +168,7 @@ class PodTopologySpread:
     # ---- constraints -------------------------------------------------------------------------------------------
 
     def constraints_of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
-        """The pod's own constraints with this action, or else the defaults with a deduced selector."""
+        """Return the pod's own constraints with this action, or else the defaults with a deduced selector."""
         own = pod.shape.spec.topology_spread_constraints
         if own:
             key = (pod.shape.id, pod.cls.id, action)
@@ -189,7 +187,7 @@ class PodTopologySpread:
         return tuple(replace(constraint, selector=selector) for constraint in defaults)
 
     def _deduced_selector(self, pod: Pod) -> Selector:
-        """What the pod's services and its controller select together."""
+        """Return the combined selector of the pod's services and its controller."""
         meta, objects = pod.metadata, self._cluster.objects
         labels: dict[str, str] = {}
         for service in objects.in_namespace(Service, meta.namespace):
@@ -213,13 +211,13 @@ class PodTopologySpread:
                             *compile_selector(workload.spec.selector).requirements
                         )
                     except ParseError:
-                        pass  # upstream also continues with what the services say
+                        pass  # upstream also continues with the services' selectors
         return compile_set(labels)
 
     # ---- counting ----------------------------------------------------------------------------------------------
 
     def _column(self, namespace: str, selector: Selector) -> CountColumn | None:
-        """Alike pods per node; until 1.37 the empty selector counts no pod, though it matches every pod."""
+        """Return matching pods per node; until 1.37 the empty selector counts no pod, though it matches every pod."""
         if selector.matches_nothing or (selector.is_empty and not self._empty_selects_all):
             return None
 
@@ -233,7 +231,7 @@ class PodTopologySpread:
         return np.zeros(len(nodes), np.int64) if column is None else nodes.counts(column)
 
     def _counts_by_domain(self, nodes: NodeRows, namespace: str, constraint: Constraint, counted: Mask | None) -> Ints:
-        """Alike pods by domain, on the nodes that are counted; None means all."""
+        """Return matching pods by domain, on the nodes that are counted; None means all."""
         key = constraint.topology_key
         column = self._column(namespace, constraint.selector)
         if column is None:
@@ -243,7 +241,7 @@ class PodTopologySpread:
         return sum_by_domain(nodes.label_ids(key), nodes.counts(column) * counted, len(nodes.label(key).values))
 
     def _included(self, shape: PodShape, constraint: Constraint, everywhere: NodeRows) -> Mask | None:
-        """Which nodes the constraint's policies let take part; None means all."""
+        """Return which nodes take part according to the constraint's policies; None means all."""
         affinity = constraint.honor_affinity and not node_requirements(shape).is_empty
         if not affinity and not constraint.honor_taints:
             return None
@@ -271,14 +269,14 @@ class PodTopologySpread:
     def eligible(
         self, pod: PodInfo, constraint: Constraint, constraints: tuple[Constraint, ...], nodes: NodeRows
     ) -> Mask | None:
-        """Which nodes count for one of the pod's constraints: they have every label; None means all."""
+        """Return which nodes count for one of the pod's constraints: they have every label; None means all."""
         included = self._included(pod.shape, constraint, nodes)
         has_all_keys = self._has_all_keys(nodes, constraints)
         return included if has_all_keys is None else _both(has_all_keys, included)
 
     @staticmethod
     def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask | None:
-        """Which nodes have every constraint's label; None means all."""
+        """Return which nodes have every constraint's label; None means all."""
         keys = [each.topology_key for each in constraints if not nodes.label(each.topology_key).present()[1]]
         if not keys:
             return None
@@ -321,7 +319,7 @@ class PodTopologySpread:
         return SUCCESS
 
     def _change(self, found: SpreadFilterState, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
-        """A terminating pod that goes is subtracted although it was not counted: so does upstream."""
+        """Count a pod in a dry run. A terminating pod is subtracted although it was not counted, as upstream does."""
         meta = other.pod.metadata
         if meta.namespace != pod.pod.metadata.namespace or node.row < 0:
             return
@@ -424,7 +422,7 @@ class PodTopologySpread:
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
         found: SpreadFilterState | None = state.read(self.name)
         if found is None or not pod.pod.spec.topology_spread_constraints:
-            return  # the profile's default constraints are not the pod's to change
+            return  # the pod cannot change the profile's default constraints
         skews = np.stack(
             [
                 _skews(constraint, domains, pod, nodes).take(nodes.label_ids(constraint.topology_key))
@@ -448,7 +446,7 @@ class PodTopologySpread:
         return self.constraints_of(self._cluster.info(pod), "DoNotSchedule")
 
     def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod that is counted came, went, or is selected differently; or this pod tolerates more."""
+        """A counted pod was added or deleted, or is selected differently; or this pod tolerates more."""
         if any(isinstance(each, Pod) and not self._takes_part(each, pod) for each in (old, new)):
             return Hint.SKIP
         constraints = self._hard_constraints(pod)
@@ -465,14 +463,14 @@ class PodTopologySpread:
         )
 
     def _takes_part(self, other: Pod, pod: Pod) -> bool:
-        """Report whether a pod may be counted by this one: it is of its namespace, on a node or nominated to one."""
+        """Report whether this constraint may count a pod: it is in the namespace, on a node or nominated to one."""
         if other.uid == pod.uid:
             return True
         is_placed = other.spec.node_name or (self._nominated_wake and other.status.nominated_node_name)
         return bool(is_placed) and other.namespace == pod.namespace
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node that takes part came, went, changed its domain or its taints, or began or ceased to take part."""
+        """A participating node was added or deleted, changed its domain or taints, or begins or stops participating."""
         keys = [constraint.topology_key for constraint in self._hard_constraints(pod)]
         before = old is not None and all(key in old.labels for key in keys)
         after = new is not None and all(key in new.labels for key in keys)
@@ -483,7 +481,7 @@ class PodTopologySpread:
 
 
 def _up_to_an_absent_key(constraints: tuple[Constraint, ...], nodes: NodeRows) -> tuple[Constraint, ...]:
-    """The constraints that can decide: the first whose key no node has refuses all nodes that are left.
+    """Return the constraints that can decide: the first whose key no node has rejects all remaining nodes.
 
     A pod may have thousands of constraints, but nodes have few label keys, and no two constraints have the same.
     """
@@ -494,9 +492,9 @@ def _up_to_an_absent_key(constraints: tuple[Constraint, ...], nodes: NodeRows) -
 
 
 def _skews(constraint: Constraint, domains: Domains, pod: PodInfo, nodes: NodeRows) -> Ints:
-    """By domain the skew with the pod in it: upstream's matchNum + selfMatchNum - minMatchNum.
+    """Return by domain the skew with the pod in it: upstream's matchNum + selfMatchNum - minMatchNum.
 
-    There is one entry more at the end. A missing label (-1) reads it; it means nothing.
+    An additional entry at the end stands for a missing label (-1) and has no meaning.
     """
     minimum = 0 if domains.size < constraint.min_domains else domains.minimum
     itself = 1 if constraint.selector.matches(pod.cls.labels) else 0
@@ -506,7 +504,7 @@ def _skews(constraint: Constraint, domains: Domains, pod: PodInfo, nodes: NodeRo
 
 
 def _bins(nodes: NodeRows, key: str) -> NDArray[np.int64]:
-    """Domain numbers for bincount: 0 for a missing label and for an empty value, which scoring takes as the same."""
+    """Return domain numbers for bincount: 0 for a missing label and for an empty value, which scoring treats alike."""
     ids = nodes.label_ids(key).astype(np.int64) + 1
     empty = nodes.label(key).id_of("")
     return ids if empty < 0 else np.where(ids == empty + 1, 0, ids)
@@ -542,13 +540,14 @@ def _hint(helps: bool) -> Hint:
     return Hint.QUEUE if helps else Hint.SKIP
 
 
-# ---- what would help a pod that its topology spread constraints keep away from nodes -------------------------------
+# ---- remedies for a pod whose topology spread constraints reject nodes
+# -------------------------------------------------
 
 MAX_EXTRA_SKEW = 512
 
 
 def facts(pod: Pod, nodes: Sequence[NodeInfo]) -> Iterator[str]:
-    """For each key that the pod must be spread over: how many nodes lack it."""
+    """Yield, for each key that the pod must be spread over, how many nodes lack it."""
     for _, constraint in _hard(pod):
         fact = missing_label_fact(constraint.topology_key, [node.labels for node in nodes])
         if fact:
@@ -556,7 +555,7 @@ def facts(pod: Pod, nodes: Sequence[NodeInfo]) -> Iterator[str]:
 
 
 def allow_more_skew(pod: Pod, nodes: NodeRows, skews: NDArray[np.int64]) -> Iterator[Remedy]:
-    """Allow exactly the skew that the pod would cause on the nodes where that is smallest.
+    """Yield maxSkew values that allow the pod on the nodes where its skew is smallest.
 
     ``skews`` are by hard constraint and node. Where the pod breaks several constraints, all of them must allow more.
     """
@@ -573,7 +572,7 @@ def allow_more_skew(pod: Pod, nodes: NodeRows, skews: NDArray[np.int64]) -> Iter
 
 
 def soften(pod: Pod, labels: Mapping[str, str]) -> Iterator[Remedy]:
-    """Spread only where possible: by the keys that the node lacks, or else by any one."""
+    """Yield softened constraints: those by keys that the node lacks, or else any one."""
     hard = _hard(pod)
     lacking = [(i, constraint) for i, constraint in hard if constraint.topology_key not in labels]
     for i, constraint in lacking or hard:
@@ -583,7 +582,7 @@ def soften(pod: Pod, labels: Mapping[str, str]) -> Iterator[Remedy]:
 
 
 def _hard(pod: Pod) -> list[tuple[int, TopologySpreadConstraint]]:
-    """The constraints that refuse nodes, with their numbers."""
+    """Return the hard constraints with their positions."""
     constraints = enumerate(pod.spec.topology_spread_constraints)
     return [(i, constraint) for i, constraint in constraints if constraint.when_unsatisfiable == "DoNotSchedule"]
 

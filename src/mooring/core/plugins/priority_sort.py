@@ -1,4 +1,4 @@
-"""PrioritySort: the active queue's order, the most important first and then the longest waiting."""
+"""PrioritySort: the active queue's order, by priority and then by waiting time."""
 
 from __future__ import annotations
 

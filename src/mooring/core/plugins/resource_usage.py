@@ -1,4 +1,4 @@
-"""How full nodes would be: the arithmetic that NodeResourcesFit and NodeResourcesBalancedAllocation share."""
+"""Utilisation of nodes: the arithmetic that NodeResourcesFit and NodeResourcesBalancedAllocation share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Usage:
         self.used = used  # [resource, node], before the pod
         self.after = after  # [resource, node], with the pod
         self.weights = weights  # [resource]
-        self.is_complete = is_complete  # whether it is known that every node has every resource: the usual case
+        self.is_complete = is_complete  # whether every node is known to have every resource: the usual case
         self.divisor = allocatable if is_complete else np.maximum(allocatable, 1)  # without zeros
 
     def average(self, scores: Ints) -> Scores:
@@ -66,23 +66,23 @@ def _total(*weights: int) -> Ints:
 
 
 def floor_divide(amounts: Ints, by: Ints) -> Ints:
-    """Integer division of amounts that are not negative.
+    """Divide non-negative integers.
 
-    Of many of them floating point is several times faster, and exact below 2**52: a quotient just under a whole
-    number k is away from it by at least 1/by, far more than half a unit in the last place of k.
+    For many of them floating point is several times faster, and exact below 2**52: a quotient just under a whole number
+    k is away from it by at least 1/by, far more than half a unit in the last place of k.
     """
-    if amounts.size > FEW and amounts.item(amounts.argmax()) < EXACT_IN_FLOAT:  # quicker than max()
+    if amounts.size > FEW and amounts.item(amounts.argmax()) < EXACT_IN_FLOAT:  # faster than max()
         return (amounts / by).astype(np.int64)
     return amounts // by
 
 
 class Asked(NamedTuple):
-    """What a pod asks for of the resources that count."""
+    """A pod's requests of the resources that count."""
 
     names: tuple[str, ...]
     weights: list[int]
     amounts: list[int]
-    column: Ints  # the amounts once more
+    column: Ints  # the amounts as a column
 
 
 class ResourceColumns:
@@ -95,18 +95,18 @@ class ResourceColumns:
         self._scalars = frozenset(name for name in self._names if is_scalar_name(name))
         self._handle = handle
         self._use_non_zero = use_non_zero
-        # A resource that devices may back depends on claims, which the row does not know.
+        # A resource that devices may back depends on claims, which the row does not have.
         self.reads = Reads.CLUSTER if self._scalars else Reads.RESOURCES
 
     def asked(self, amounts: list[int]) -> Asked:
-        """What counts for a pod that asks for these amounts; a scalar that it does not ask for does not."""
+        """Return the counted part of these requests; scalars without a request are left out."""
         kept = [i for i, name in enumerate(self._names) if amounts[i] or name not in self._scalars]
         wanted = [amounts[i] for i in kept]
         column = np.array(wanted, np.int64).reshape(-1, 1)
         return Asked(tuple(self._names[i] for i in kept), [self._weights[i] for i in kept], wanted, column)
 
     def asked_by(self, shape: PodShape) -> Asked:
-        """The same for a pod of this shape, worked out once."""
+        """Return the same for a pod of this shape, cached."""
         found: Asked | None = shape.kept.get(self._kept_as)
         if found is None:
             request = shape.scored_request if self._use_non_zero else lambda name: shape.requests.get(name, 0)
@@ -114,7 +114,7 @@ class ResourceColumns:
         return found
 
     def of(self, nodes: NodeRows, shape: PodShape) -> Usage:
-        """How full these nodes would be with a pod of this shape."""
+        """Return how full these nodes would be with a pod of this shape."""
         return self.read(nodes, self.asked_by(shape))
 
     def read(self, nodes: NodeRows, asked: Asked) -> Usage:
@@ -132,20 +132,20 @@ class ResourceColumns:
 
 
 def least_allocated(usage: Usage) -> Scores:
-    """The emptier the better."""
+    """Score emptier nodes higher."""
     free = np.maximum(usage.allocatable - usage.after, ZERO)
     free *= MOST
     return usage.average(floor_divide(free, usage.divisor))
 
 
 def most_allocated(usage: Usage) -> Scores:
-    """The fuller the better."""
+    """Score fuller nodes higher."""
     filled = np.minimum(usage.after, usage.allocatable)
     return usage.average(floor_divide(filled * MOST, usage.divisor))
 
 
 def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:
-    """A piecewise linear function of utilisation; a resource that scores 0 also loses its weight."""
+    """Score by a piecewise linear function of utilisation; a resource that scores 0 also loses its weight."""
     utilization = usage.after * 100 // usage.divisor
     utilization = np.where(usage.after > usage.allocatable, 100, utilization)
     scores = np.where(usage.allocatable == 0, 0, piecewise_linear(utilization, shape))
@@ -157,7 +157,7 @@ def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:
 
 
 def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
-    """Integer interpolation between (utilisation, score) points, truncating towards zero as Go divides."""
+    """Interpolate between (utilisation, score) points in integers, truncating towards zero as Go divides."""
     result = np.full_like(utilization, shape[-1][1])
     for i in range(len(shape) - 1, -1, -1):
         x1, y1 = shape[i]
@@ -173,7 +173,7 @@ def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
 
 
 def balance(usage: Usage) -> Ints:
-    """[before the pod and with it, node]: 100 where all resources are used in the same proportion, less if not."""
+    """Return [before, after; node]: 100 where all resources are used in the same proportion, less otherwise."""
     fractions: Floats = np.array((usage.used, usage.after)) / usage.divisor  # [before and with, resource, node]
     np.minimum(fractions, WHOLE, out=fractions)
     if usage.is_complete and fractions.shape[1] == 2:
@@ -186,7 +186,7 @@ def balance(usage: Usage) -> Ints:
 
 
 def _deviation(fractions: Floats, present: NDArray[np.bool_]) -> Floats:
-    """Standard deviation over the resources that each node has; for two of them half their difference.
+    """Return the standard deviation over the resources that each node has; for two of them half their difference.
 
     Sums run resource by resource, in order, so that floating point rounds as upstream's loop does.
     """

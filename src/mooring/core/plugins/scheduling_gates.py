@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not even tried."""
+"""SchedulingGates: a pod with gates is not tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaintToleration: keep off nodes whose taints the pod does not tolerate; prefer those that mind it less."""
+"""TaintToleration: avoids nodes whose taints the pod does not tolerate."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ LOST = Status.error(
 
 
 class TaintToleration:
-    """Judges each distinct set of taints once and spreads the answer over the nodes that carry it.
+    """Judges each distinct set of taints once, for all nodes that have it.
 
-    NoSchedule and NoExecute taints reject, unresolvably: no eviction removes a taint.
-    PreferNoSchedule taints are counted, and fewer is better.
+    NoSchedule and NoExecute taints reject, unresolvably: no eviction removes a taint. PreferNoSchedule taints are
+    counted, and fewer is better.
     """
 
     name: ClassVar[str] = "TaintToleration"
@@ -43,7 +43,7 @@ class TaintToleration:
     )
 
     def __init__(self, args: None, handle: Handle) -> None:
-        # Without its PreScore upstream's score misses what that prepares, and fails.
+        # Without its PreScore upstream's score lacks its state, and fails.
         self._lacks_pre_score = not handle.is_enabled_at("preScore", self.name)
         self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
 
@@ -72,7 +72,9 @@ class TaintToleration:
         return SUCCESS_FOR_TEMPLATE
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        """The number of PreferNoSchedule taints that the pod does not tolerate; ``normalize`` turns it round."""
+        """Return the number of PreferNoSchedule taints that the pod does not tolerate; ``normalize`` reverses the
+        order.
+        """
         if self._lacks_pre_score:
             raise CycleError(LOST)
         tolerations = [t for t in pod.shape.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
@@ -92,7 +94,7 @@ class TaintToleration:
         return default_normalize(scores, reverse=True)
 
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
-        """For each set of taints on one of its nodes: recover from conditions, and tolerate the other taints."""
+        """Yield, for each set of taints on one of its nodes, recovery from conditions and tolerations for others."""
         _, first = np.unique(nodes.taint_set, return_index=True)
         tolerations = pod.pod.spec.tolerations
         for node in nodes.subset(np.sort(first)[:FEW]).infos:

@@ -1,6 +1,6 @@
 """Topology-aware scheduling of pod groups: TopologyPlacementGenerator and PodGroupPodsCount.
 
-A group with a topology constraint is placed in one rack, zone or the like.
+A group with a topology constraint is placed within one rack, zone or the like.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mooring.core.state.node_rows import NodeRows
 class TopologyPlacementGenerator:
     """Offers one placement per value of the group's topology label. On with TopologyAwareWorkloadScheduling.
 
-    Nodes without the label are in no placement. If pods of the group run already, only their place is offered.
+    Nodes without the label are in no placement. If pods of the group run already, only their domain is offered.
     """
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
@@ -42,7 +42,7 @@ class TopologyPlacementGenerator:
         return [Placement(domain, nodes.subset(np.array(found))) for domain, found in rows.items()]
 
     def _domain_in_use(self, group: PodGroupInfo, key: str) -> str | None:
-        """Where pods of the group are already; None if there are none."""
+        """Return the domain of the group's running pods; None if there are none."""
         found: str | None = None
         cluster = self._handle.cluster
         for pod in cluster.groups.placed(group.key).values():
@@ -63,11 +63,12 @@ def _unclear(problem: str) -> CycleError:
     return CycleError(Status.error(f"cannot determine domain for already scheduled pods: {problem}"))
 
 
-# ---- PodGroupPodsCount: of several places for a group, the one is better where more of its pods find a node --------
+# ---- PodGroupPodsCount: prefers placements where more of the group's pods find a node
+# -----------------------------------
 
 
 class PodGroupPodsCount:
-    """Scores a placement by the number of pods that it takes, those that run already included."""
+    """Scores a placement by the number of its pods, including those that run already."""
 
     name: ClassVar[str] = "PodGroupPodsCount"
 

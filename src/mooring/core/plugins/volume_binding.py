@@ -1,4 +1,4 @@
-"""VolumeBinding: every claim of a pod has a volume that its node can reach, or gets one."""
+"""VolumeBinding: every claim of a pod needs a volume that its node can reach, existing or provisioned."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
-NO_STATE = Status.error("not found")  # upstream's words when PreFilter has not run
+NO_STATE = Status.error("not found")  # upstream's text when PreFilter has not run
 KEY = "VolumeBinding"
 VOLUME_UPDATE = ClusterEvent(EventResource.PERSISTENT_VOLUME, ActionType.UPDATE)
 CLAIM_UPDATE = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.UPDATE)
@@ -65,20 +65,20 @@ CLAIM_UPDATE = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.UP
 
 @dataclass(slots=True)
 class BindingState:
-    """What one attempt knows of its pod's claims."""
+    """State of one attempt: the pod's claims."""
 
     claims: PodClaims = field(default_factory=PodClaims)
-    plan: VolumePlan | None = None  # made by the first filter
+    plan: VolumePlan | None = None  # built by the first filter
     all_bound: bool = False
     reserved: dict[str, PodVolumes] = field(default_factory=dict)  # by node
 
 
 class VolumeBinding:
-    """Rejects nodes from which the pod's claims cannot be served (unresolvable: pods hold no volumes back).
+    """Rejects nodes from which the pod's claims cannot be served (unresolvable: evicting pods frees no volumes).
 
-    A bound claim's volume must be reachable. A claim that waits for its first consumer takes the smallest
-    existing volume that fits, or is provisioned for the node if its class can do that there. The choice is
-    made when the node is: ``reserve`` plans it, ``pre_bind`` makes it true.
+    A bound claim's volume must be reachable. A claim that waits for its first consumer takes the smallest existing
+    volume that fits, or is provisioned for the node if its class supports that. ``reserve`` decides it for the chosen
+    node, ``pre_bind`` carries it out.
     """
 
     name: ClassVar[str] = "VolumeBinding"
@@ -118,7 +118,7 @@ class VolumeBinding:
         return SUCCESS
 
     def _problem(self, pod: Pod, refs: Sequence[ClaimRef]) -> str:
-        """Why one of the claims cannot be used at all; empty if all can."""
+        """Return why one of the claims is unusable, or ""."""
         for ref in refs:
             claim = self._objects.get(PersistentVolumeClaim, f"{pod.namespace}/{ref.name}")
             if claim is None:
@@ -136,7 +136,7 @@ class VolumeBinding:
         return ""
 
     def _split(self, pod: Pod, refs: Sequence[ClaimRef]) -> PodClaims | Status:
-        """Tell bound claims from those that wait for a node; any other should have been bound already."""
+        """Separate bound claims from those that wait for a node; any other should have been bound already."""
         claims = PodClaims()
         immediate = False
         for ref in refs:
@@ -179,7 +179,7 @@ class VolumeBinding:
         return Verdict(codes, lambda code: Status.error(texts[code - ERROR]) if code >= ERROR else _phrase(code))
 
     def _plan(self, data: BindingState) -> VolumePlan:
-        """The attempt's plan; hypothetically added or removed pods do not affect it."""
+        """Return the attempt's plan; pods added or removed in dry runs do not affect it."""
         if data.plan is None or data.plan.made_from != self._planner.state():
             data.plan = self._planner.plan(data.claims)
         return data.plan
@@ -201,7 +201,7 @@ class VolumeBinding:
         return scores
 
     def _score(self, volumes: PodVolumes, info: NodeInfo) -> int:
-        """How full the storage of each class would be, through the shape, averaged over classes."""
+        """Return the utilisation of each class's storage, through the shape, averaged over classes."""
         used: dict[str, tuple[int, int]] = {}  # class -> (requested, capacity)
         if volumes.bindings:
             for binding in volumes.bindings:
@@ -281,7 +281,7 @@ class VolumeBinding:
             return
         volumes = data.reserved[node_name]
         self._revert(volumes)
-        # A volume that was never stored is free again, and no watch event says so. Upstream leaves pods that need it
+        # A volume that was never stored is free again, without a watch event. Upstream leaves pods that need it
         # waiting.
         for binding in volumes.bindings:
             if (volume := self._volumes.get(binding.volume.key)) is not None:
@@ -325,7 +325,7 @@ class VolumeBinding:
             return Status.error(str(error))
         return SUCCESS
 
-    # ---- what could help ---------------------------------------------------------------------------------------
+    # ---- hints and remedies ------------------------------------------------------------------------------------
 
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
         return without_volumes(pod, self._objects)
@@ -344,7 +344,7 @@ class VolumeBinding:
 
 
 def chosen_volumes(state: CycleState, node_name: str) -> dict[str, dict[str, str]]:
-    """After Reserve: per claim the existing volume it gets, or the node that a new one is provisioned for."""
+    """Return, after Reserve, the existing volume of each claim, or the node that a new one is provisioned for."""
     data: BindingState | None = state.read(KEY)
     volumes = None if data is None else data.reserved.get(node_name)
     if volumes is None:

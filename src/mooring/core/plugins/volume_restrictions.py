@@ -32,7 +32,7 @@ DiskKey = tuple[str, ...]
 
 @dataclass(slots=True)
 class RestrictionState:
-    """The pod's ReadWriteOncePod claims, and how many references other pods hold to them."""
+    """The pod's ReadWriteOncePod claims, and how many references other pods have to them."""
 
     claims: frozenset[str]
     conflicts: int
@@ -41,14 +41,14 @@ class RestrictionState:
         return RestrictionState(self.claims, self.conflicts)
 
     def count(self, pod: PodInfo, sign: int) -> None:
-        """Add or take away a pod's references; by name alone: upstream does not compare namespaces here."""
+        """Add or subtract a pod's references, by name alone: upstream does not compare namespaces here."""
         self.conflicts += sign * sum(name in self.claims for name in pod.shape.claim_names)
 
 
 class VolumeRestrictions:
     """Rejects nodes where another pod holds a disk that cannot be shared, and all nodes while a claim is in use.
 
-    Both can change when pods go: resolvable. A pod without such volumes is none of its business.
+    Evicting pods can help, so both are resolvable. Pods without such volumes are skipped.
     """
 
     name: ClassVar[str] = "VolumeRestrictions"
@@ -77,7 +77,7 @@ class VolumeRestrictions:
         return SUCCESS
 
     def _is_used(self, namespace: str, name: str) -> bool:
-        """Report whether a pod on a known node uses the claim; pods whose node is gone are not in the way."""
+        """Report whether a pod on a known node uses the claim; pods of deleted nodes do not count."""
         users = self._cluster.claim_users.get(f"{namespace}/{name}", 0)
         table = self._cluster.table
         if users and len(table.nodes) > len(table.infos):
@@ -112,7 +112,7 @@ class VolumeRestrictions:
         return Verdict.choose(ids, (DISK_CONFLICT, CLAIM_IN_USE)) if ids.any() else None
 
     def _suspects(self, disks: Sequence[Volume], nodes: NodeRows) -> set[int]:
-        """Positions of the nodes where a pod has a disk of the same name, and of those whose pods a dry run moved."""
+        """Return positions of nodes where a pod has a disk of the same name, and of those changed in a dry run."""
         rows = self._disks.rows(disks)
         suspects = set(nodes.moved_since(self._cluster.table))
         if nodes.index is None:
@@ -136,7 +136,7 @@ NO_STATE = 'cannot read "PreFilterVolumeRestrictions" from cycleState'
 
 
 class DiskIndex:
-    """On which nodes pods use which inline disks."""
+    """Index of nodes by the inline disks of their pods."""
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.cluster.table
@@ -166,7 +166,7 @@ class DiskIndex:
 
 
 def disk_key(volume: Volume) -> DiskKey:
-    """What two volumes must share to be in each other's way; empty for volumes that never are."""
+    """Return the key that conflicting volumes share; empty for volumes that never conflict."""
     if volume.gce_persistent_disk is not None:
         return "gce", volume.gce_persistent_disk.pd_name
     if volume.aws_elastic_block_store is not None:
@@ -179,7 +179,7 @@ def disk_key(volume: Volume) -> DiskKey:
 
 
 def disks_conflict(disks: Iterable[Volume], others: Iterable[Volume]) -> bool:
-    """Report whether one of these disks cannot be used beside one of the others."""
+    """Report whether one of these disks conflicts with one of the others."""
     others = [other for other in others if disk_key(other)]
     return any(_conflict(volume, other) for volume in disks for other in others)
 

@@ -1,4 +1,4 @@
-"""VolumeZone: a bound volume that says in which zone it is can only be used there."""
+"""VolumeZone: restricts pods with bound volumes to the volumes' zones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class VolumeTopology(msgspec.Struct, frozen=True):
 class VolumeZone:
     """Rejects nodes that carry topology labels, but not those of the pod's bound volumes (unresolvable).
 
-    A node without any topology label passes: it stands in a cluster of a single zone.
+    A node without any topology label passes: it counts as part of a single-zone cluster.
     """
 
     name: ClassVar[str] = "VolumeZone"
@@ -89,7 +89,7 @@ class VolumeZone:
         return topologies
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
-        """What is wrong with a claim that has no volume; empty if it is just waiting for its first consumer."""
+        """Return the problem of an unbound claim; empty if it just waits for its first consumer."""
         name = claim_class(claim)
         if not name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -102,7 +102,7 @@ class VolumeZone:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         topologies = state.read(self.name)
-        if topologies is None:  # its PreFilter is switched off
+        if topologies is None:  # its PreFilter is disabled
             topologies = self._topologies(pod)
             if isinstance(topologies, Status):
                 return Verdict.where(np.ones(len(nodes), np.bool_), topologies)
@@ -131,7 +131,7 @@ class VolumeZone:
 
 
 def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
-    """The topology labels of a volume, whose values stand with ``__`` between them; a malformed one is ignored."""
+    """Return the topology labels of a volume, whose values are separated by ``__``; malformed ones are ignored."""
     found = []
     for key in LABELS:
         text = volume.metadata.labels.get(key)

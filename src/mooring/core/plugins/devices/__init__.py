@@ -1,7 +1,7 @@
-"""Devices of ResourceClaims: what drivers publish, what is in use, and the search for a free choice.
+"""Devices of ResourceClaims: what drivers publish, what is allocated, and the search for an allocation.
 
-``pools`` gathers what drivers publish for a node, ``allocated`` says what is in use, ``device_checks`` and ``cel``
-judge single devices, ``search`` looks for a complete choice on one node, ``allocator`` does that node after node,
-``results`` writes it down, ``claims`` finds a pod's claims, ``extended`` turns extended resources into a claim,
-``binding`` stores what was decided. The plugin that uses them is ``mooring.core.plugins.dynamic_resources``.
+``pools`` gathers the devices of a node, ``extended`` tracks allocated ones and turns extended resources into a claim,
+``device_checks`` and ``cel`` judge single devices, ``search`` looks for a complete choice on one node, ``allocator``
+does that node after node, ``claims`` finds a pod's claims, and ``binding`` stores the allocation. The plugin that uses
+them is ``mooring.core.plugins.dynamic_resources``.
 """

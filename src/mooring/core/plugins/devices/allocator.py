@@ -1,4 +1,4 @@
-"""The structured allocator: devices for all claims of a pod, node after node; and what the plugin keeps and writes."""
+"""The structured allocator: devices for all claims of a pod, node after node, with its state and its writes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from mooring.core.state.node_selector import CompiledNodeSelector
 
 @dataclass(slots=True, eq=False)
 class AllocationTask:
-    """Claims that are to be allocated together, prepared once for all nodes."""
+    """Claims to be allocated together, prepared once for all nodes."""
 
     plans: list[ClaimPlan]
     stages: list[SearchStage]
     solutions: dict[tuple[int, tuple[int, ...]], Solution | None] = field(default_factory=dict)
-    """What was found, by likeness of the node's devices and positions of those that are taken."""
+    """Results by likeness of the node's devices and positions of taken ones."""
 
 
 class Allocator:
-    """Allocates for one pod. Make one per attempt: ``allocated`` must not change while it is used."""
+    """Allocates for one pod. Create one per attempt: ``allocated`` must not change while it is used."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Allocator:
         self._counters = AvailableCounters(allocated)
         self._classes = classes
         self._is_late = is_late
-        self._begin = begin  # called before a node is searched, not where the answer is known already
+        self._begin = begin  # called before a node is searched, not for cached results
 
     def prepare(self, claims: Sequence[ResourceClaim]) -> AllocationTask:
         plans = [plan_claim(claim, self._classes) for claim in claims]
@@ -89,7 +89,7 @@ class Allocator:
             return None
         found = NodeSolution(solution, node_name, reach.devices)
         if key is None:
-            found.results()  # what cannot be written down is an error of this node's search
+            found.results()  # a result that cannot be written is an error of this node's search
         return found
 
     def refusals(
@@ -131,7 +131,7 @@ class Allocator:
         return any(id in capacity for id in reach.ids)
 
 
-# ---- what the plugin asks of the API server: small patches, because our objects hold only part of the stored ones --
+# ---- writes to the API server: small patches, because our objects hold only part of the stored ones ------------------
 
 Patch = dict[str, Any]
 
@@ -140,10 +140,10 @@ MERGE, STRATEGIC_MERGE = "application/merge-patch+json", "application/strategic-
 
 @runtime_checkable
 class ClaimWriter(Protocol):
-    """The writer of a handle that can bind claims; a refusal raises ApiError with its HTTP status."""
+    """Writer of a handle that can bind claims; a rejected write raises ApiError with its HTTP status."""
 
     def turn(self, claim_key: str) -> AbstractAsyncContextManager[None]:
-        """Wait until no other pod here writes the claim: pods that share one would only get conflicts."""
+        """Wait until no other pod of this scheduler writes the claim: concurrent writers would only get conflicts."""
 
     async def create_claim(self, claim: ResourceClaim) -> ResourceClaim: ...
 
@@ -169,13 +169,13 @@ class Deallocate(msgspec.Struct, frozen=True):
 
 
 class DeleteClaim(msgspec.Struct, frozen=True):
-    """A claim made for extended resources is no longer needed."""
+    """A claim created for extended resources is no longer needed."""
 
     claim: ResourceClaim
 
 
 class Unreserve(msgspec.Struct, frozen=True):
-    """The pod, or the group, will not run: it no longer needs the claim."""
+    """The pod, or the group, was rejected: it no longer needs the claim."""
 
     claim: ResourceClaim
     consumer_uid: str
@@ -185,7 +185,7 @@ ClaimWrite = Deallocate | DeleteClaim | Unreserve
 
 
 async def perform(writer: ClaimWriter, write: ClaimWrite) -> ResourceClaim | None:
-    """Write; return the claim as the API server has it now, or None if it is gone."""
+    """Carry out the write; return the claim as the API server has it now, or None if it is gone."""
     claim = write.claim
     if isinstance(write, Deallocate):
         patch = _of(claim, {"status": {"allocation": None, "reservedFor": None, "devices": None}})
@@ -242,26 +242,26 @@ def extended_status_patch(claim: ResourceClaim, mappings: list[ContainerExtended
     }
 
 
-# ---- what DynamicResources remembers of one attempt at one pod -----------------------------------------------------
+# ---- state of DynamicResources in one attempt at one pod -----------------------------------------------------------
 
 KEY = "DynamicResources"
 
 
 class NodeTask(NamedTuple):
-    """What is to be allocated on nodes that must give the same extended resources as devices."""
+    """An allocation task for nodes that provide the same extended resources as devices."""
 
     extended_claim: ResourceClaim | None
-    """The claim for extended resources as these nodes need it."""
+    """The claim for extended resources that these nodes need."""
     mappings: list[ContainerExtendedResourceRequest]
     task: AllocationTask | None
     """None if all claims are allocated."""
 
 
 class NodeTimer:
-    """The time that the search on one node may take. The search also stops when the whole attempt has used up its own.
+    """Time limit of the search on one node. The search also stops when the whole attempt has timed out.
 
-    It refers neither to the attempt nor to its state, because both lead to it. What refers to itself stays until the
-    garbage collector comes: some hundred kilobytes for each pod on 500 nodes.
+    It refers neither to the attempt nor to its state, because both refer to it: a reference cycle would keep some
+    hundred kilobytes for each pod on 500 nodes until the garbage collector runs.
     """
 
     __slots__ = ("_budget", "_clock", "_deadline", "_timeout_s")
@@ -277,7 +277,7 @@ class NodeTimer:
             self._deadline = self._clock.monotonic() + self._timeout_s
 
     def is_late(self) -> bool:
-        """Report whether the search on a node has used up its time; OutOfTime if the whole attempt has."""
+        """Report whether the search on a node has timed out; raise OutOfTime if the whole attempt has."""
         if self._budget.is_spent:
             raise OutOfTime
         return self._deadline is not None and self._clock.monotonic() > self._deadline
@@ -285,7 +285,7 @@ class NodeTimer:
 
 @dataclass(slots=True, eq=False)
 class ClaimAttempt:
-    """Empty ``claims`` means that the pod needs nothing from this plugin."""
+    """State of one attempt. Empty ``claims`` means that the pod needs nothing from this plugin."""
 
     claims: list[ResourceClaim] = field(default_factory=list)
     """The pod's claims in order; the one for extended resources, if any, comes last."""
@@ -293,19 +293,19 @@ class ClaimAttempt:
     extended_requests: dict[str, int] = field(default_factory=dict)
     allocator: Allocator | None = None
     available_on: list[CompiledNodeSelector | None] = field(default_factory=list)
-    """Per claim where its allocation can be used; None if anywhere, or if there is none yet."""
+    """Per claim the nodes where its allocation can be used; None if anywhere, or if it is not allocated."""
     stuck: set[int] = field(default_factory=set)
-    """Allocated claims whose devices failed to become ready, or did not in time."""
+    """Allocated claims whose devices did not become ready."""
     unavailable: set[int] = field(default_factory=set)
-    """Allocated claims that some node could not use: PostFilter may deallocate them."""
+    """Allocated claims that some node cannot use: PostFilter may deallocate them."""
     verdicts: dict[str, int] = field(default_factory=dict)
-    """By node a number in ``reasons``: no pod can change it, so asking again for a hypothesis changes nothing."""
+    """By node a number in ``reasons``: no pod can change it, so dry runs need not search again."""
     reasons: dict[Status, int] = field(default_factory=dict)
-    """Why nodes are refused, numbered from 1; 0 stands for a node on which the pod can run."""
+    """Why nodes are rejected, numbered from 1; 0 means that the pod can run on the node."""
     errors: set[int] = field(default_factory=set)
     """The numbers of reasons that make the whole attempt fail."""
     node_tasks: dict[frozenset[str] | None, NodeTask] = field(default_factory=dict)
-    """By the extended resources that a node must give as devices; None for nodes that need no claim for them."""
+    """By the extended resources that a node must provide as devices; None for nodes that need no claim for them."""
     node_allocations: dict[str, tuple[NodeSolution, NodeTask]] = field(default_factory=dict)
     """What the pod would get on a node, for the claims that have no allocation yet."""
     shared: dict[int, AllocationResult] = field(default_factory=dict)
@@ -315,14 +315,14 @@ class ClaimAttempt:
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """By position of the claim: allocations that Reserve decided and PreBind has to store."""
     writes: list[ClaimWrite] = field(default_factory=list)
-    """What PostFilter or Unreserve want done at the API server."""
+    """Writes that PostFilter or Unreserve request from the API server."""
 
     @property
     def has_user_claims(self) -> bool:
         return len(self.claims) > (self.extended is not None)
 
     def settle(self, node_name: str) -> None:
-        """Forget all nodes but the one that the pod is being bound to: thousands of bindings may be under way."""
+        """Drop all nodes but the one that the pod is being bound to: thousands of bindings may be in flight."""
         found = self.node_allocations.get(node_name)
         self.node_allocations = {} if found is None else {node_name: found}
         self.verdicts.clear()
@@ -330,10 +330,10 @@ class ClaimAttempt:
         self.allocator = None
 
     def binding_problem(self, pod_key: str, node_name: str) -> str:
-        """What PreBind is going to fail with on this node, or nothing.
+        """Return the error with which PreBind will fail on this node, or "".
 
         Upstream stores a claim for extended resources beside the pod's own claims even where the node counts the
-        resources itself, and then has nothing to tell the pod's containers about it.
+        resources itself, and then has no devices to list for the pod's containers.
         """
         _, task = self.node_allocations.get(node_name, (None, None))
         if task is None or task.extended_claim is None or task.mappings:
@@ -341,7 +341,7 @@ class ClaimAttempt:
         return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
 
     def number_of(self, status: Status | None) -> int:
-        """The number of a verdict on a node."""
+        """Return the number of a verdict on a node."""
         if status is None:
             return 0
         number = self.reasons.setdefault(status, len(self.reasons) + 1)
@@ -350,7 +350,7 @@ class ClaimAttempt:
         return number
 
     def blocked(self, nodes: NodeRows) -> list[tuple[int, Mask]]:
-        """Allocated claims that cannot be used on some of the nodes, by position, and on which."""
+        """Yield allocated claims that cannot be used on some of the nodes, by position, with those nodes."""
         found = []
         for index, matcher in enumerate(self.available_on):
             if index in self.stuck:
@@ -360,7 +360,7 @@ class ClaimAttempt:
         return found
 
     def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
-        """The claims that still need devices."""
+        """Return the claims that still need devices."""
         return [
             (i, claim)
             for i, claim in enumerate(self.claims)
@@ -377,13 +377,15 @@ def attempt_of(state: CycleState) -> ClaimAttempt | None:
 
 
 def binding_problem(state: CycleState, pod_key: str, node_name: str) -> str:
-    """What PreBind is going to fail with on this node, or nothing."""
+    """Return the error with which PreBind will fail on this node, or ""."""
     attempt = attempt_of(state)
     return "" if attempt is None else attempt.binding_problem(pod_key, node_name)
 
 
 def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str, list[DeviceRequestAllocationResult]]:
-    """The devices the pod uses on a node, by claim, held before or newly allocated: for reports and decision logs."""
+    """Return the devices the pod uses on a node, by claim, held before or newly allocated: for reports and decision
+    logs.
+    """
     attempt = attempt_of(state)
     if attempt is None:
         return {}

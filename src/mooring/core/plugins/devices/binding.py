@@ -1,4 +1,4 @@
-"""PreBind: store what Reserve decided in the claims, then wait for devices that must be made ready."""
+"""PreBind: stores the reserved allocations in the claims, then waits for devices that must be made ready."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONFLICT_RETRIES = 5
 
 
 class ClaimBinder:
-    """Binds the claims of one attempt. A refusal of the API server raises ApiError."""
+    """Binds the claims of one attempt. A rejected write raises ApiError."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ClaimBinder:
         return status
 
     def _count(self, result: str, seconds: float) -> None:
-        """Every device counts with the whole wait, also one that was ready from the start: so does upstream."""
+        """Count the wait for every device, also for one that was ready from the start, as upstream does."""
         allocations = (claim.status.allocation for claim in self._attempt.claims)
         devices = [device for found in allocations if found is not None for device in found.devices.results]
         conditional = [device.driver for device in devices if device.binding_conditions]
@@ -102,12 +102,12 @@ class ClaimBinder:
             if problem := attempt.binding_problem(pod.key, node_name):
                 raise ApiError(problem)
             await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
-        if allocation is not None:  # after a failure Unreserve gives it up; others may share it
+        if allocation is not None:  # Unreserve releases it after a failure; others may share it
             self._devices.remove_pending(pending_uid)
         return claim
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
-        """The claim as another pod of ours has stored it since."""
+        """Return the claim as another pod of this scheduler has stored it since."""
         known = self._devices.claim(claim.key)
         return claim if known is None or known.uid != claim.uid else known
 
@@ -145,13 +145,13 @@ class ClaimBinder:
                     raise ApiError(f"{what} to claim {claim.key}: {error}", code=error.code) from None
             claim = await writer.get_claim(claim.namespace, claim.name)
             if allocation is not None and _is_stored(claim, consumer, allocation):
-                return claim  # the answer to our own patch was lost
+                return claim  # the response to our own patch was lost
         raise AssertionError("unreachable")
 
     async def _wait_for_devices(self) -> tuple[Status, str]:
-        """The status, and what the metrics call it."""
+        """Wait, and return the status and its label in metrics."""
         attempt = self._attempt
-        give_up = self._clock.monotonic() + self._timeout_s  # somebody may put the wall clock right meanwhile
+        give_up = self._clock.monotonic() + self._timeout_s  # the wall clock may be corrected meanwhile
         while True:
             is_ready = True
             for index, claim in enumerate(attempt.claims):
@@ -173,7 +173,7 @@ class ClaimBinder:
 
 
 def _is_stored(claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult) -> bool:
-    """Say whether the claim has these very devices, for this consumer."""
+    """Report whether the claim has exactly these devices, for this consumer."""
     stored = claim.status.allocation
     if stored is None or not any(user.uid == consumer.uid for user in claim.status.reserved_for):
         return False
@@ -185,7 +185,7 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str]]:
 
 
 def _to_create(claim: ResourceClaim) -> ResourceClaim:
-    """A claim as it is sent: the API server gives it its name and uid."""
+    """Return a claim for creation: the API server assigns its name and uid."""
     created = copy(claim)
     created.metadata = copy(claim.metadata)
     created.metadata.name = created.metadata.uid = ""

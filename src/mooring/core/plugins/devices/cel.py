@@ -1,7 +1,7 @@
 """CEL selectors over one device, as upstream's environment for dynamic resources offers them.
 
-An expression is compiled twice: once against the real types, for upstream's complaints, and once against what the
-runtime can carry (see ``cel_functions``). Verdicts are kept per (expression, device content).
+An expression is compiled twice: once against the real types, for upstream's errors, and once against the types that the
+runtime supports (see ``cel_functions``). Verdicts are cached per (expression, device content).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _MAX_CACHED_DEVICES = 50_000
 
 
 class CelError(MooringError):
-    """Why an expression has no verdict."""
+    """An expression has no verdict, for this reason."""
 
 
 class CompileError(CelError):
-    """The expression itself is wrong."""
+    """The expression itself is invalid."""
 
 
 class RuntimeCelError(CelError):
@@ -84,7 +84,7 @@ class CelSelectors:
         return verdict
 
     def compile(self, expression: str) -> _Program:
-        """Return the program for an expression; a bad one raises CompileError each time it is asked for."""
+        """Return the program for an expression; an invalid one raises CompileError on every call."""
         program = self._programs.get(expression)
         if program is None:
             try:
@@ -104,7 +104,7 @@ class CelSelectors:
             return _Program(_SAME_DRIVER, named[2])
         if self._plain is None:
             self._plain = _Runtime(is_extended=False)
-        with suppress(CompileError):  # few expressions need the extensions, and wrong ones fail twice
+        with suppress(CompileError):  # few expressions need the extensions, and invalid ones fail twice
             return _Program(self._plain, self._plain.compile(expression))
         if self._extended is None:
             self._extended = _Runtime(is_extended=True)
@@ -124,7 +124,7 @@ class CelSelectors:
 
 
 class _SameDriver:
-    """``device.driver == "name"`` without the library: most device classes say just that."""
+    """Evaluates ``device.driver == "name"`` without the library: most device classes say just that."""
 
     def evaluate(self, program: str, data: dict[str, Any]) -> bool:
         return bool(data["device.driver"] == program)
@@ -183,7 +183,7 @@ class _Runtime:
     def _env(
         self, variables: dict[str, Any], offered: list[CelFunction], types: dict[str, Any], *, is_checked_only: bool
     ) -> Any:
-        """An environment; the checking one tells quantities from versions, the running one cannot."""
+        """Build an environment; the checking one tells quantities from versions, the running one cannot."""
         cel = self._cel
         overloads: dict[str, dict[tuple[str, ...], Any]] = {}
         for function in offered:
@@ -232,8 +232,8 @@ class _Runtime:
     def evaluate(self, program: Any, data: dict[str, Any]) -> bool:
         """Evaluate; a domain that the device does not have reads as an empty map.
 
-        The runtime fails on a missing key. If that key is no known domain it is given an empty one and the
-        expression is evaluated again: where the key was a missing attribute, the same failure comes back.
+        The runtime fails on a missing key. If that key is an unknown domain it gets an empty map and the expression is
+        evaluated again: if the key was a missing attribute, the same failure is repeated.
         """
         added: set[str] = set()
         while True:
@@ -251,7 +251,7 @@ class _Runtime:
                 raise _no_bool(kind.lower())
             try:
                 error_text = str(result.value())
-            except TypeError:  # an optional, which the library cannot hand over
+            except TypeError:  # an optional, which the library cannot return
                 raise _no_bool("optional_type") from None
             missing = _KEY_NOT_FOUND.search(error_text)
             if missing is None or missing[1] in added or len(added) > 32:
@@ -261,7 +261,7 @@ class _Runtime:
 
 
 class _Program(NamedTuple):
-    """A compiled expression, and what evaluates it."""
+    """A compiled expression and its evaluator."""
 
     runtime: _Runtime | _SameDriver
     compiled: Any
@@ -280,7 +280,7 @@ def _text_of(error: Exception) -> str:
 
 
 def _phrase(error: str) -> str:
-    """Say an error of the runtime in upstream's words."""
+    """Translate an error of the runtime to upstream's wording."""
     missing = _KEY_NOT_FOUND.search(error)
     if missing is not None:
         return f"no such key: {missing[1]}"
@@ -300,7 +300,7 @@ def _growth(expression: str) -> float:
 
 
 def _decode(content: bytes) -> dict[str, Any]:
-    """Turn a candidate's content into the variables of an expression."""
+    """Decode a device's content into the variables of an expression."""
     driver, shareable, attributes, capacity = msgspec.msgpack.decode(
         content, type=tuple[str, bool | None, dict[str, DeviceAttribute], dict[str, DeviceCapacity]]
     )

@@ -1,7 +1,7 @@
-"""Kubernetes' own CEL functions: quantities, semantic versions, strings and lists.
+"""Kubernetes' CEL functions: quantities, semantic versions, strings and lists.
 
-The CEL runtime knows no such types, so a quantity or a version travels through it as a map with one entry whose
-value is canonical text: equal values are equal maps.
+The CEL runtime has no such types, so a quantity or a version is represented as a map with one entry whose value is
+canonical text: equal values are equal maps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Version(NamedTuple):
         return f"{text}-{'.'.join(self.prerelease)}" if self.prerelease else text
 
     def compare(self, other: Version) -> int:
-        """-1, 0 or 1; a prerelease comes before its release."""
+        """Return -1, 0 or 1; a prerelease comes before its release."""
         mine, theirs = self[:3], other[:3]
         if mine != theirs:
             return 1 if mine > theirs else -1
@@ -46,7 +46,7 @@ class Version(NamedTuple):
 
 
 def _rank(identifier: str) -> tuple[bool, int, str]:
-    """Numbers sort before words and by value."""
+    """Sort numbers before words and by value."""
     if _NUMBER.match(identifier):
         return (False, int(identifier), "")
     return (True, 0, identifier)
@@ -61,7 +61,7 @@ def _number(text: str, what: str) -> int:
 
 
 def parse_version(text: str) -> Version:
-    """Read ``major.minor.patch[-prerelease][+build]``."""
+    """Parse ``major.minor.patch[-prerelease][+build]``."""
     if not text:
         raise ParseError("Version string empty")
     parts = text.split(".", 2)
@@ -90,7 +90,7 @@ def normalize_version(text: str) -> str:
     core, rest = text[:core_length], text[core_length:]
     numbers = [number.lstrip("0") or "0" if _NUMBER.match(number) else number for number in core.split(".")]
     if len(numbers) < 3 and rest:
-        return text  # 1.0-alpha is not a short form of anything
+        return text  # 1.0-alpha is no short form
     return ".".join(numbers + ["0"] * (3 - len(numbers))) + rest
 
 
@@ -106,7 +106,7 @@ class CelFunctionError(Exception):
 
 
 class CelBudget:
-    """What one evaluation may spend on building strings and lists."""
+    """Budget of one evaluation for building strings and lists."""
 
     def __init__(self) -> None:
         self.left = MAX_CHARACTERS
@@ -301,7 +301,7 @@ class CelFunction(msgspec.Struct, frozen=True):
 
 
 def functions(budget: CelBudget) -> list[CelFunction]:
-    """All functions, charging what they build to ``budget``."""
+    """Return all functions; they charge what they build to ``budget``."""
 
     def replace(text: str, old: str, new: str, count: int = -1) -> str:
         hits = text.count(old)

@@ -1,4 +1,4 @@
-"""A pod's resource claims: which they are, whether they are ready, and how the allocator works through them."""
+"""A pod's resource claims: which they are, whether they are ready, and their form for the allocator."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def claim_name(pod: Pod, wanted: PodResourceClaim) -> tuple[str | None, bool]:
 
 
 def may_use(pod: Pod, claim: ResourceClaim) -> bool:
-    """Report whether one of the pod's claims has this claim's name; whether it can be used is another question."""
+    """Report whether one of the pod's claims has this claim's name, without checking whether it is usable."""
     if claim.metadata.namespace != pod.metadata.namespace:
         return False
     name = claim.metadata.name
-    for wanted in pod.spec.resource_claims:  # loops, because every new claim is shown to every waiting pod
+    for wanted in pod.spec.resource_claims:  # loops, because every new claim is checked against every pending pod
         if wanted.resource_claim_name == name:
             return True
     for made in pod.status.resource_claim_statuses:  # noqa: SIM110
@@ -98,7 +98,7 @@ def _is_controlled_by_group(claim: ResourceClaim, name: str) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, *, by_groups: bool = False) -> bool:
-    """Whether the claim is reserved for the pod, or with ``by_groups`` for its group."""
+    """Report whether the claim is reserved for the pod, or with ``by_groups`` for its group."""
     group = group_of(pod).partition("/")[2] if by_groups else ""
     return any(
         consumer.uid == pod.uid or (group and _names_group(consumer, group)) for consumer in claim.status.reserved_for
@@ -106,7 +106,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod, *, by_groups: bool = False) 
 
 
 def _names_group(consumer: ResourceClaimConsumerReference, name: str) -> bool:
-    """A pod knows its group's name, not its uid."""
+    """Compare by name: a pod has its group's name, not its uid."""
     return consumer.api_group == GROUPS and consumer.resource == "podgroups" and consumer.name == name
 
 
@@ -115,7 +115,7 @@ def consumer_of(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 def consumers_of(pod: Pod, group: PodGroup) -> list[ResourceClaimConsumerReference]:
-    """The consumer of each of the pod's claims: the group, if the group names the same claim."""
+    """Return the consumer of each of the pod's claims: the group, if the group names the same claim."""
     for_group = ResourceClaimConsumerReference(GROUPS, "podgroups", group.name, group.uid)
     shared = {_named(claim) for claim in group.spec.resource_claims}
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
@@ -131,7 +131,7 @@ def _named(claim: PodResourceClaim | PodGroupResourceClaim) -> tuple[str, str | 
 
 
 def group_claims(group: PodGroup, lookup: ClaimLookup) -> list[ResourceClaim]:
-    """The claims that a group names; one that should be there and is not raises ClaimProblem."""
+    """Return the claims that a group names; a missing one raises ClaimProblem."""
     made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
     claims = []
     for wanted in group.spec.resource_claims:
@@ -152,7 +152,7 @@ def group_claims(group: PodGroup, lookup: ClaimLookup) -> list[ResourceClaim]:
 
 
 def binding_failure(claim: ResourceClaim) -> str:
-    """Say which binding failure condition is true, if one is."""
+    """Return a binding failure condition that is true, or ""."""
     allocation = claim.status.allocation
     for result in allocation.devices.results if allocation is not None else ():
         if not result.binding_conditions:
@@ -229,7 +229,8 @@ def prioritized_score(claim: ResourceClaim, allocation: AllocationResult | None)
     )
 
 
-# ---- a claim as the allocator works through it: requests and their alternatives in one shape -----------------------
+# ---- a claim in the allocator's form: requests and their alternatives
+# -------------------------------------------------
 
 ClassLookup = Callable[[str], DeviceClass | None]
 
@@ -238,7 +239,7 @@ EXACT_COUNT, ALL = "ExactCount", "All"
 
 @dataclass(slots=True, eq=False)
 class RequestedDevices:
-    """One request, or one alternative of a prioritised list (then ``parent`` names the list)."""
+    """One request, or one alternative of a prioritised list (``parent`` then names the list)."""
 
     name: str
     parent: str
@@ -250,7 +251,7 @@ class RequestedDevices:
     capacity: CapacityRequirements | None
     device_class: DeviceClass | None
     problem: str
-    """Why this request cannot be served at all; empty if it can."""
+    """Why this request can never be served, or ""."""
     expressions: tuple[str, ...] = ()
     class_expressions: int = 0
     """How many of the expressions are the class's; they come first."""
@@ -259,7 +260,7 @@ class RequestedDevices:
     base_name: str = field(init=False)
     """The name of the request, also for an alternative."""
     names: frozenset[str] = field(init=False)
-    """By which a constraint can name it."""
+    """Names by which a constraint can refer to it."""
 
     def __post_init__(self) -> None:
         self.full_name = f"{self.parent}/{self.name}" if self.parent else self.name

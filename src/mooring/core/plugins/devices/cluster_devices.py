@@ -1,6 +1,6 @@
-"""Everything about devices that outlives one attempt: what is published, what is taken, what is about to be taken.
+"""State of devices that outlives one attempt: published, allocated, and about to be allocated.
 
-One per cluster, shared by all profiles: two profiles must not hand out the same device.
+There is one per cluster, shared by all profiles: two profiles must not allocate the same device.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.sharing import EVERYTHING
 
-# ---- DeviceTaintRules: taints that an administrator puts on devices, whatever their drivers publish ----------------
+# ---- DeviceTaintRules: taints that an administrator puts on devices, independently of their drivers
+# -------------------
 
 
 def applies_to(rule: DeviceTaintRule, published: ResourceSlice) -> bool:
-    """Report whether the rule may taint a device of the slice. A selector that is left out selects everything."""
+    """Report whether the rule may taint a device of the slice. A missing selector selects everything."""
     selector = rule.spec.device_selector
     if selector is None:
         return True
@@ -44,7 +45,7 @@ def applies_to(rule: DeviceTaintRule, published: ResourceSlice) -> bool:
 
 
 def tainted(published: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """The slice with the taints of all rules after those of its driver; the same object if no rule applies."""
+    """Return the slice with the taints of all rules after those of its driver; the same object if no rule applies."""
     matching = [rule for rule in rules if applies_to(rule, published)]
     if not matching:
         return published
@@ -76,12 +77,12 @@ class _InFlight:
 
 
 class ClusterDevices:
-    """Listers over the cluster's objects that keep derived state until those objects change."""
+    """Listers over the cluster's objects, with derived state that is valid until those objects change."""
 
     def __init__(
         self, cluster: ClusterState, *, extended: bool = True, taint_rules: bool = False, rules: Rules = FIRST_RULES
     ) -> None:
-        """``extended`` is the gate DRAExtendedResource: whether a class can stand behind an extended resource.
+        """``extended`` is the gate DRAExtendedResource: whether a class can back an extended resource.
 
         ``taint_rules`` is the gate DRADeviceTaintRules.
         """
@@ -100,16 +101,16 @@ class ClusterDevices:
         self._counted: dict[str, ResourceClaim] = {}
         self._claims = cluster.objects.log(ResourceClaim).cursor()
         self._in_flight: dict[str, _InFlight] = {}  # by uid of the claim
-        self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
+        self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by this scheduler, not yet seen in the watch
         self._created: dict[str, int] = {}  # key of an assumed claim that is new -> version of the objects then
 
     def is_of(self, cluster: ClusterState) -> bool:
         return self._objects is cluster.objects
 
     def on(self, cluster: ClusterState) -> ClusterDevices:
-        """The same for a fork of the cluster: pending allocations here are pending there as well."""
+        """Return the same state for a fork of the cluster; pending allocations are included."""
         other = ClusterDevices(cluster, extended=self._extended, taint_rules=self._has_rules, rules=self.rules)
-        other.selectors = self.selectors  # compiled expressions, nothing of the cluster
+        other.selectors = self.selectors  # compiled expressions, independent of the cluster
         other._assumed = dict(self._assumed)
         other._created = dict.fromkeys(self._created, cluster.objects.version(ResourceClaim))
         for uid, found in self._in_flight.items():
@@ -135,7 +136,7 @@ class ClusterDevices:
         return self._inventory
 
     def _take_rules(self) -> bool:
-        """Bring the rules up to date; report whether they have changed."""
+        """Update the rules; report whether they have changed."""
         version = self._objects.version(DeviceTaintRule)
         if not self._has_rules or version == self._rules_version:
             return False
@@ -176,7 +177,7 @@ class ClusterDevices:
     # ---- claims ------------------------------------------------------------------------------------------------
 
     def claim(self, key: str) -> ResourceClaim | None:
-        """The claim as the watch shows it, or as we stored it if that is newer."""
+        """Return the claim as the watch shows it, or as this scheduler stored it if that is newer."""
         stored = self._objects.get(ResourceClaim, key)
         assumed = self._assumed.get(key)
         if assumed is None:
@@ -189,7 +190,7 @@ class ClusterDevices:
         return assumed
 
     def _is_unseen(self, key: str) -> bool:
-        """Report whether we made the claim and the watch has said nothing about it since."""
+        """Report whether this scheduler created the claim and the watch has not shown it since."""
         since = self._created.get(key)
         changed = EVERYTHING if since is None else self._objects.log(ResourceClaim).since(since)
         return changed is not EVERYTHING and key not in changed
@@ -205,7 +206,7 @@ class ClusterDevices:
                 yield known
 
     def assume(self, claim: ResourceClaim, *, is_new: bool = False) -> None:
-        """Remember a claim as the API server returned it, until the watch catches up."""
+        """Keep a claim as the API server returned it, until the watch shows it."""
         key = claim.key
         self._assumed[key] = claim
         if is_new and self._objects.get(ResourceClaim, key) is None:
@@ -213,7 +214,7 @@ class ClusterDevices:
         self._recount(key)
 
     def forget(self, claim: ResourceClaim) -> None:
-        """Drop what was assumed of a claim that we have deleted."""
+        """Drop the assumed state of a deleted claim."""
         self._forget(claim.key)
         self._recount(claim.key)
 
@@ -222,14 +223,14 @@ class ClusterDevices:
         return None if found is None else found.allocation
 
     def shared_allocation(self, uid: str, cycle: object | None) -> AllocationResult | None:
-        """What a pod that is tried in the same cycle of a group has reserved."""
+        """Return what a pod that is tried in the same cycle of a group has reserved."""
         found = self._in_flight.get(uid)
         return found.allocation if found is not None and cycle is not None and found.cycle is cycle else None
 
     def add_pending(
         self, uid: str, claim: ResourceClaim, allocation: AllocationResult, cycle: object | None = None
     ) -> None:
-        """Count an allocation from now on, although no claim says so yet; pods of one cycle count it once."""
+        """Count an allocation from now on, although no claim has it yet; pods of one cycle count it once."""
         if self.shared_allocation(uid, cycle) is not None:
             self._in_flight[uid].sharers += 1
             return
@@ -238,7 +239,7 @@ class ClusterDevices:
         self._allocated.add(allocation)
 
     def release_pending(self, uid: str) -> bool:
-        """A pod no longer needs the allocation; others may. Report whether its devices are free now."""
+        """Release a pod's use of the allocation, which others may share. Report whether its devices are free now."""
         found = self._in_flight.get(uid)
         if found is not None and found.sharers > 1:
             found.sharers -= 1
@@ -253,7 +254,7 @@ class ClusterDevices:
         return found is not None
 
     def allocated(self) -> AllocatedState:
-        """What is in use now; it goes on changing, so look at it within one attempt only."""
+        """Return what is allocated now; it keeps changing, so use it within one attempt only."""
         changed = self._claims.take()
         if changed is EVERYTHING:
             changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
@@ -274,7 +275,7 @@ class ClusterDevices:
             self._allocated.add(new.status.allocation)
             self._counted[key] = new
 
-    # ---- extended resources, as NodeResourcesFit asks for them -------------------------------------------------
+    # ---- extended resources, for NodeResourcesFit ----------------------------------------------------------------
 
     def backs(self, resource: str) -> bool:
         return self.resolver().is_backed(resource)
@@ -305,7 +306,7 @@ def _is_newer(assumed: ResourceClaim, stored: ResourceClaim) -> bool:
 
 
 def prevents_allocation(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
-    """Report whether a taint keeps the device from being taken; effects that are not known do not."""
+    """Report whether a taint prevents the device from being allocated; unknown effects do not."""
     return any(
         taint.effect in ("NoSchedule", "NoExecute") and not any(tolerates(t, taint) for t in tolerations)
         for taint in device.taints

@@ -1,4 +1,4 @@
-"""What limits the choice of devices: constraints between those of one claim, shared counters, consumable capacity."""
+"""Limits on the choice of devices: constraints within one claim, shared counters, consumable capacity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Value = tuple[str, str | int | bool]
 
 
 class AttributeConstraint(Protocol):
-    """Asked for each device about to be taken; every successful add is undone by one remove."""
+    """A constraint that is asked for each device about to be taken; every successful add is undone by one remove."""
 
     is_ordered: bool
     """Whether the answers depend on the order in which several devices of one request were added and removed."""
@@ -39,13 +39,15 @@ class AttributeConstraint(Protocol):
     def remove(self, request: RequestedDevices) -> None: ...
 
     def trait(self, candidate: PublishedDevice) -> Hashable:
-        """All that the constraint reads of a device: it treats devices with equal traits alike."""
+        """Return all that the constraint reads of a device: devices with equal traits are treated alike."""
 
     def state(self) -> Hashable:
-        """All that the constraint remembers: with equal states it gives equal answers."""
+        """Return all that the constraint remembers: equal states give equal answers."""
 
     def group(self, candidate: PublishedDevice) -> Hashable | None:
-        """Devices of different groups cannot be taken together; None if the device cannot be added now."""
+        """Return the device's group: devices of different groups cannot be taken together. None if it cannot be added
+        now.
+        """
 
 
 def lookup_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
@@ -59,7 +61,7 @@ def lookup_attribute(device: Device, driver: str, name: str) -> DeviceAttribute 
 
 
 def _value_of(attribute: DeviceAttribute) -> Value | None:
-    """Type and value; values of different types never equal each other."""
+    """Return type and value; values of different types are never equal."""
     if attribute.string_value is not None:
         return ("string", attribute.string_value)
     if attribute.int_value is not None:
@@ -72,7 +74,7 @@ def _value_of(attribute: DeviceAttribute) -> Value | None:
 
 
 class _Scoped:
-    """The part both kinds share: which requests a constraint is about, and which attribute."""
+    """Base of both kinds: the requests and the attribute of a constraint."""
 
     def __init__(self, requests: list[str], attribute: str) -> None:
         self._requests = frozenset(requests)
@@ -82,13 +84,13 @@ class _Scoped:
         return not self._requests or not self._requests.isdisjoint(request.names)
 
     def trait(self, candidate: PublishedDevice) -> tuple[Value | None] | None:
-        """The value, which is None if its type is not known; or None if the device lacks the attribute."""
+        """Return the value, (None,) if its type is unknown, or None if the device lacks the attribute."""
         attribute = lookup_attribute(candidate.device, candidate.id.driver, self._attribute)
         return None if attribute is None else (_value_of(attribute),)
 
 
 class MatchAttribute(_Scoped):
-    """All devices have the attribute, with the same type and value."""
+    """Requires that all devices have the attribute with the same type and value."""
 
     is_ordered = False
 
@@ -122,10 +124,10 @@ class MatchAttribute(_Scoped):
 
 
 class DistinctAttribute(_Scoped):
-    """Every device has the attribute, each with another value.
+    """Requires that every device has the attribute with a different value.
 
     Like upstream until 1.36, one value is remembered per request: of several devices of one request only the last
-    counts, and removing one forgets them all. Since 1.37 (``every``) each device counts.
+    counts, and removing one drops them all. Since 1.37 (``every``) each device counts.
     """
 
     is_ordered = True
@@ -165,7 +167,7 @@ class DistinctAttribute(_Scoped):
 
 
 def build_constraint(constraint: DeviceConstraint, rules: Rules = FIRST_RULES) -> AttributeConstraint | None:
-    """Make the checker for a constraint; None for a kind that is not known."""
+    """Build the checker for a constraint; None for an unknown kind."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     if constraint.distinct_attribute is not None:
@@ -174,20 +176,21 @@ def build_constraint(constraint: DeviceConstraint, rules: Rules = FIRST_RULES) -
     return None
 
 
-# ---- shared counters of partitionable devices: what a pool still offers, and what one search draws from it ---------
+# ---- shared counters of partitionable devices: what a pool still offers, and what one search consumes
+# -----------------
 
 CounterKey = tuple[str, str]  # counter set, counter
 Amount = int | Fraction
 
 
 def _amount(quantity: Quantity) -> Amount:
-    """An exact number, as an integer if it is one: a search adds and compares many of them."""
+    """Return an exact number, as an integer if it is one: a search adds and compares many of them."""
     exact = parse_quantity(quantity)
     return exact.numerator if exact.denominator == 1 else exact
 
 
 def counters_of(candidate: PublishedDevice) -> list[tuple[CounterKey, Amount]]:
-    """What the device draws from its pool's counters."""
+    """Return what the device consumes of its pool's counters."""
     return [
         ((consumption.counter_set, name), _amount(counter.value))
         for consumption in candidate.device.consumes_counters
@@ -196,7 +199,7 @@ def counters_of(candidate: PublishedDevice) -> list[tuple[CounterKey, Amount]]:
 
 
 class AvailableCounters:
-    """What pools' counters hold beside devices in use, and what devices draw; computed once per attempt."""
+    """Counters of pools less those of allocated devices, and consumption of devices; computed once per attempt."""
 
     def __init__(self, allocated: AllocatedState) -> None:
         self._allocated = allocated
@@ -204,7 +207,7 @@ class AvailableCounters:
         self._draws: dict[DeviceId, list[tuple[CounterKey, Amount]]] = {}
 
     def of(self, pool: Pool) -> dict[CounterKey, Amount] | None:
-        """Counters of the pool; None if devices in use draw more than there is: no other device can be taken then."""
+        """Return the pool's counters; None if allocated devices exceed them: no other device can be taken then."""
         if pool.id not in self._known:
             available = self.left(pool)
             self._known[pool.id] = None if any(left < 0 for left in available.values()) else available
@@ -232,14 +235,14 @@ class AvailableCounters:
 
 
 class DrawnCounters:
-    """What the devices chosen so far in one search draw."""
+    """Consumption of the devices chosen so far in one search."""
 
     def __init__(self, available: AvailableCounters) -> None:
         self._available = available
         self._drawn: dict[PoolId, dict[CounterKey, Amount]] = {}
 
     def draw(self, pool: Pool, candidate: PublishedDevice) -> bool:
-        """Draw what the device needs, unless some counter of the pool would fall short."""
+        """Consume what the device needs, unless some counter of the pool would fall short."""
         available = self._available.of(pool)
         drawn = self._drawn.setdefault(pool.id, {})
         draws = self._available.drawn_by(candidate)
@@ -251,10 +254,11 @@ class DrawnCounters:
         return False
 
     def room_for(self, devices: Sequence[tuple[Pool, PublishedDevice]]) -> int:
-        """At most how many of these devices the counters allow together; there may be room for fewer.
+        """Return an upper bound of how many of these devices the counters allow together.
 
-        Each device counts for one of its counters, and of those that share a counter the ones that draw least are
-        taken. That is done for the first counter of each device, for the second … and the smallest number holds.
+        Each device counts for one of its counters, and of those that share a counter the ones that consume least are
+        taken. This is done for the first counter of each device, for the second, and so on; the smallest number is the
+        bound.
         """
         draws = [(pool, self._available.drawn_by(candidate)) for pool, candidate in devices]
         most = len(devices)
@@ -285,7 +289,7 @@ class DrawnCounters:
             drawn[key] -= amount
 
 
-# ---- consumable capacity: how much of a shared device a request takes, and whether that much is left ---------------
+# ---- consumable capacity: how much of a shared device a request takes, and whether that much is left ----------------
 
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
@@ -295,11 +299,11 @@ _OUT_OF_RANGE = "capacity request cannot be represented in the device's range ar
 
 
 class CapacityProblem(MooringError):
-    """An amount that cannot be computed with: no other device would fix it."""
+    """An invalid amount: no other device would help."""
 
 
 def format_like(value: Fraction, model: Quantity) -> str:
-    """Write an amount as the API does in the notation of another: the largest suffix that leaves no fraction."""
+    """Format an amount in the notation of another, as the API does: the largest suffix without a fraction."""
     text = str(model)
     suffixes = _BINARY_SUFFIXES if text.endswith("i") else _DECIMAL_SUFFIXES
     if "e" in text or ("E" in text and not text.endswith(("E", "Ei"))):
@@ -348,12 +352,12 @@ def fits(
 def consumed_by(
     wanted: CapacityRequirements | None, capacity: Mapping[str, DeviceCapacity], rules: Rules = FIRST_RULES
 ) -> dict[str, Quantity]:
-    """What an allocation takes of each capacity, as it is written into the claim."""
+    """Return what an allocation takes of each capacity, as it is written into the claim."""
     return {name: share_of(name, wanted, offered, rules) for name, offered in capacity.items()}
 
 
 def share_of(name: str, wanted: CapacityRequirements | None, offered: DeviceCapacity, rules: Rules) -> Quantity:
-    """The share of one capacity: as asked and rounded up by the policy, or its default, or all of it."""
+    """Return the share of one capacity: the request rounded up by the policy, or its default, or all of it."""
     policy = offered.request_policy
     asked = wanted.requests.get(name) if wanted is not None and wanted.requests else None
     if asked is None:
@@ -426,7 +430,7 @@ def _is_milli(amount: Fraction) -> bool:
 
 
 def _whole(amount: Fraction) -> int:
-    """Rounded away from zero, and kept inside an int64: a step that overflows to 0 could not be divided by."""
+    """Round away from zero within an int64: a step that overflows to 0 could not be divided by."""
     whole = math.ceil(amount) if amount >= 0 else math.floor(amount)
     return max(-INT64_MAX - 1, min(INT64_MAX, whole))
 

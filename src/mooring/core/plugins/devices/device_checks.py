@@ -1,4 +1,4 @@
-"""Which devices need not be tried: those that cannot serve a request, and branches of the search without a solution."""
+"""Pruning of the search: devices that cannot serve a request, and branches without a solution."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Refusal:
 
 
 class DeviceChecks:
-    """Make one per attempt: ``allocated`` must not change while it is used."""
+    """Checks of single devices. Create one per attempt: ``allocated`` must not change while it is used."""
 
     def __init__(
         self, inventory: Inventory, selectors: CelSelectors, allocated: AllocatedState, rules: Rules = FIRST_RULES
@@ -121,7 +121,7 @@ class DeviceChecks:
         return None
 
     def _passes_selectors(self, claim: ResourceClaim, request: RequestedDevices, candidate: PublishedDevice) -> bool:
-        """Ask the class's and the request's selectors."""
+        """Evaluate the selectors of the class and of the request."""
         for i, expression in enumerate(request.expressions):
             try:
                 if not self._selectors.matches(expression, candidate.content):
@@ -192,31 +192,31 @@ class DeviceChecks:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Branches of the search for devices that hold no solution, found without going through them.
+# Branches of the search without a solution, found without exploring them.
 #
 # There are three ways to know. A request cannot be filled if too few devices are left that go together. A device fails
-# where one just like it has failed. And a request fails again when as many devices of each kind are taken as when it
-# failed before. None of them changes the outcome: not the solution, which is the first one in upstream's order, and not
-# the error, if a selector or a constraint makes the search end with one.
+# where an equivalent one has failed. And a request fails again when as many devices of each kind are taken as when it
+# failed before. None of them changes the outcome: neither the solution, which is the first one in upstream's order, nor
+# the error, if a selector or a constraint ends the search with one.
 #
-# The last two say "like" of devices. That is only safe as long as it does not matter which one of two like devices is
-# tried first. It matters in three cases, in which the search goes on without these two: a selector fails on a device;
+# The last two rely on equivalent devices. That is safe only while it does not matter which of two equivalent devices is
+# tried first. It matters in three cases, in which the search continues without these two: a selector fails on a device;
 # a constraint is about a request for all devices, which ends the search with an error where the constraint is broken;
 # or a constraint remembers an order (see ``AttributeConstraint.is_ordered``).
 
-EASY_STEPS = 50  # most searches are over by then, and telling devices apart would cost more than it saves
-MAX_FAILURES = 10_000  # that are remembered
+EASY_STEPS = 50  # most searches end before; comparing devices would cost more than it saves
+MAX_FAILURES = 10_000  # remembered failures
 
 
 class Pruning:
-    """What one search has learnt from branches that failed."""
+    """Knowledge of one search about branches that failed."""
 
     def __init__(self, search: DeviceSearch) -> None:
         self._search = search
         self._draws_counters = any(candidate.device.consumes_counters for _, candidate in search.devices)
         self._can_compare = True
         self._kinds: list[int] = []  # by device: equal numbers mean that every stage seen so far treats them alike
-        self._stages = 0  # how many stages the kinds tell devices apart for
+        self._stages = 0  # number of stages that the kinds distinguish
         self._failures: set[Hashable] = set()
 
     def can_fill(self, claim_index: int, request: RequestedDevices, needed: int, start: int) -> bool:
@@ -238,20 +238,20 @@ class Pruning:
                     left.append((pool, candidate))
             if max(sizes.values(), default=0) < needed:
                 return False
-            alone = [each for each in left if not each[1].is_shareable]  # what a shared one draws may be drawn already
+            alone = [each for each in left if not each[1].is_shareable]  # a shared one may be counted already
             return search.counters.room_for(alone) + len(left) - len(alone) >= needed
         except (AllocationError, ParseError):
-            return True  # the search ends with this error, or with what it comes across before
+            return True  # the search ends with this error, or with an earlier one
 
     def is_like_failed(self, failed: Sequence[int], position: int, claim_index: int) -> bool:
-        """Report whether a device is like one that has failed at the same place."""
+        """Report whether a device is equivalent to one that has failed at the same place."""
         if not self._compare():
             return False
         kind, use = self._kinds[position], self._use(position, claim_index)
         return any(self._kinds[other] == kind and self._use(other, claim_index) == use for other in failed)
 
     def has_failed(self, stage: int) -> bool:
-        """Report whether the search has failed at this stage before, with like devices taken."""
+        """Report whether the search has failed at this stage before, with equivalent devices taken."""
         return bool(self._failures) and self._compare() and self._state(stage) in self._failures
 
     def remember_failure(self, stage: int) -> None:
@@ -261,7 +261,7 @@ class Pruning:
     # ---- kinds of devices --------------------------------------------------------------------------------------
 
     def _compare(self) -> bool:
-        """Tell devices apart for all stages that the search has been at; report whether that is possible."""
+        """Distinguish devices for all stages that the search has reached; report whether that is possible."""
         if self._search.steps < EASY_STEPS:
             return False
         try:
@@ -270,13 +270,13 @@ class Pruning:
             while self._can_compare and self._stages < self._search.reached:
                 self._can_compare = self._refine_kinds(self._stages)
                 self._stages += 1
-                self._failures.clear()  # they speak of other kinds
+                self._failures.clear()  # they refer to other kinds
         except (AllocationError, ParseError):
             self._can_compare = False
         return self._can_compare
 
     def _own_traits(self, position: int) -> Hashable:
-        """What matters of a device to every request."""
+        """Return what matters of a device to every request."""
         pool, candidate = self._search.devices[position]
         checks, allocated = self._search.checks, self._search.checks.allocated
         share: Hashable = None
@@ -287,7 +287,7 @@ class Pruning:
         return candidate.id in allocated.devices, share, draws
 
     def _refine_kinds(self, stage: int) -> bool:
-        """Refine kinds by what a stage reads of devices; false if the order of like devices matters to it."""
+        """Refine kinds by what a stage reads of devices; false if the order of equivalent devices matters to it."""
         search = self._search
         claim_index, _, alternatives = search.stages[stage]
         plan, constraints = search.plans[claim_index], search.constraints[claim_index]
@@ -312,13 +312,13 @@ class Pruning:
     # ---- what is taken -----------------------------------------------------------------------------------------
 
     def _use(self, position: int, claim_index: int) -> Hashable:
-        """What the search has done with a device, as far as it matters to this claim and later ones."""
+        """Return the search's use of a device, as far as it matters to this claim and later ones."""
         holders = self._search.holders.get(position) or ()
         consuming = self._search.consuming.get(position)
         return bool(holders), claim_index in holders, None if consuming is None else frozenset(consuming.items())
 
     def _state(self, stage: int) -> Hashable:
-        """All that matters to this stage and later ones, but for which one of like devices is taken."""
+        """Return all that matters to this stage and later ones, except which of equivalent devices is taken."""
         search = self._search
         claim_index, request_index, _ = search.stages[stage]
         taken = {position for position, holders in search.holders.items() if holders} | search.consuming.keys()

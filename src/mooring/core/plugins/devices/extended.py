@@ -1,7 +1,7 @@
-"""Extended resources backed by a DeviceClass: a pod that asks for ``example.com/gpu: 2`` gets a claim for devices.
+"""Extended resources backed by a DeviceClass: a pod that requests ``example.com/gpu: 2`` gets a claim for devices.
 
-Which devices a node must give depends on the node (another may count the resource in its allocatable), so the claim
-stands without requests until a node is looked at.
+Which devices a node must provide depends on the node (another may count the resource in its allocatable), so the claim
+has no requests until a node is searched.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mooring.core.plugins.devices.claims import EXACT_COUNT
 from mooring.core.plugins.devices.pools import DeviceId, Inventory, PoolId, Reach
 from mooring.core.state.requests import is_extended_name, is_sidecar
 
-# ---- which devices are taken, as the claims of the cluster say -----------------------------------------------------
+# ---- allocated devices, according to the claims of the cluster -------------------------------------------------------
 
 
 @dataclass(slots=True)
 class AllocatedState:
-    """Devices that one claim holds alone, devices that are shared, and how much of a shared one is consumed.
+    """Devices allocated exclusively, devices that are shared, and how much of a shared one is consumed.
 
-    Admin access does not take a device away from others, so it does not count here.
+    Admin access does not take a device away from others, so it is not counted here.
     """
 
     devices: dict[DeviceId, int] = field(default_factory=dict)  # change through ``add`` and ``remove``
@@ -45,7 +45,7 @@ class AllocatedState:
     """Pools of which a device was taken or released since ``tell``."""
 
     def taken(self, reach: Reach) -> tuple[int, ...]:
-        """Positions of the node's devices that a claim holds alone; kept in ``reach`` until ``tell``."""
+        """Return the positions of the node's exclusively allocated devices, cached in ``reach`` until ``tell``."""
         known = reach.taken
         if known is None or known[0] is not self:
             devices = self.devices
@@ -53,7 +53,7 @@ class AllocatedState:
         return known[1]
 
     def tell(self, inventory: Inventory) -> None:
-        """Let what ``taken`` has kept be forgotten where it has changed."""
+        """Invalidate what ``taken`` has cached where it has changed."""
         for driver, pool in self.changed:
             inventory.forget_taken(PoolId(driver, pool))
         self.changed.clear()
@@ -96,7 +96,7 @@ def _step(counts: dict[DeviceId, int], id: DeviceId, step: int) -> None:
         counts.pop(id, None)
 
 
-IN_MEMORY_NAME = "<extended-resources>"  # no valid name, so it cannot clash with a stored claim
+IN_MEMORY_NAME = "<extended-resources>"  # an invalid name, so it cannot clash with a stored claim
 
 
 def may_be_backed_by_class(resource: str) -> bool:
@@ -104,7 +104,7 @@ def may_be_backed_by_class(resource: str) -> bool:
 
 
 class ClassResolver:
-    """Which DeviceClass stands behind an extended resource."""
+    """Finds the DeviceClass behind an extended resource."""
 
     def __init__(self, classes: Iterable[DeviceClass] = ()) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
@@ -114,8 +114,8 @@ class ClassResolver:
     def _add(self, device_class: DeviceClass) -> None:
         """Map the explicit and the implicit name.
 
-        Of two classes with one explicit name the newer wins, then the smaller name; one that comes second and
-        loses is, as upstream, not even mapped by its implicit name.
+        Of two classes with one explicit name the newer wins, then the smaller name; one that comes second and loses is,
+        as upstream, not even mapped by its implicit name.
         """
         name = device_class.spec.extended_resource_name
         rival = self._by_resource.get(name) if name is not None else None
@@ -169,9 +169,9 @@ def in_memory_claim(pod: Pod) -> ResourceClaim:
 def requests_for(
     pod: Pod, resources: Iterable[str], resolver: ClassResolver
 ) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
-    """Requests for these resources, and which container uses which request.
+    """Return requests for these resources, and which container uses which request.
 
-    Containers that run side by side each get their own devices. Plain init containers run before them, one after
+    Containers that run in parallel each get their own devices. Plain init containers run before them, one after
     another: they reuse the devices of later containers, and share one request for what they need beyond that.
     """
     containers = [*pod.spec.init_containers, *pod.spec.containers]
@@ -248,7 +248,8 @@ def device_totals(
     node_name: str,
     labels: Mapping[str, str],
 ) -> tuple[int, int]:
-    """How many devices of the class the node has, and how many of them are in use: what scoring by this resource reads.
+    """Return how many devices of the class the node has, and how many of them are allocated: for scoring by this
+    resource.
 
     Raises CelError or AllocationError; upstream then counts (0, 0).
     """

@@ -1,4 +1,4 @@
-"""Which devices a node can reach: slices gathered into pools, per node.
+"""The devices that a node can reach: slices gathered into pools, per node.
 
 A driver publishes a pool as one or more ResourceSlices of one generation. Devices are only taken from a pool whose
 newest generation is completely known and consistent; the order of pools, slices and devices is the order of search.
@@ -18,12 +18,13 @@ from mooring.api.errors import MooringError
 from mooring.api.resource import CounterSet, Device, ResourceSlice, ResourceSliceSpec
 from mooring.core.state.node_selector import CompiledNodeSelector, compile_node_selector
 
-# ---- in which details the allocator differs between versions of Kubernetes -----------------------------------------
+# ---- details of the allocator that differ between Kubernetes versions
+# -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Each is a change in ``config.versions``, or a gate; all are off in 1.36. The first are what 1.36 left behind."""
+    """Switches for changes in ``config.versions``, or gates; all are off in 1.36. 1.36 dropped the first ones."""
 
     sees_only_slices_of_the_node: bool = False
     fails_at_invalid_pools: bool = False
@@ -65,12 +66,12 @@ class Rules:
 FIRST_RULES = Rules()
 
 
-MAX_REACHES = 32_768  # nodes whose pools are kept
-MAX_CONTENTS = 65_536  # distinct devices, and distinct sets of them, that are numbered
+MAX_REACHES = 32_768  # nodes with cached pools
+MAX_CONTENTS = 65_536  # numbered distinct devices, and distinct sets of them
 
 
 class AllocationError(MooringError):
-    """Something is wrong with a claim, class or slice: scheduling of the pod stops with this text."""
+    """A claim, class or slice is invalid: scheduling of the pod stops with this text."""
 
 
 class DeviceId(NamedTuple):
@@ -107,12 +108,12 @@ class PublishedDevice:
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """What a node can reach: its pools in search order, and all devices that can be taken from them.
+    """The pools of a node in search order, and all devices that can be taken from them.
 
-    Nodes that the same slices target have it in common.
+    Nodes that the same slices target share it.
 
-    Nodes whose devices look the same, one after another, have the same ``likeness``: a search on one of them finds
-    the positions for all. It is None where a search depends on more than that.
+    Nodes with equivalent devices in the same order have the same ``likeness``: a search on one of them finds the
+    positions for all. It is None where a search depends on more than that.
     """
 
     pools: list[Pool]
@@ -120,7 +121,7 @@ class Reach:
     ids: list[DeviceId]
     likeness: int | None
     taken: tuple[object, tuple[int, ...]] | None = None
-    """Which positions are taken, as an :class:`AllocatedState` has found out, and which one that was."""
+    """The positions taken in an :class:`AllocatedState`, and that state."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,10 +132,10 @@ class Pool:
     candidates: list[PublishedDevice] = field(default_factory=list)
     """Devices of slices that target the node, in search order."""
     elsewhere: list[PublishedDevice] = field(default_factory=list)
-    """Devices of the pool's other slices: not for this node, but they may draw on the same counters."""
+    """Devices of the pool's other slices: not for this node, but they may consume the same counters."""
     counter_sets: dict[str, CounterSet] = field(default_factory=dict)
     yields: bool = True
-    """Whether its devices can be taken: not where it is incomplete or invalid. Until 1.34 an incomplete one yields."""
+    """Whether its devices can be taken: not if it is incomplete or invalid. Until 1.34 an incomplete pool yields."""
 
     @property
     def is_usable(self) -> bool:
@@ -145,17 +146,17 @@ _Look = tuple[bytes, tuple[tuple[str, str, str], ...], DeviceId | None]
 
 
 class _Built(NamedTuple):
-    """A pool as the nodes see it that the same of its slices target; all of them hold this one."""
+    """A pool as seen by nodes that the same of its slices target; they share this object."""
 
     pool: Pool
     devices: list[tuple[Pool, PublishedDevice]]
     """Empty if nothing can be taken from the pool."""
     looks: list[_Look] | None
-    """What a search sees of the devices; None if it depends on more than that."""
+    """What a search reads of the devices; None if it depends on more than that."""
 
 
 class Inventory:
-    """All ResourceSlices, indexed. What nodes reach is gathered on first use and kept until it may have changed."""
+    """All ResourceSlices, indexed. A node's pools are gathered on first use and cached until they may have changed."""
 
     def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Rules = FIRST_RULES) -> None:
         self._rules = rules
@@ -171,7 +172,7 @@ class Inventory:
         self._likenesses: dict[tuple[_Look, ...], int] = {}
         self._numbers = itertools.count()
         self._reach: dict[str, tuple[Mapping[str, str], Reach]] = {}
-        self._alike: dict[tuple[str, ...], Reach] = {}  # by names of slices: what several nodes reach is held once
+        self._alike: dict[tuple[str, ...], Reach] = {}  # by names of slices: shared by nodes that reach the same
         self._nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
         for slice in slices:
             self.put(slice)
@@ -204,11 +205,11 @@ class Inventory:
         return self._on_node[name] if name and not self._is_for_all(slice) else self._shared
 
     def _is_for_all(self, slice: ResourceSlice) -> bool:
-        """Report whether the slice concerns every node, whatever it says: counters did once."""
+        """Report whether the slice concerns every node, whatever its node selection: counters did once."""
         return bool(slice.spec.shared_counters) and not self._rules.counters_have_nodes
 
     def _is_left_out(self, slice: ResourceSlice) -> bool:
-        """Report whether its devices say more than the allocator understands; their pool is then incomplete."""
+        """Report whether its devices have fields that the allocator does not support; their pool is then incomplete."""
         return self._rules.leaves_out_groups and any(
             consumption.compatibility_groups
             for device in slice.spec.devices
@@ -216,7 +217,7 @@ class Inventory:
         )
 
     def _forget(self, slice: ResourceSlice) -> None:
-        """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
+        """Drop what was gathered for nodes that the slice, or another one of its pool, concerns."""
         self._alike.clear()
         self._built.pop(pool_of(slice), None)
         if self._group_of(slice) is self._shared:
@@ -226,7 +227,7 @@ class Inventory:
             self._reach.pop(node_name, None)
 
     def forget_taken(self, pool: PoolId) -> None:
-        """Forget which devices are taken on nodes that reach the pool."""
+        """Drop the taken devices of nodes that reach the pool."""
         for node_name in self._nodes_of_pool.get(pool, ()):
             if (known := self._reach.get(node_name)) is not None:
                 known[1].taken = None
@@ -258,7 +259,7 @@ class Inventory:
         return reach
 
     def published_for(self, node_name: str, labels: Mapping[str, str]) -> Iterable[PublishedDevice]:
-        """Yield every device published for the node, of any generation: what is counted, not what can be taken."""
+        """Yield every device published for the node, of any generation: published, not necessarily available."""
         for slice in self._slices_for(node_name):
             spec = slice.spec
             if spec.per_device_node_selection:
@@ -269,7 +270,7 @@ class Inventory:
                 yield from self._candidates_of(slice)
 
     def device_matches_node(self, candidate: PublishedDevice, node_name: str, labels: Mapping[str, str]) -> bool:
-        """Judge a device that names its own nodes (perDeviceNodeSelection)."""
+        """Evaluate a device's own node selection (perDeviceNodeSelection)."""
         return self._matches_node(candidate.device, candidate.slice.name, candidate.device.name, node_name, labels)
 
     def _slice_matches_node(self, slice: ResourceSlice, node_name: str, labels: Mapping[str, str]) -> bool:
@@ -319,7 +320,7 @@ class Inventory:
         return False
 
     def _targeting(self, node_name: str, labels: Mapping[str, str]) -> dict[PoolId, list[ResourceSlice]]:
-        """The slices of the newest generation that target the node, by pool, both in order."""
+        """Return the slices of the newest generation that target the node, by pool, both in order."""
         newest: dict[PoolId, list[ResourceSlice]] = {}
         for slice in self._slices_for(node_name):
             if self._is_left_out(slice):
@@ -360,7 +361,7 @@ class Inventory:
         return known[names]
 
     def _build_of_node(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool:
-        """As until 1.34: slices for other nodes are not looked at, and an incomplete pool yields its devices."""
+        """Build as until 1.34: slices for other nodes are ignored, and an incomplete pool yields its devices."""
         pool = Pool(id, is_incomplete=len(targeting) != targeting[0].spec.pool.resource_slice_count)
         pool.invalid_reason = _duplicate_device(targeting)
         pool.yields = not pool.invalid_reason
@@ -369,7 +370,7 @@ class Inventory:
         return pool
 
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
-        """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
+        """Build a pool of the slices that target a node; None if a newer generation exists elsewhere."""
         if self._rules.sees_only_slices_of_the_node:
             return self._build_of_node(id, targeting)
         # Slices that disagree about their number are a driver's mistake; upstream meets the node's own ones first.
@@ -411,7 +412,7 @@ class Inventory:
         if known is None:
             if len(self._likenesses) >= MAX_CONTENTS:
                 self._likenesses.clear()
-            known = self._likenesses[key] = next(self._numbers)  # one never means another likeness later
+            known = self._likenesses[key] = next(self._numbers)  # a number is never reused for another likeness
         return known
 
     def _candidates_of(self, slice: ResourceSlice) -> list[PublishedDevice]:
@@ -445,7 +446,7 @@ def _looks(pool: Pool) -> list[_Look] | None:
         selector = spec.node_selector
         if spec.per_device_node_selection or (selector is not None and len(selector.node_selector_terms) > 1):
             return None
-        # What its pool's counters still hold depends on other devices: such a device is like itself alone.
+        # What its pool's counters still offer depends on other devices: such a device is equivalent to no other.
         itself = candidate.id if device.consumes_counters else None
         looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints), itself))
     return looks

@@ -1,8 +1,8 @@
 """The depth-first search for devices that serve all claims of a pod on one node.
 
-Claims, requests and devices are tried in the order in which they are listed; the first complete choice wins. Within
-one request devices only advance, so that combinations are tried and not permutations. Upstream's search is the same,
-but for what ``device_checks`` leaves out: branches that hold no solution.
+Claims, requests and devices are tried in the order in which they are listed; the first complete choice wins. Within one
+request devices only advance, so that combinations are tried and not permutations. Upstream's search is the same, except
+that ``device_checks`` prunes branches without a solution.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mooring.core.plugins.devices.constraints import (
 from mooring.core.plugins.devices.device_checks import NOTHING, DeviceChecks, Pruning
 from mooring.core.plugins.devices.pools import FIRST_RULES, AllocationError, Pool, PublishedDevice, Reach, Rules
 
-# ---- what the allocator chose, as it is written into a claim's status ----------------------------------------------
+# ---- the allocation, as it is written into a claim's status --------------------------------------------------------
 
 
 class DeviceChoice(msgspec.Struct, frozen=True, eq=False):
@@ -51,17 +51,17 @@ class DeviceChoice(msgspec.Struct, frozen=True, eq=False):
 
 
 class Solution(msgspec.Struct, frozen=True, eq=False):
-    """A complete choice for all claims; it holds for every node whose devices look the same."""
+    """A complete choice for all claims; it holds for every node with equivalent devices."""
 
     plans: Sequence[ClaimPlan]
     choices: Sequence[Sequence[DeviceChoice]]
     selected: Sequence[Mapping[int, int]]
-    """Per claim which alternative was taken, by position of the request."""
+    """Per claim the chosen alternative, by position of the request."""
     rules: Rules = FIRST_RULES
 
     @property
     def score(self) -> int:
-        """How far up in their prioritised lists the alternatives are, summed."""
+        """Return the sum of the alternatives' ranks in their prioritised lists."""
         return sum(FIRST_AVAILABLE_MAX_SIZE - alternative for taken in self.selected for alternative in taken.values())
 
 
@@ -73,7 +73,7 @@ class NodeSolution(msgspec.Struct, frozen=True, eq=False):
     devices: Sequence[tuple[Pool, PublishedDevice]]
 
     def results(self) -> list[AllocationResult]:
-        """One result per claim, as it is written into its status."""
+        """Return one result per claim, as it is written into its status."""
         solution = self.solution
         parts = zip(solution.plans, solution.choices, solution.selected, strict=True)
         return [self._result(plan, choices, selected) for plan, choices, selected in parts]
@@ -105,14 +105,14 @@ def _device_result(
         tolerations=choice.request.tolerations,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        # Upstream draws a random id; one made of the claim is as unique, and the same each time.
+        # Upstream's id is random; one derived from the claim is as unique, and reproducible.
         share_id=str(uuid5(NAMESPACE_OID, f"{plan.claim.uid}/{index}/{id}")) if candidate.is_shareable else None,
         consumed_capacity=dict(choice.consumed) or None,
     )
 
 
 def _configuration(plan: ClaimPlan, selected: Mapping[int, int], rules: Rules) -> list[DeviceAllocationConfiguration]:
-    """Configuration of the classes involved first, each class once, then the claim's own."""
+    """Return the configuration of the classes involved first, each class once, then the claim's own."""
     config: list[DeviceAllocationConfiguration] = []
     of_class: dict[str, list[DeviceAllocationConfiguration]] = {}
     taken = [alternatives[selected.get(i, 0)] for i, alternatives in enumerate(plan.requests)]
@@ -139,7 +139,7 @@ def _configuration(plan: ClaimPlan, selected: Mapping[int, int], rules: Rules) -
     if rules.writes_configuration_once:
         for entry in config:
             if all(_concerns(entry.requests, request) for request in taken):
-                entry.requests = []  # it means all
+                entry.requests = []  # empty means all
     return config
 
 
@@ -148,7 +148,7 @@ def _concerns(names: Sequence[str], request: RequestedDevices) -> bool:
 
 
 def _node_selector(plan: ClaimPlan, candidates: Sequence[PublishedDevice], node_name: str) -> NodeSelector | None:
-    """Where the allocation can be used: this node, or all nodes that every device's selector admits."""
+    """Return where the allocation can be used: this node, or all nodes that every device's selector admits."""
     union = NodeSelectorTerm(match_expressions=[], match_fields=[])
     for candidate in candidates:
         spec, device = candidate.slice.spec, candidate.device
@@ -179,21 +179,21 @@ def _add_missing(to: list[NodeSelectorRequirement], more: Sequence[NodeSelectorR
 
 
 class InvalidPools(AllocationError):
-    """Nothing could be allocated, and pools that might have helped contradict themselves: this node is out."""
+    """Nothing could be allocated, and pools that might have helped are inconsistent: the node is rejected."""
 
 
 class AllocationTimeout(AllocationError):
-    """The search took longer than it may."""
+    """The search timed out."""
 
 
 class SearchStep(Enum):
     DONE = 1
     FAILED = 2
-    TOO_MANY = 3  # the claim would hold more devices than a result may list: backtrack past this request
+    TOO_MANY = 3  # the result would list too many devices: backtrack past this request
 
 
 Level = Generator["Level", SearchStep, SearchStep]
-"""One level of the search: yields the level below it, is sent how that ended, and returns how it ends itself."""
+"""One level of the search: yields the level below it, is sent its result, and returns its own result."""
 
 
 class SearchStage(NamedTuple):
@@ -232,19 +232,19 @@ class DeviceSearch:
         self.stages = stages
         self.constraints: list[list[AttributeConstraint]] = []  # by claim
         self.chosen: list[list[DeviceChoice]] = [[] for _ in plans]
-        self.holders: dict[int, set[int]] = {}  # device -> claims that are about to hold it
-        self.consuming: dict[int, dict[str, Fraction]] = {}  # shared device -> what is about to be consumed
+        self.holders: dict[int, set[int]] = {}  # device -> claims that tentatively hold it
+        self.consuming: dict[int, dict[str, Fraction]] = {}  # shared device -> tentative consumption
         self.counters = DrawnCounters(counters)
         self.steps = 0
-        self.reached = 0  # how many stages the search has been at
+        self.reached = 0  # number of stages that the search has reached
         self._node_name = node_name
         self._labels = labels
         self._pools = reach.pools
         self._is_late = is_late
-        self._everything: dict[RequestedDevices, list[int]] = {}  # devices, by request that wants all
-        self._selected_as: dict[RequestedDevices, RequestedDevices] = {}  # whose selectors count, if not its own
+        self._everything: dict[RequestedDevices, list[int]] = {}  # devices, by request for all
+        self._selected_as: dict[RequestedDevices, RequestedDevices] = {}  # whose selectors are used, if not its own
         self._selected: list[dict[int, int]] = [{} for _ in plans]
-        self._pruning: Pruning | None = None  # most searches find something without
+        self._pruning: Pruning | None = None  # most searches succeed without it
 
     def run(self) -> Solution | None:
         for plan in self.plans:
@@ -284,14 +284,14 @@ class DeviceSearch:
         self.constraints.append(constraints)
 
     def _mix(self, alternatives: Sequence[RequestedDevices]) -> None:
-        """Until 1.35 what "all" selects is remembered as the alternative before it, and so the first two share it."""
+        """Reproduce 1.35: what "all" selects is cached as the alternative before it, and so the first two share it."""
         kept: dict[int, RequestedDevices] = {}
         for i, request in enumerate(alternatives):
             if request.wants_all:
                 self._selected_as[request] = kept.setdefault(max(i - 1, 0), request)
 
     def _count_devices(self, claim: ResourceClaim, request: RequestedDevices) -> int:
-        """How many devices the request needs; for "all" this is where they are collected."""
+        """Return the number of devices that the request needs; for "all" they are collected here."""
         if request.problem:
             raise AllocationError(request.problem)
         if not request.wants_all:
@@ -314,7 +314,7 @@ class DeviceSearch:
     # ---- the levels --------------------------------------------------------------------------------------------
 
     def _descend(self) -> SearchStep:
-        """Run the levels with a list as their stack: a pod may ask for more devices than Python nests calls."""
+        """Run the levels with a list as their stack: a pod may request more devices than Python's recursion limit."""
         levels = [self._request(0)]
         answer: SearchStep | None = None
         while levels:
@@ -348,7 +348,7 @@ class DeviceSearch:
                     self._selected[stage.claim_index][stage.request_index] = alternative
                 return step
             too_many = too_many and step is SearchStep.TOO_MANY
-        # Another choice for an earlier claim may leave this claim an alternative with fewer devices.
+        # Another choice for an earlier claim may allow this claim an alternative with fewer devices.
         if too_many and stage.request_index > 0:
             return SearchStep.TOO_MANY
         if self._pruning is not None:
@@ -399,8 +399,8 @@ class DeviceSearch:
             undo()
             if step is SearchStep.TOO_MANY:
                 return step
-            # Pruning only leaves out branches that cannot hold a solution, so it never changes which one is found. It
-            # is made at the first failure: most searches have none, and what it has to look at is not free.
+            # Pruning only skips branches without a solution, so it never changes which one is found. It is created at
+            # the first failure: most searches have none, and its bookkeeping is not free.
             failed.append(position)
             if self._pruning is None:
                 self._pruning = Pruning(self)
@@ -415,7 +415,7 @@ class DeviceSearch:
         return self.checks.is_selectable(claim, selecting, candidate, self._node_name, self._labels)
 
     def is_usable(self, claim_index: int, request: RequestedDevices, position: int) -> bool:
-        """Report whether the device is free, selected and large enough; not whether it goes with those chosen."""
+        """Report whether the device is free, selected and large enough, apart from constraints with those chosen."""
         candidate = self.devices[position][1]
         claim = self.plans[claim_index].claim
         return (
@@ -433,7 +433,7 @@ class DeviceSearch:
     def _take(
         self, claim_index: int, request: RequestedDevices, position: int, *, must: bool
     ) -> Callable[[], None] | None:
-        """Mark a selectable device as taken, if it is free and everything allows it; return how to undo that."""
+        """Take a selectable device if it is free and all constraints allow it; return a function that undoes it."""
         pool, candidate = self.devices[position]
         if not self._is_free(claim_index, request, position, candidate):
             return None

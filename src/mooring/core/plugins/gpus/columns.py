@@ -1,4 +1,4 @@
-"""What is left of every GPU of every node, as columns that follow the cluster."""
+"""Free amounts of every GPU of every node, as columns that follow the cluster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=np.generic)
 
 MAX_KEPT = 1024
-SHARE_TAG = 1  # a bit for pods that share a GPU; pods with n whole GPUs have the bit 1 << n
+SHARE_TAG = 1  # bit for pods that share a GPU; pods with n whole GPUs have the bit 1 << n
 
 
 class GpuColumns:
     """The GPUs of one cluster's nodes. The plugins of all profiles read the same columns.
 
-    A GPU that a node does not have has nothing left. A pod that runs without saying on which GPU is counted on those
-    that ``least_left`` would give it.
+    A GPU that a node does not have has nothing left. A running pod without a GPU index is counted on the GPUs that
+    ``least_left`` would assign.
     """
 
     def __init__(self, table: NodeTable) -> None:
@@ -42,15 +42,15 @@ class GpuColumns:
         self.models: list[str] = [""]
         self.generation = -1  # of the table that the rows belong to
         self.total_capacity = 0  # GPUs of all nodes
-        self._kept: dict[Hashable, NDArray[Any]] = {}  # what follows from capacities and models alone
-        # By row the pods that are counted; None where some of them do not say on which GPUs, or say too much.
+        self._kept: dict[Hashable, NDArray[Any]] = {}  # derived from capacities and models alone
+        # By row the pods that are counted; None where some lack a GPU index, or exceed the node's GPUs.
         self._counted: list[set[str] | None] = []
         self._node_cursor: Cursor[int] = table.node_log.cursor()
         self._pod_cursor: Cursor[int] = table.pod_log.cursor()
 
     @staticmethod
     def of(table: NodeTable) -> GpuColumns:
-        """The columns of this table, up to date."""
+        """Return the up-to-date columns of this table."""
         columns: GpuColumns | None = table.kept.get(GpuColumns)
         if columns is None:
             columns = table.kept[GpuColumns] = GpuColumns(table)
@@ -75,7 +75,7 @@ class GpuColumns:
                 self._read_pods(row, now)
 
     def _read_node(self, row: int, info: NodeInfo) -> bool:
-        """Read a node that has changed; report whether the columns are wide enough for it."""
+        """Read a changed node; report whether the columns are wide enough for it."""
         count, model = 0 if info.node is None else gpus_of(info.node), model_of(info.labels)
         if count > self.left.shape[1] or model not in self.models:
             return False
@@ -111,7 +111,7 @@ class GpuColumns:
         self._counted[row] = set(pods) if is_sum else None
 
     def _new_one(self, row: int, pods: Mapping[str, PodInfo]) -> str | None:
-        """The pod by which the node's pods are more than when they were last read, if that is the only difference."""
+        """Return the added pod, if one more pod is the only change since the node was read."""
         counted = self._counted[row]
         if counted is None or len(pods) != len(counted) + 1:
             return None
@@ -119,7 +119,7 @@ class GpuColumns:
         return come.pop() if len(come) == 1 else None
 
     def _count_one(self, row: int, pod: PodInfo) -> bool:
-        """Count one more pod; report whether that was possible without looking at the others."""
+        """Count one more pod; report whether that was possible without reading the others."""
         counted, (request, indices) = self._counted[row], held_by(pod)
         assert counted is not None, "only a new pod has none"
         if request.count:
@@ -135,7 +135,7 @@ class GpuColumns:
         return True
 
     def _lack_only(self, table: NodeTable, info: NodeInfo, uid: str) -> bool:
-        """Report whether nothing has happened since these columns were last used but that this pod came here."""
+        """Report whether the arrival of this pod is the only change since these columns were last used."""
         is_so_far = table.generation == self.generation and not self._node_cursor.is_behind()
         return is_so_far and self._pod_cursor.num_behind == 1 and self._new_one(info.row, info.pods) == uid
 
@@ -147,7 +147,7 @@ class GpuColumns:
 
     @staticmethod
     def left_without(table: NodeTable, info: NodeInfo, uid: str) -> list[int]:
-        """Milli left on each GPU of a node, as if this pod were not there, which mostly has just come."""
+        """Return milli left on each GPU of a node without this pod, which mostly has just been placed."""
         columns: GpuColumns | None = table.kept.get(GpuColumns)
         if columns is not None and columns._lack_only(table, info, uid):
             left: list[int] = columns.left[info.row, : columns.capacity[info.row]].tolist()
@@ -156,7 +156,7 @@ class GpuColumns:
         return gpus_left(capacity, (pod for pod in info.pods.values() if pod.uid != uid))[0]
 
     def kept(self, key: K, make: Callable[[GpuColumns, K], NDArray[T]]) -> NDArray[T]:
-        """[node]: what ``make`` derives from capacities and models, kept until a node changes."""
+        """Return, by node, what ``make`` derives from capacities and models, cached until a node changes."""
         found = self._kept.get((make, key))
         if found is None:
             if len(self._kept) > MAX_KEPT:
@@ -165,11 +165,11 @@ class GpuColumns:
         return found
 
     def allowed(self, models: tuple[str, ...]) -> NDArray[np.bool_]:
-        """[node]: whether the node's GPUs are of one of these models; no models: all nodes."""
+        """Return, by node, whether its GPUs are of one of these models; no models: all nodes."""
         return self.kept(models, _allowed)
 
     def room(self, nodes: NodeRows, base: NodeTable, count: int) -> Ranked:
-        """[node]: what this many GPUs of the node have left, each; rows as in :meth:`on`."""
+        """Return, by node, what this many of its GPUs have left, each; rows as in :meth:`on`."""
         if count > len(self.ranked):
             return np.zeros(len(nodes), np.int16)
         column: Ranked = self.ranked[count - 1]
@@ -183,12 +183,12 @@ class GpuColumns:
         return column
 
     def on(self, nodes: NodeRows, base: NodeTable) -> GpuRows:
-        """What is left on these rows, which may be of a fork of ``base``, the table that this follows."""
+        """Return what is left on these rows, which may be of a fork of ``base``, the table of these columns."""
         return GpuRows(self, nodes, base)
 
 
 class GpuRows:
-    """The GPUs of some nodes. Each column is gathered when it is asked for; arrays are read-only by agreement."""
+    """The GPUs of some nodes. Columns are gathered lazily; treat arrays as read-only."""
 
     __slots__ = ("_columns", "_index", "_moved")
 
@@ -202,7 +202,7 @@ class GpuRows:
 
     @property
     def left(self) -> Left:
-        """[node, gpu], milli"""
+        """[node, gpu], milli left."""
         found = self._gather(self._columns.left)
         for i, left, _ in self._moved:
             found[i, : len(left)] = left
@@ -210,7 +210,7 @@ class GpuRows:
 
     @property
     def total(self) -> NDArray[np.int64]:
-        """[node], milli on all GPUs"""
+        """[node], milli left on all GPUs."""
         found = self._gather(self._columns.total)
         for i, left, _ in self._moved:
             found[i] = sum(left)
@@ -218,12 +218,12 @@ class GpuRows:
 
     @property
     def capacity(self) -> NDArray[np.int64]:
-        """[node], GPUs"""
+        """[node], number of GPUs."""
         return self._columns.capacity[self._index]
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """[node], a bit for each kind of GPU pod"""
+        """[node], a bit for each kind of GPU pod."""
         found = self._gather(self._columns.tags)
         for i, _, tags in self._moved:
             found[i] = tags
@@ -239,20 +239,20 @@ def _allowed(columns: GpuColumns, models: tuple[str, ...]) -> NDArray[np.bool_]:
 
 
 def tag_of(request: GpuRequest) -> int:
-    """The bit of a pod's kind: 0 for a pod without GPUs."""
+    """Return the bit of a pod's kind: 0 for a pod without GPUs."""
     if not request.count:
         return 0
     return SHARE_TAG if request.is_share else 1 << request.count
 
 
 def gpus_left(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int]:
-    """(milli left on each GPU of a node with these pods, the bits of the pods' kinds)."""
+    """Return milli left on each GPU of a node with these pods, and the bits of the pods' kinds."""
     left, tags, _ = _left_and_tags(capacity, pods)
     return left, tags
 
 
 def _left_and_tags(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int, bool]:
-    """The same, and whether the remaining amount is at most the difference: all pods name their GPUs, and fit."""
+    """Return the same, and whether all pods name their GPUs and fit, so that the amounts are exact."""
     left = [WHOLE] * capacity
     tags = 0
     unsaid: list[GpuRequest] = []
@@ -272,11 +272,11 @@ def _left_and_tags(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], i
         for i in least_left(left, request) or ():
             left[i] -= request.milli
     is_too_much = min(left, default=0) < 0
-    if is_too_much:  # by annotations that do not fit together
+    if is_too_much:  # inconsistent annotations
         left = [max(0, each) for each in left]
     return left, tags, not (unsaid or is_too_much)
 
 
 def safe_request_of(pod: PodInfo) -> GpuRequest:
-    """What a pod that runs has; nothing if it says what makes no sense."""
+    """Return what a running pod holds; nothing if its annotations are invalid."""
     return held_by(pod)[0]

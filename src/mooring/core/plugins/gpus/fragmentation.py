@@ -1,9 +1,9 @@
-"""Fragmentation: how much of the GPUs that are left the pods that usually come cannot use.
+"""Fragmentation: how much of the free GPUs typical pods cannot use.
 
 The measure is that of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
-Gradient Descent", USENIX ATC 2023. For one kind of pod, all that is left on a node is fragmented if the pod does not
-fit there; if it fits, only GPUs are that have too little left for it. A node's fragmentation is the mean over the
-kinds of pods that usually come, each as often as it comes.
+Gradient Descent", USENIX ATC 2023. For one kind of pod, all free GPUs of a node are fragmented if the pod does not fit
+there; if it fits, only those with too little left for it. A node's fragmentation is the mean over typical pods,
+weighted by their frequency.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from mooring.core.plugins.gpus.requests import GpuRequest
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.sharing import EVERYTHING, Cursor
 
-COVERED = 0.95  # typical pods are the most frequent kinds that together are this part of all pods
+COVERED = 0.95  # typical pods are the most frequent kinds that make up this share of all pods
 NEVER = 2**31  # more GPUs than any node has
-MAX_SEEN = 1 << 16  # states of nodes whose fragmentation is kept
+MAX_SEEN = 1 << 16  # nodes' states with cached fragmentation
 
 
 class PodKind(msgspec.Struct, frozen=True):
-    """What a pod asks for, as far as fragmentation looks."""
+    """A pod's requests, as far as fragmentation reads them."""
 
     cpu_milli: int
     gpu: GpuRequest
 
 
 class TypicalPods(msgspec.Struct, frozen=True):
-    """Kinds of pods and how often each comes; the shares add up to 1."""
+    """Kinds of pods and their frequencies, which add up to 1."""
 
     kinds: tuple[PodKind, ...]
     shares: tuple[float, ...]
 
 
 def typical_pods(counts: Mapping[PodKind, int], covered: float = COVERED) -> TypicalPods:
-    """The most frequent kinds that together cover this share of all pods. Among equals the largest comes first."""
+    """Return the most frequent kinds that together cover this share of all pods. Ties: the largest first."""
     order = sorted(counts.items(), key=lambda each: (each[1], _size(each[0])), reverse=True)
     every = sum(counts.values())
     wanted = covered * every
@@ -63,7 +63,7 @@ def _size(kind: PodKind) -> tuple[int, int, int, str]:
     return kind.cpu_milli, kind.gpu.milli, kind.gpu.count, "|".join(kind.gpu.models)
 
 
-# Why what is left is fragmented for a kind of pod: which sum of the study's program it goes to.
+# Why GPUs are fragmented for a kind of pod: the sum of the study's program that they are added to.
 LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_CPU_FITS, NO_GPU_LACKS_CPU, OTHER_MODEL = range(6)
 WHY = np.array(  # [kind wants GPUs of this model, of others, none; 2 if there is CPU + 1 if there are GPUs]
     [
@@ -79,9 +79,9 @@ REASONS: list[list[int]] = WHY.tolist()
 class Fragmentation:
     """The measure for one set of typical pods and one list of GPU models.
 
-    Amounts are added in the order of the study's program: kind by kind, one sum for each reason, and then the sums.
-    A score is a rounded difference of two of these, so that the last bit of a sum can decide between two nodes.
-    ``of`` is for many nodes, ``of_one`` for few; both give the same to the last bit.
+    Amounts are added in the order of the study's program: kind by kind, one sum for each reason, and then the sums. A
+    score is a rounded difference of two of these, so that the last bit of a sum can decide between two nodes. ``of`` is
+    for many nodes, ``of_one`` for few; both agree to the last bit.
     """
 
     def __init__(self, typical: TypicalPods, models: Sequence[str]) -> None:
@@ -103,7 +103,7 @@ class Fragmentation:
         self._seen: dict[tuple[int, ...], float] = {}
 
     def of_one(self, left: Sequence[int], cpu: int, model: int) -> float:
-        """Of one node, in milli. Which GPU has how much left makes no difference, so that few states are met."""
+        """Return the fragmentation of one node, in milli. The order of GPUs does not matter, so few states occur."""
         state = (model, bisect_right(self._steps, cpu), *sorted(left))
         found = self._seen.get(state)
         if found is None:
@@ -131,7 +131,7 @@ class Fragmentation:
         return found
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[node], in milli: of nodes with this much left, [node, gpu] and [node], and GPUs of these models."""
+        """Return the fragmentation of nodes, [node] in milli, from [node, gpu] left, [node] CPU and GPU model."""
         total = left.sum(axis=1)
         n = len(left)
         if not len(self._shares):
@@ -155,11 +155,11 @@ class Fragmentation:
 
 
 class Stranding:
-    """GPUs that will be left without CPU: a look further ahead than fragmentation, which looks at the next pod only.
+    """GPUs that will lack CPU: looks further ahead than fragmentation, which considers the next pod only.
 
     Future pods need a certain amount of CPU for each GPU, on average. Where a node has less CPU left than its GPUs will
-    need, part of them will stay idle however well they are packed. ``cpu_share`` says how much of that mean CPU counts:
-    below 1, since pods that need less than the mean go where CPU is short.
+    need, part of them will stay idle however well they are packed. ``cpu_share`` says how much of that mean counts:
+    less than 1, since pods that need less than the mean go where CPU is short.
     """
 
     def __init__(self, typical: TypicalPods, weight: float, cpu_share: float) -> None:
@@ -170,7 +170,7 @@ class Stranding:
         self._gpu_per_cpu = gpu / cpu if cpu > 0 else 0.0
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[node], in milli of GPUs, times the weight: of nodes with this much GPU and CPU left."""
+        """Return the stranded GPUs times the weight, [node] in milli."""
         found: NDArray[np.float64] = self._weight * np.maximum(0, left - cpu * self._gpu_per_cpu)
         return found
 
@@ -179,14 +179,14 @@ class Stranding:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Scores of one kind of pod on all nodes, kept from one pod to the next and repaired where nodes have changed.
+# Scores of one kind of pod on all nodes, cached between pods and updated for changed nodes.
 #
-# A placement changes one row. A row is computed again when a pod of the kind comes for which its node is feasible: most
-# rows of a full cluster never are.
+# A placement changes one row. A row is updated when a pod of the kind arrives for which its node is feasible: most rows
+# of a full cluster never are.
 
 Rows = NDArray[np.int64]
 Compute = Callable[[Rows], tuple[NDArray[np.int64], NDArray[np.int64]]]
-"""(rows) -> (value, GPU) of each; GPU -1: the pod does not share one."""
+"""Computes (value, GPU) of rows; GPU -1: the pod does not share one."""
 
 MAX_BYTES = 64 << 20
 
@@ -204,7 +204,7 @@ class KeptScores:
             cursor.take()
 
     def on(self, rows: Rows, compute: Compute) -> NDArray[np.int64]:
-        """The values of these rows, up to date."""
+        """Return the up-to-date values of these rows."""
         for cursor in self._cursors:
             changes = cursor.take()
             if changes is EVERYTHING:
@@ -219,14 +219,14 @@ class KeptScores:
 
 
 class KeptByKind:
-    """What is kept for each kind of pod. The least recently used are forgotten first."""
+    """Cached scores by kind of pod, with least-recently-used eviction."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[PodKind, KeptScores] = OrderedDict()
         self._token: object = None
 
     def of(self, kind: PodKind, table: NodeTable, version: int) -> KeptScores:
-        """The scores of this kind; ``version`` is another number whenever all must be computed again."""
+        """Return the scores of this kind; another ``version`` recomputes all of them."""
         token = (table.generation, version)
         if token != self._token:
             self._kept.clear()
@@ -242,7 +242,7 @@ class KeptByKind:
 
 
 def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
-    """(the rows that differ, [row]: which of them it is). Many nodes are alike before pods come."""
+    """Return the distinct rows, and for each row its index among them. Many nodes are alike before pods arrive."""
     rows = [row.tobytes() for row in table]
     number = {row: i for i, row in enumerate(dict.fromkeys(rows))}
     distinct = np.frombuffer(b"".join(number), table.dtype).reshape(len(number), table.shape[1])

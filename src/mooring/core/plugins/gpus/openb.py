@@ -1,8 +1,8 @@
 """The files and the order of arrivals of the fragmentation study (openb, USENIX ATC 2023).
 
-A run takes the pods of a trace in random order. It goes on with pods that are drawn from the trace until they ask for
-1.3 times the GPUs of the cluster, or leaves some out if the trace asks for more. Nodes get a random number before
-their names, which decides between equal ones. All draws are those of a Go program with the same seed, in its order.
+A run takes the pods of a trace in random order, followed by random pods of the trace until they request 1.3 times the
+GPUs of the cluster, or leaves some out if the trace requests more. Nodes get a random number before their names, which
+decides between equal ones. All random numbers are those of a Go program with the same seed, in its order.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import CPU
 
-RATIO = 1.3  # arrivals, in GPUs, of the cluster's
-WATCHES = 10  # kinds of objects that the study's program watches: each draws one number, for how long, before nodes do
+RATIO = 1.3  # requested GPUs relative to the cluster's
+WATCHES = 10  # kinds that the study's program watches: each consumes one random number before nodes do
 
 
 class TracePod(msgspec.Struct, frozen=True):
@@ -48,14 +48,14 @@ class TraceNode(msgspec.Struct, frozen=True):
 
 
 class OpenbRun(msgspec.Struct, frozen=True):
-    """What one run of the study plays: pods in the order in which they come, nodes with their prefixed names."""
+    """Input of one run of the study: pods in arrival order, nodes with prefixed names."""
 
     pods: list[TracePod]
     nodes: list[TraceNode]
 
 
 def read_pods(path: Path) -> tuple[TracePod, ...]:
-    """The pods of a list. Nodes, policies and random numbers of one run use the same one: it is read once."""
+    """Read the pods of a list, once for the nodes, policies and random numbers of one run."""
     try:
         found = path.stat()
     except OSError as error:
@@ -83,7 +83,7 @@ def read_nodes(path: Path) -> list[TraceNode]:
 
 
 def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, ratio: float = RATIO) -> OpenbRun:
-    """The run of this seed."""
+    """Return the run of this seed."""
     node_list = sorted(nodes, key=lambda node: node.name)
     by_name = sorted(pods, key=lambda pod: pod.name)
     gpus = sum(node.gpus for node in node_list)
@@ -99,7 +99,7 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
 def node_prefixes(
     pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO
 ) -> tuple[list[int], GoRandom]:
-    """The numbers before the names of this many nodes, sorted by name; and the generator, for what is drawn next."""
+    """Return the numbers before this many nodes' names, sorted by name, and the generator for later random numbers."""
     by_name = sorted(pods, key=lambda pod: pod.name)
     rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1]
     return _prefixes(rng, nodes), rng
@@ -108,23 +108,23 @@ def node_prefixes(
 def arrival_order(
     rows: Iterable[dict[str, str]], seed: int, *, gpus: int, ratio: float = RATIO
 ) -> list[dict[str, str]]:
-    """The rows of a pod list in the order of the study, for a cluster with this many GPUs; the example calls it."""
+    """Return the rows of a pod list in the study's order, for a cluster with this many GPUs; the example calls it."""
     by_name = sorted(rows, key=lambda row: row["name"])
     requests = [_kind_of(row, row["name"]).gpu for row in by_name]
     return [by_name[i] for i in _order(requests, seed, gpus, ratio)[0]]
 
 
 def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[list[int], GoRandom]:
-    """The places in a list, sorted by name, of the pods that arrive; and the generator, for what is drawn next."""
+    """Return the indices, by name, of the arriving pods, and the generator for later random numbers."""
     rng, wanted = GoRandom(seed), ratio * WHOLE * gpus
-    rng.int63()  # the study's program draws one number for a message
+    rng.int63()  # the study's program uses one number for a message
     order = list(range(len(pods)))
     rng.shuffle(order)
     total = sum(pod.total for pod in pods)
     if 0 < total < wanted:
         while True:
             i = rng.intn(len(pods))
-            if total + pods[i].milli > wanted:  # of one GPU, also for pods that ask for several: as the study does
+            if total + pods[i].milli > wanted:  # of one GPU, also for pods with several: as in the study
                 break
             order.append(i)
             total += pods[i].total
@@ -135,7 +135,7 @@ def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[
 
 
 def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
-    """What stands before the names of the nodes; the generator has drawn the pods."""
+    """Return the prefixes of the nodes' names; the generator has chosen the pods."""
     for _ in range(WATCHES):
         rng.int63()
     return rng.perm(nodes)
@@ -157,7 +157,7 @@ def _kind_of(row: dict[str, str], where: str) -> PodKind:
 
 @lru_cache(maxsize=4096)
 def _kind(cpu_milli: str, num_gpu: str, gpu_milli: str, models: str) -> PodKind | None:
-    """None if one of these is no number. A trace has many pods of few kinds."""
+    """Return the kind, or None if a value is not a number. A trace has many pods of few kinds."""
     cpu, count, milli = map(_whole_number, (cpu_milli, num_gpu, gpu_milli))
     if cpu < 0 or count < 0 or milli < 0:
         return None
@@ -176,7 +176,7 @@ def _number(row: dict[str, str], column: str, where: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _whole_number(text: str) -> int:
-    """-1 for what is none. Some programs write 1000.0."""
+    """Return -1 for an invalid number. Some programs write 1000.0."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -184,7 +184,7 @@ def _whole_number(text: str) -> int:
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The lines of a CSV file with where each stands."""
+    """Yield the lines of a CSV file with their positions."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
@@ -200,20 +200,21 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
         raise InputError(f"{path}: not a text file") from None
 
 
-# ---- the lots of the study: one Go generator, seeded once, draws pods, nodes and all that comes after --------------
+# ---- random numbers of the study: one Go generator, seeded once, for pods, nodes and everything after
+# -----------------
 
-SAMPLED = 100  # one of this many attempts is measured: the study's scheduler draws which ones
+SAMPLED = 100  # one of this many attempts is measured, chosen at random by the study's scheduler
 
 
 class StudyLotsArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """The trace that the pods come from, with the columns of the study, and the seed of the run."""
+    """The trace of the pods, with the study's columns, and the seed of the run."""
 
     pods_file: str
     seed: int
 
 
 class StudyLots:
-    """Draws as the study's program does. Every attempt must be reported, because each one draws numbers."""
+    """Random choices of the study's program. Every attempt must be reported, because each one consumes numbers."""
 
     def __init__(self, args: StudyLotsArgs, cluster: ClusterState) -> None:
         try:
@@ -225,7 +226,7 @@ class StudyLots:
         self._is_unplaced = False  # the pod of the last attempt, as far as is known
 
     def attempt(self) -> None:
-        """A pod is about to be placed. If the last one was not, preemption has drawn the node it begins with."""
+        """Begin an attempt. If the last pod was not placed, preemption has chosen its first node."""
         if self._is_unplaced:
             self.pick(len(self._cluster.table.infos))
         self.pick(SAMPLED)
@@ -235,19 +236,20 @@ class StudyLots:
         self._is_unplaced = False
 
     def pick(self, n: int) -> int:
-        """One of n."""
-        if self._rng is None:  # now the nodes are there
+        """Return one of n."""
+        if self._rng is None:  # the nodes exist by now
             table = self._cluster.table
             gpus = int(GpuColumns.of(table).capacity.sum())
             _, self._rng = node_prefixes(self._pods, self._seed, gpus=gpus, nodes=len(table.infos))
         return self._rng.intn(n)
 
 
-# ---- where the typical pods come from: a list in the configuration, a file, or the pods that the cluster runs ------
+# ---- source of typical pods: a list in the configuration, a file, or the running pods
+# ----------------------------------
 
 
 class TypicalPodArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """One kind of pod, and how many of them there are for one of another kind."""
+    """One kind of pod, and its relative frequency."""
 
     count: int = 1
     cpu_milli: int = 0
@@ -261,12 +263,12 @@ class TypicalPodArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True,
 
 
 class TypicalPodsSource:
-    """Says which pods are typical. ``version`` is another number whenever they have changed."""
+    """Provides the typical pods. ``version`` changes whenever they do."""
 
     def __init__(self, listed: tuple[TypicalPodArgs, ...], file: str, cluster: ClusterState) -> None:
         self._cluster = cluster
         self.version = 0
-        self._seen = 0  # the number of pods, in powers of two, that the typical ones were counted among
+        self._seen = 0  # the number of pods, as a power of two, at the last count
         self._learns = not listed and not file
         counts: Counter[PodKind] = Counter()
         if listed:
@@ -280,7 +282,7 @@ class TypicalPodsSource:
         self.pods: TypicalPods = typical_pods(counts)
 
     def refresh(self) -> None:
-        """Recount the cluster's pods if there are twice, or half, as many as the last time."""
+        """Count the cluster's pods again if their number has doubled or halved since the last time."""
         if not self._learns:
             return
         size = self._cluster.num_pods.bit_length()

@@ -1,4 +1,4 @@
-r"""What pods and nodes say about GPUs (annotations, labels and resources in use today), and which GPUs a pod gets.
+r"""GPU requests of pods and GPUs of nodes (annotations, labels and resources in use today), and the assignment of GPUs.
 
 | | understood |
 |---|---|
@@ -34,7 +34,7 @@ MAX_GPUS = 64  # of one node
 
 
 class GpuRequest(msgspec.Struct, frozen=True):
-    """``count`` GPUs with ``milli`` left on each, of one of these models, as they are listed; no models: any."""
+    """``count`` GPUs with ``milli`` left on each, of one of these models, in order; no models: any."""
 
     milli: int = 0
     count: int = 0
@@ -55,11 +55,11 @@ class GpuRequest(msgspec.Struct, frozen=True):
 
 NO_GPU = GpuRequest()
 Held = tuple[GpuRequest, tuple[int, ...] | None]
-"""What a pod has, and on which GPUs, if it says so."""
+"""What a pod holds, and on which GPUs, if it says so."""
 
 
 def request_of(pod: PodInfo) -> GpuRequest:
-    """What the pod asks for; ParseError if its annotations make no sense."""
+    """Return the pod's request; raise ParseError for invalid annotations."""
     request, _ = held_by(pod)
     if request.count:
         return request
@@ -88,7 +88,7 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
 
 
 def held_by(pod: PodInfo) -> Held:
-    """What a pod that runs has, nothing if it says what makes no sense; and on which GPUs, if it says so."""
+    """Return what a running pod holds, nothing if its annotations are invalid; and on which GPUs, if it says so."""
     annotations, known = pod.pod.metadata.annotations, pod.annotated
     if known is None or known[0] is not annotations:
         known = pod.annotated = annotations, _read(annotations, pod)
@@ -118,7 +118,7 @@ def _held(milli: str | None, count: str | None, models: str, index: str | None) 
 
 @lru_cache(maxsize=4096)
 def indices_of(text: str) -> tuple[int, ...] | None:
-    """The GPUs that the annotation names, or None if it does not say."""
+    """Return the GPUs that the annotation names, or None if it is missing."""
     parts = text.split("-")
     if not all(part.isascii() and part.isdigit() and int(part) < MAX_GPUS for part in parts):
         return None
@@ -130,13 +130,13 @@ def index_text(indices: tuple[int, ...]) -> str:
 
 
 def gpus_of(node: Node) -> int:
-    """How many GPUs the node has."""
+    """Return how many GPUs the node has."""
     for name in (COUNT, NVIDIA):
         if name in node.status.allocatable:
             try:
                 return max(0, min(MAX_GPUS, value_of(node.status.allocatable[name])))
             except ParseError:
-                return 0  # the table says of the node what could not be read in it
+                return 0  # the node table reports the invalid value
     return 0
 
 
@@ -144,22 +144,22 @@ def model_of(labels: Mapping[str, str]) -> str:
     return labels.get(MODEL) or labels.get(NVIDIA_MODEL, "")
 
 
-# ---- which GPUs of its node a pod gets -----------------------------------------------------------------------------
+# ---- assignment of GPUs on the pod's node -------------------------------------------------------------------------
 
 CHOICE = "gpus/choice"
-"""Where a plugin that chooses the GPU for pods that share one leaves its :data:`Choose` in the attempt's state."""
+"""Key in the attempt's state for the :data:`Choose` of a plugin that chooses the GPU for pods that share one."""
 
 Choose = Callable[[str, Sequence[int], GpuRequest], int]
 """(node name, milli left on each GPU, request) -> one GPU on which there is room."""
 
 
 def fitting(left: Sequence[int], request: GpuRequest) -> list[int]:
-    """The GPUs on which there is room."""
+    """Return the GPUs with enough room."""
     return [i for i, milli in enumerate(left) if milli >= request.milli]
 
 
 def least_left(left: Sequence[int], request: GpuRequest) -> tuple[int, ...] | None:
-    """The GPUs with the least left that is enough, the first of equal ones; None if there are too few."""
+    """Return the GPUs with the least left that is enough, the first of equal ones; None if there are too few."""
     found = fitting(left, request)
     if len(found) < request.count:
         return None

@@ -1,4 +1,4 @@
-"""What the GPU score plugins have in common: arguments, fragmentation scores, and random tie-breaking."""
+"""Common parts of the GPU score plugins: arguments, fragmentation scores, and random tie-breaking."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import CPU
 
-LARGEST_CPU, LARGEST_GPU = 128_000, 8_000  # milli of the largest node: what the study measures nodes against
+LARGEST_CPU, LARGEST_GPU = 128_000, 8_000  # of the largest node, to which the study relates nodes
 A = TypeVar("A", bound=msgspec.Struct)
 
 
 class GpuScoreArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """``pluginConfig`` of the GPU score plugins.
 
-    ``tieBreak`` says which of the best nodes wins: the first by name (``FirstByName``), or the first in a random order
-    that is drawn once (``FirstByLot``, as in the study). Without it, the one that kube-scheduler takes.
+    ``tieBreak`` says which of equal nodes wins: the first by name (``FirstByName``), or the first in a random order
+    that is fixed once (``FirstByLot``, as in the study). Without it, the one that kube-scheduler takes.
     """
 
     tie_break: Literal["", "FirstByName", "FirstByLot"] = ""
 
 
 def typed_args(kind: type[A], args: Any) -> A:
-    """The arguments as their type, or one line on what is wrong."""
+    """Return the arguments as their type; raise a one-line error for invalid ones."""
     try:
         return msgspec.convert(args or {}, kind)
     except msgspec.ValidationError as error:
@@ -46,7 +46,7 @@ def typed_args(kind: type[A], args: Any) -> A:
 
 
 class GpuScore:
-    """Base of the GPU score plugins. A plugin defines ``_scores``: a number from 0 to 100 for each node."""
+    """Base class of the GPU score plugins. A plugin defines ``_scores``: a number from 0 to 100 for each node."""
 
     _args_type: ClassVar[type[GpuScoreArgs]] = GpuScoreArgs
     traits: ClassVar[Traits] = Traits(score_reads=Reads.LOCAL, uses_volumes=False, in_range=True)
@@ -71,7 +71,7 @@ class GpuScore:
 
 
 class TieBreak:
-    """The order in which equal nodes win, as the configuration names it."""
+    """The order between equal nodes, as configured."""
 
     def __init__(self, name: str, handle: Handle) -> None:
         self._name = name
@@ -81,7 +81,7 @@ class TieBreak:
         self._generation = -1
 
     def rank(self) -> NDArray[np.int64] | None:
-        """[node] of the cluster's table: the smallest wins; None if there is no such order."""
+        """Return ranks by node of the cluster's table: the smallest wins; None if there is no such order."""
         table = self._handle.cluster.table
         if self._name and self._generation != table.generation:
             names = [info.name for info in table.infos]
@@ -98,7 +98,7 @@ class TieBreak:
 
 
 def first_wins(scores: Scores, rank: NDArray[np.int64]) -> Scores:
-    """The scores with the first of the best nodes one point above the others."""
+    """Return the scores with the first of the best nodes one point above the others."""
     best = int(scores.max())
     equal = np.flatnonzero(scores == best)
     if len(equal) == 1:
@@ -118,21 +118,21 @@ def cpu_of(pod: PodInfo) -> int:
 
 
 def cpu_left(nodes: NodeRows) -> NDArray[np.int64]:
-    """[node], milli"""
+    """Return milli CPU left, by node."""
     return nodes.allocatable(CPU) - nodes.requested(CPU)
 
 
-# ---- how placing a pod changes fragmentation: for each node the best of its GPUs, computed for many nodes at once --
+# ---- change of fragmentation by a pod: for each node the best of its GPUs, computed for many nodes at once -----------
 
 Milli = NDArray[np.int64]
-LARGEST_EXPONENT = 700.0  # more is no float
+LARGEST_EXPONENT = 700.0  # beyond it, exp() overflows
 
 
 def without_pod(left: Milli, request: GpuRequest) -> tuple[NDArray[np.int64], NDArray[np.int64], Milli]:
-    """The ways to place a pod on nodes: (node, GPU, what is left after that).
+    """Return the ways to place a pod on nodes: (node, GPU, what is left after that).
 
-    A pod that shares one GPU can have any on which there is room; of GPUs with equally much left, the first. Other
-    pods have one way: their GPU number is -1.
+    A pod that shares one GPU can have any with enough room; of GPUs with equally much left, the first. Other pods have
+    one way: their GPU number is -1.
     """
     nodes = np.arange(len(left))
     if not request.count:
@@ -159,7 +159,7 @@ def gradient(
     kind: PodKind,
     stranding: Stranding | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(node, GPU, how much less fragmented the node is then, in milli) for every way to place the pod.
+    """Return (node, GPU, decrease of the node's fragmentation in milli) for every way to place the pod.
 
     With ``stranding``, GPUs that will lack CPU count as well.
     """
@@ -180,7 +180,7 @@ def gradient(
 def best_assignment(
     n: int, node: NDArray[np.int64], gpu: NDArray[np.int64], value: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[node]: the largest value of all its ways, and the GPU of the first way that has it. Ways are sorted by node.
+    """Return, by node, the largest value of all its ways, and the GPU of the first such way. Ways are sorted by node.
 
     A node without a way has 0 and -1.
     """
@@ -201,7 +201,7 @@ def best_on(
     kind: PodKind,
     stranding: Stranding | None = None,
 ) -> tuple[int, int]:
-    """(score, GPU) of the best way to place the pod on one node: what ``best_assignment`` finds for many."""
+    """Return (score, GPU) of the best way to place the pod on one node, as ``best_assignment`` does for many."""
     after = list(left)
     score, best = 0, -1
     before = _measured(fragmentation, stranding, left, cpu, model)
@@ -228,7 +228,7 @@ def _measured(
 
 
 def quantised(less: float) -> int:
-    """The study's score: a sigmoid of the change in GPUs, as a whole number from 0 to 100."""
+    """Return the study's score: a sigmoid of the change in GPUs, as a whole number from 0 to 100."""
     return int(100 / (1 + exp(min(-less / WHOLE, LARGEST_EXPONENT))))
 
 
@@ -243,7 +243,7 @@ LENGTH, TAP = 607, 273
 PRIME = 2**31 - 1
 MASK_63 = 2**63 - 1
 PLACES = (LENGTH - TAP - 1 - np.arange(LENGTH)) % LENGTH
-"""Where Go keeps the outputs, from the one that is overwritten next."""
+"""Go's index of each output, beginning with the one that is overwritten next."""
 
 
 class GoRandom:
@@ -255,11 +255,11 @@ class GoRandom:
         self.uint64: Callable[[], int] = _outputs(state[PLACES]).__next__
 
     def int63(self) -> int:
-        """Go's ``Int``, and ``Int63``."""
+        """Return Go's ``Int``, and ``Int63``."""
         return self.uint64() & MASK_63
 
     def intn(self, n: int) -> int:
-        """Go's ``Intn`` for n below 2^31: a remainder of 31 bits, drawn again above the last multiple of n."""
+        """Return Go's ``Intn`` for n below 2^31: a remainder of 31 bits, repeated above the last multiple of n."""
         drawn = self.int63() >> 32
         if n & (n - 1) == 0:
             return drawn & (n - 1)
@@ -269,7 +269,7 @@ class GoRandom:
         return drawn % n
 
     def perm(self, n: int) -> list[int]:
-        """Go's ``Perm``: the numbers below n in random order."""
+        """Return Go's ``Perm``: the numbers below n in random order."""
         order = [0] * n
         for i in range(n):
             j = self.intn(i + 1)
@@ -278,13 +278,13 @@ class GoRandom:
         return order
 
     def shuffle(self, items: MutableSequence[Any]) -> None:
-        """Go's ``Shuffle``, in place."""
+        """Shuffle in place as Go's ``Shuffle``."""
         for i in range(len(items) - 1, 0, -1):
             j = self._bounded(i + 1)
             items[i], items[j] = items[j], items[i]
 
     def _bounded(self, n: int) -> int:
-        """The upper half of a product with 32 random bits: what ``Shuffle`` uses instead of ``Intn``."""
+        """Return the upper half of a product with 32 random bits: what ``Shuffle`` uses instead of ``Intn``."""
         product = (self.int63() >> 31) * n
         if product % 2**32 < n:
             threshold = 2**32 % n
@@ -294,12 +294,12 @@ class GoRandom:
 
 
 def table() -> NDArray[np.uint64]:
-    """The constants that seeds are mixed with, in the order of Go's places."""
+    """Return the constants that seeds are mixed with, in Go's order."""
     return np.frombuffer(Path(__file__).with_name("go_random.table").read_bytes(), "<u8")
 
 
 def _outputs(last: NDArray[np.uint64]) -> Iterator[int]:
-    """What follows these outputs, as many at once as do not depend on each other."""
+    """Yield the outputs that follow, as many at once as are independent of each other."""
     while True:
         drawn = last[:TAP] + last[LENGTH - TAP :]
         last = np.concatenate((last[TAP:], drawn))
@@ -307,7 +307,7 @@ def _outputs(last: NDArray[np.uint64]) -> Iterator[int]:
 
 
 def seeds(seed: int) -> list[tuple[int, int, int]]:
-    """Three numbers of a linear congruential generator for each place of the state; the first 20 are left out."""
+    """Return three numbers of a linear congruential generator for each place of the state; the first 20 are skipped."""
     x = seed % PRIME or 89_482_311
     for _ in range(20):
         x = x * 48_271 % PRIME

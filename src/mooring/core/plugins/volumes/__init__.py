@@ -1,1 +1,1 @@
-"""Volumes of pods: claims, which volumes reach which nodes, and what to bind. Four plugins in ``plugins`` use this."""
+"""Volumes of pods: claims, topology of volumes, and binding. Used by four plugins in ``plugins``."""

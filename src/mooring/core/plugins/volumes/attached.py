@@ -1,4 +1,4 @@
-"""How many volumes of each CSI driver are attached to each node, kept up to date as pods and objects change.
+"""Attached volumes of each CSI driver on each node, updated as pods and objects change.
 
 A node is recounted only when its pods change, or a claim, volume or attachment that its count depends on.
 """
@@ -29,12 +29,12 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import EVERYTHING, Changes, Cursor
 
 NO_LIMIT = 1 << 62
-# Upstream draws this at random when it starts, so that no real handle equals it; a text that no driver makes will do.
+# Upstream's value is random, so that no real handle equals it; a text that no driver uses is enough.
 _UNPROVISIONED = "not-yet-provisioned"
 
 
 class ClaimMissing(Exception):
-    """The pod that is to be scheduled refers to a claim that does not exist."""
+    """The pod to be scheduled refers to a claim that does not exist."""
 
 
 class CountError(Exception):
@@ -43,7 +43,7 @@ class CountError(Exception):
 
 @dataclass(slots=True)
 class Looked:
-    """Which claims and volumes a count depends on."""
+    """The claims and volumes that a count depends on."""
 
     claims: set[str] = field(default_factory=set)
     volumes: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class VolumeCounter:
     def add(
         self, found: dict[str, str], pod: PodInfo, *, is_new: bool, has_csi_node: bool, looked: Looked | None = None
     ) -> None:
-        """Add a pod's volumes. In-tree volumes count as their driver's on nodes that have a CSINode."""
+        """Add a pod's volumes. In-tree volumes count for their driver on nodes that have a CSINode."""
         for volume in pod.shape.volumes:
             ref = claim_of(pod.pod, volume)
             if ref is None:
@@ -102,7 +102,7 @@ class VolumeCounter:
         return source.driver, source.volume_handle
 
     def _driver_of_class(self, claim: PersistentVolumeClaim, has_csi_node: bool) -> tuple[str, str]:
-        """A volume that does not exist yet counts for the driver that will make it."""
+        """Return the driver that will provision a volume."""
         storage_class = self._objects.get(StorageClass, claim_class(claim))
         if storage_class is None:
             return "", ""
@@ -113,7 +113,7 @@ class VolumeCounter:
         return (plugin.driver, handle) if plugin.migrated and has_csi_node else ("", "")
 
     def attachment(self, attachment: VolumeAttachment) -> tuple[str, str] | None:
-        """(``driver/handle``, driver) of an attachment of a CSI volume."""
+        """Return (``driver/handle``, driver) of an attachment of a CSI volume."""
         name = attachment.spec.source.persistent_volume_name
         if not attachment.spec.attacher or name is None:
             return None
@@ -136,7 +136,7 @@ def _add_inline(found: dict[str, str], volume: Volume) -> None:
 
 @dataclass(slots=True)
 class NodeVolumes:
-    """What is attached to one node."""
+    """Volumes attached to one node."""
 
     volumes: dict[str, str] = field(default_factory=dict)  # those of pods: driver/handle -> driver
     counts: dict[str, int] = field(default_factory=dict)  # driver -> distinct volumes, attachments included
@@ -145,15 +145,15 @@ class NodeVolumes:
 
 
 class AttachedVolumes:
-    """Columns over all rows of the table; ``refresh`` first."""
+    """Columns over all rows of the table; call ``refresh`` first."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._objects, self._table = cluster.objects, cluster.table
         self._counter = VolumeCounter(cluster.objects)
         self._pods = PodChanges(cluster.table)
         self._nodes: dict[str, NodeVolumes] = {}
-        self._claim_nodes: dict[str, set[str]] = {}  # claim -> nodes whose count has looked at it
-        self._volume_nodes: dict[str, set[str]] = {}  # persistent volume -> nodes whose count has looked at it
+        self._claim_nodes: dict[str, set[str]] = {}  # claim -> nodes whose count depends on it
+        self._volume_nodes: dict[str, set[str]] = {}  # persistent volume -> nodes whose count depends on it
         self._users: dict[str, set[str]] = {}  # driver/handle -> nodes where a pod uses it
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # node -> name -> attachment
         self._attached_to: dict[str, str] = {}  # name of an attachment -> node
@@ -165,20 +165,20 @@ class AttachedVolumes:
         self.has_limits: Mask = np.zeros(0, np.bool_)
         self.failing: dict[str, str] = {}  # nodes with a pod whose volumes cannot be counted, and why
 
-    # ---- reading -----------------------------------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------------------------------------
 
     def count(self, driver: str) -> NDArray[np.int64]:
         return self._counts.get(driver, np.zeros(len(self._table), np.int64))
 
     def limit(self, driver: str) -> NDArray[np.int64] | None:
-        """How many volumes of the driver each node takes; None if no node has a limit."""
+        """Return each node's limit for the driver; None if no node has a limit."""
         return self._limits.get(driver)
 
     def limits_of(self, name: str) -> dict[str, int]:
         return limits(self._objects.get(CSINode, name))
 
     def installed(self, driver: str) -> Mask:
-        """Nodes whose CSINode names the driver."""
+        """Return the nodes whose CSINode lists the driver."""
         mask = np.zeros(len(self._table), np.bool_)
         for row, info in enumerate(self._table.infos):
             csi_node = self._objects.get(CSINode, info.name)
@@ -186,7 +186,7 @@ class AttachedVolumes:
         return mask
 
     def users(self, volume: str) -> set[str]:
-        """Names of the nodes where a pod uses the volume (``driver/handle``)."""
+        """Return names of the nodes where a pod uses the volume (``driver/handle``)."""
         return self._users.get(volume, set())
 
     def rows_using(self, volume: str) -> NDArray[np.int64]:
@@ -194,13 +194,13 @@ class AttachedVolumes:
         return np.fromiter((self._table.nodes[name].row for name in users), np.int64, len(users))
 
     def of_new_pod(self, pod: PodInfo, *, has_csi_node: bool) -> dict[str, str]:
-        """The volumes of the pod that is to be scheduled; raises ClaimMissing or CountError."""
+        """Return the volumes of the pod to be scheduled; raise ClaimMissing or CountError."""
         found: dict[str, str] = {}
         self._counter.add(found, pod, is_new=True, has_csi_node=has_csi_node)
         return found
 
     def tally(self, name: str, pods: Iterable[PodInfo]) -> NodeVolumes:
-        """Count what these pods and the node's attachments amount to."""
+        """Count the volumes of these pods and the node's attachments."""
         node = NodeVolumes()
         try:
             for pod in pods:
@@ -218,7 +218,7 @@ class AttachedVolumes:
             node.counts[driver] = node.counts.get(driver, 0) + 1
         return node
 
-    # ---- keeping up --------------------------------------------------------------------------------------------
+    # ---- updates -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Recount what has changed since the last call."""
@@ -246,14 +246,14 @@ class AttachedVolumes:
                 self._set(name, self.tally(name, info.pods.values()))
 
     def _changed(self, kind: type[Object]) -> Changes[str]:
-        """Keys of this kind that changed since the last call."""
+        """Return keys of this kind that changed since the last call."""
         cursor = self._cursors.get(kind)
         if cursor is None:
             cursor = self._cursors[kind] = self._objects.log(kind).cursor()
         return cursor.take()
 
     def _take_attachments(self) -> set[str]:
-        """Take over changed attachments; return the nodes that they concern."""
+        """Process changed attachments; return the nodes that they concern."""
         keys = self._changed(VolumeAttachment)
         if keys is EVERYTHING:
             keys = [*self._attached_to, *(attachment.key for attachment in self._objects.all(VolumeAttachment))]
@@ -282,7 +282,7 @@ class AttachedVolumes:
         self._write_counts(row, node)
 
     def _link(self, name: str, node: NodeVolumes, *, present: bool) -> None:
-        """Make the node findable by everything that its count depends on, or no longer."""
+        """Add or remove the node in the index of everything that its count depends on."""
         for index, keys in (
             (self._claim_nodes, node.looked.claims),
             (self._volume_nodes, node.looked.volumes),
@@ -334,7 +334,7 @@ class AttachedVolumes:
 
 
 def limits(csi_node: CSINode | None) -> dict[str, int]:
-    """How many volumes of each driver a node takes; drivers that do not say are not listed."""
+    """Return each driver's limit on a node; drivers without one are left out."""
     drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
     return {
         driver.name: driver.allocatable.count

@@ -1,7 +1,7 @@
-"""Telling the API server what was decided for a pod's claims, and waiting until it has come about.
+"""Writes of VolumeBinding for a pod's claims, and the wait for their binding.
 
-The scheduler only writes its wish: a volume's claimRef, a claim's selected
-node. The volume controller and the provisioners do the rest, and may refuse.
+The scheduler only writes a request: a volume's claimRef, a claim's selected node. The volume controller and the
+provisioners do the rest, and may reject it.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ POLL_S = 1.0
 
 
 class BindError(MooringError):
-    """Volumes could not be bound; the attempt fails and the pod is tried again."""
+    """Volumes could not be bound; the attempt fails and the pod is retried."""
 
 
 @runtime_checkable
 class VolumeWriter(Protocol):
-    """What binding volumes asks of the live scheduler; the handle's writer offers it."""
+    """The live scheduler's writer for binding volumes; the handle provides it."""
 
     async def update(
         self, kind: type[T], key: str, resource_version: str, mutate: Callable[[dict[str, Any]], None]
     ) -> T:
         """PUT the whole object, as it was at that version and then changed by ``mutate``; return what was stored.
 
-        ``mutate`` changes the JSON object in place. A version that is no longer current is the API server's
-        conflict; every refusal raises ApiError.
+        ``mutate`` changes the JSON object in place. An outdated version causes a conflict; every rejected write raises
+        ApiError.
         """
 
     async def sleep(self, seconds: float) -> None: ...
 
     def pod_exists(self, namespace: str, name: str) -> bool:
-        """Report whether the API server still has the pod, as far as the watch has told."""
+        """Report whether the API server still has the pod, as far as the watch shows."""
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[PersistentVolume, bool]:
-    """The volume as it looks when it is reserved for the claim, and whether that is a change."""
+    """Return the volume reserved for the claim, and whether that is a change."""
     ref, meta = volume.spec.claim_ref, volume.metadata
     by_user = (
         ref is not None
@@ -86,14 +86,14 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Pe
 
 
 def placed_on(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """The claim as it looks when its volume is to be provisioned for the node."""
+    """Return the claim with its volume to be provisioned for the node."""
     placed = _copy(claim)
     placed.metadata.annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
     return placed
 
 
 class VolumeBinder:
-    """Writes a pod's bindings and watches over them, one poll a second."""
+    """Writes a pod's bindings and polls them once a second."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class VolumeBinder:
         self._timeout_s = timeout_s
 
     async def bind(self, writer: VolumeWriter, pod: Pod, node_name: str, wanted: PodVolumes) -> None:
-        """Raises ApiError for a write that was refused, BindError when the claims do not become bound."""
+        """Bind; raise ApiError for a rejected write, BindError when the claims do not become bound."""
         await self._write(writer, wanted, node_name)
         try:
             await self._wait(writer, pod, node_name, wanted)
@@ -116,7 +116,7 @@ class VolumeBinder:
             raise BindError(f"binding volumes: {error}") from None
 
     async def _write(self, writer: VolumeWriter, wanted: PodVolumes, node_name: str) -> None:
-        """Make the API server know; what could not be written is no longer assumed."""
+        """Write to the API server; assumptions that could not be written are dropped."""
         bindings, provisions = list(wanted.bindings), list(wanted.provisions)
         try:
             for binding in wanted.bindings:
@@ -149,7 +149,7 @@ class VolumeBinder:
         raise BindError("context deadline exceeded")
 
     def _is_bound(self, writer: VolumeWriter, pod: Pod, node_name: str, wanted: PodVolumes) -> bool:
-        """Look at what the API server says: all bound, not yet, or (BindError) never."""
+        """Check the API server's state: all bound, not yet, or (BindError) never."""
         info = self._cluster.table.nodes.get(node_name)
         if info is None or info.node is None:
             raise BindError(f'failed to get node "{node_name}": node "{node_name}" not found')
@@ -189,7 +189,7 @@ class VolumeBinder:
         if claim.spec.volume_name:
             volume = self._volumes.stored(claim.spec.volume_name)
             if volume is None:
-                return False  # the volume may come later than the claim that names it
+                return False  # the volume may arrive later than the claim that names it
             try:
                 self._check_node(volume, node_name)
             except ParseError as error:
@@ -197,7 +197,7 @@ class VolumeBinder:
         return is_fully_bound(claim)
 
     def _check_node(self, volume: PersistentVolume, node_name: str) -> None:
-        """The node's labels, or the volume, may have changed since the decision."""
+        """Check again that the node reaches the volume; either may have changed since the decision."""
         affinity, plugin = volume.spec.node_affinity, volume_plugin(volume)
         if plugin is not None and plugin.migrated:
             csi_node = self._cluster.objects.get(CSINode, node_name)
@@ -227,13 +227,13 @@ def _annotate(obj: dict[str, Any], key: str, value: str) -> None:
 
 
 def _is_older(stored: Object, written: Object) -> bool:
-    """Report whether the watch is behind what was written; versions are numbers that grow."""
+    """Report whether the watch is behind the write; versions are growing numbers."""
     have, want = parse_int64(stored.metadata.resource_version), parse_int64(written.metadata.resource_version)
     return have is not None and want is not None and have < want
 
 
 def _copy(obj: Claimable) -> Claimable:
-    """A copy whose metadata and spec can be changed; what lies deeper is shared."""
+    """Return a copy whose metadata and spec can be changed; deeper parts are shared."""
     fresh = copy(obj)
     fresh.metadata = copy(obj.metadata)
     if isinstance(fresh, PersistentVolume):

@@ -1,4 +1,4 @@
-"""What becomes of a pod's claims on every node: the volume that each would get, or room to provision one there."""
+"""The plan for a pod's claims on every node: the volume that each would get, or capacity to provision one."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mooring.core.plugins.volumes.node_topology import NodeTopology, compile_aff
 from mooring.core.state.cluster import ClusterState, Objects
 from mooring.core.state.node_rows import Mask
 
-# ---- how much storage a class can still provide, per node: CSIStorageCapacity objects as a column ------------------
+# ---- storage capacity of a class per node: CSIStorageCapacity objects as a column ------------------------------------
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that can be made there: the maximum if it is given, else all that is free."""
+    """Return the size of the largest volume that can be provisioned: the maximum if set, else all that is free."""
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     if text is None:
         return None
@@ -55,7 +55,7 @@ class StorageCapacities:
         self._columns: dict[str, NDArray[np.int64]] = {}
 
     def limits(self, class_name: str) -> NDArray[np.int64]:
-        """Per row the size of the largest volume that the class can provide, -1 where it cannot."""
+        """Return per row the size of the largest volume that the class can provide, -1 where it cannot."""
         now = (self._objects.version(CSIStorageCapacity), self._topology.refresh())
         if now != self._made_from:
             self._made_from = now
@@ -75,7 +75,7 @@ class StorageCapacities:
         return column
 
     def reachable(self, class_name: str, labels: dict[str, str], size: int) -> CSIStorageCapacity | None:
-        """The first capacity (by name) that is large enough and that a node with these labels can use."""
+        """Return the first capacity (by name) that is large enough and that a node with these labels can use."""
         for capacity in sorted(self._objects.all(CSIStorageCapacity), key=lambda c: c.key):
             limit = volume_limit(capacity)
             if capacity.storage_class_name != class_name or limit is None or limit < size:
@@ -86,7 +86,7 @@ class StorageCapacities:
 
 
 def _selector(capacity: CSIStorageCapacity) -> Selector:
-    """Which nodes reach the storage: none without a topology, nor with one that does not parse."""
+    """Return the selector of nodes that reach the storage: none without a topology, nor with an invalid one."""
     try:
         return compile_selector(capacity.node_topology)
     except ParseError:
@@ -95,7 +95,7 @@ def _selector(capacity: CSIStorageCapacity) -> Selector:
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
-# Why a node cannot be used; the bits stand in the order in which upstream lists the reasons.
+# Why a node is unusable; the bits are in the order of upstream's reasons.
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING, ERROR = 1, 2, 4, 8, 16
 REASONS = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
@@ -107,7 +107,7 @@ REASONS = {
 
 @dataclass(slots=True)
 class PodClaims:
-    """A pod's claims: those that have their volume, and those that wait for a node."""
+    """A pod's claims: bound ones, and those that wait for a node."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -123,7 +123,7 @@ class BindingInfo:
 
 @dataclass(slots=True)
 class PodVolumes:
-    """What is to be done for a pod's claims on one node."""
+    """Writes for a pod's claims on one node."""
 
     bindings: list[BindingInfo] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -135,23 +135,23 @@ class VolumeMatch:
 
     claim: PersistentVolumeClaim
     column: Column
-    at: list[PersistentVolume] | None = None  # what positions mean; None: those of the claim's class
+    at: list[PersistentVolume] | None = None  # the volumes of positions; None: those of the claim's class
     class_name: str = ""
 
 
 @dataclass(slots=True)
 class VolumePlan:
-    """The answer for all rows, as of some state of the volumes and nodes."""
+    """The result for all rows, for one state of the volumes and nodes."""
 
     made_from: tuple[int, ...]
     codes: NDArray[np.int64]  # [node], bits of REASONS, or ERROR; 0: the node can be used
     errors: dict[int, str] = field(default_factory=dict)  # by row
-    selected: list[PersistentVolumeClaim] = field(default_factory=list)  # provisioned where they said before
+    selected: list[PersistentVolumeClaim] = field(default_factory=list)  # to be provisioned where they were before
     matches: list[VolumeMatch] = field(default_factory=list)  # the other delayed claims, smallest first
 
 
 class Planner:
-    """Makes plans from the volumes, classes and capacities that there are."""
+    """Makes plans from the existing volumes, classes and capacities."""
 
     def __init__(self, cluster: ClusterState, volumes: AssumeCache[PersistentVolume]) -> None:
         self._objects, self._table = cluster.objects, cluster.table
@@ -163,7 +163,7 @@ class Planner:
         self.capacities = StorageCapacities(cluster.objects, self._topology)
 
     def state(self) -> tuple[int, ...]:
-        """Something that differs after a plan may have changed."""
+        """Return a value that changes whenever a plan may."""
         kinds = (StorageClass, CSIDriver, CSINode, CSIStorageCapacity)
         return (
             self._free.refresh(),
@@ -182,7 +182,7 @@ class Planner:
         return plan
 
     def volumes_on(self, plan: VolumePlan, row: int) -> PodVolumes:
-        """What the plan says for one node."""
+        """Return the plan for one node."""
         found = PodVolumes(provisions=list(plan.selected))
         for match in plan.matches:
             position = int(match.column[row])
@@ -200,10 +200,10 @@ class Planner:
         assert volumes is not None
         return volumes.at(position)
 
-    # ---- claims that have their volume -------------------------------------------------------------------------
+    # ---- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound(self, plan: VolumePlan, claims: Sequence[PersistentVolumeClaim]) -> None:
-        undecided = np.ones(len(plan.codes), np.bool_)  # the first claim that does not fit settles a node
+        undecided = np.ones(len(plan.codes), np.bool_)  # the first claim that does not fit decides a node
         for claim in claims:
             volume = self._volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -214,7 +214,7 @@ class Planner:
             undecided &= fits
 
     def _reach(self, plan: VolumePlan, volume: PersistentVolume, undecided: Mask) -> Mask:
-        """Where the volume can be used; in-tree volumes in their driver's terms, on nodes where they have moved."""
+        """Return where the volume can be used; migrated in-tree volumes by their driver's terms."""
         fits = self._topology.mask(compile_affinity(volume.spec.node_affinity))
         plugin = volume_plugin(volume)
         if plugin is None or not plugin.migrated:
@@ -232,7 +232,7 @@ class Planner:
         return np.where(moved, translated, fits)
 
     def _moved(self, plugin: str) -> Mask:
-        """Nodes that say that the in-tree plugin has moved to its driver."""
+        """Return nodes that have migrated the in-tree plugin to its driver."""
         now = (self._objects.version(CSINode), self._table.generation)
         if now != self._moved_from:
             self._moved_from = now
@@ -292,7 +292,7 @@ class Planner:
     def _prefer_reserved(
         self, match: VolumeMatch, reserved: list[PersistentVolume], earlier: list[VolumeMatch]
     ) -> None:
-        """A volume that is reserved for the claim is the only choice where it is not taken: it, or none."""
+        """Make a volume reserved for the claim the only choice where it is not taken."""
         match.at = reserved
         reachable = self._topology.mask(compile_affinity(reserved[0].spec.node_affinity))
         first = -len(reserved)
@@ -305,7 +305,7 @@ class Planner:
     # ---- claims that need a new volume -------------------------------------------------------------------------
 
     def _provision(self, plan: VolumePlan, claim: PersistentVolumeClaim, needed: Mask, undecided: Mask) -> None:
-        """Refuse nodes where a new volume cannot be made; the first claim that fails settles a node."""
+        """Reject nodes where a new volume cannot be provisioned; the first claim that fails decides a node."""
         if not needed.any():
             return
         class_name = claim_class(claim)
@@ -332,7 +332,7 @@ class Planner:
         return self.capacities.limits(storage_class.name) >= ceil_value(storage_request(claim))
 
     def tracks_capacity(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-        """Report whether the driver publishes how much it can provide, and the claim says how much it needs."""
+        """Report whether the driver publishes its capacity, and the claim has a size."""
         driver = self._objects.get(CSIDriver, storage_class.provisioner)
         return (
             driver is not None and driver.spec.storage_capacity is True and "storage" in claim.spec.resources.requests

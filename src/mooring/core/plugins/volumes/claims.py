@@ -1,4 +1,4 @@
-"""A pod's volume claims: how far they are bound, which events concern them, and what would help such a pod."""
+"""A pod's volume claims: their state, the events that concern them, and remedies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 class ClaimRef(NamedTuple):
-    """A volume's claim: by its name, or by the name that an ephemeral volume's claim must have."""
+    """A volume's claim, by its name, or by the name derived for an ephemeral volume."""
 
     name: str
     ephemeral: bool
 
 
 def claim_of(pod: Pod, volume: Volume) -> ClaimRef | None:
-    """The claim behind a volume; None for a volume that has none."""
+    """Return the claim of a volume; None for a volume without one."""
     if volume.persistent_volume_claim is not None:
         return ClaimRef(volume.persistent_volume_claim.claim_name, False)
     if volume.ephemeral is not None:
@@ -40,7 +40,7 @@ def claim_of(pod: Pod, volume: Volume) -> ClaimRef | None:
 
 
 def claims_of(pod: PodInfo) -> Iterator[ClaimRef]:
-    """The claims behind a pod's volumes, in their order; one that is used twice comes twice."""
+    """Yield the claims of a pod's volumes, in order and with duplicates."""
     for volume in pod.shape.volumes:
         ref = claim_of(pod.pod, volume)
         if ref is not None:
@@ -48,7 +48,7 @@ def claims_of(pod: PodInfo) -> Iterator[ClaimRef]:
 
 
 def refers_to(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool) -> bool:
-    """Report whether one of the pod's volumes means this claim."""
+    """Report whether one of the pod's volumes refers to this claim."""
     if pod.metadata.namespace != claim.metadata.namespace:
         return False
     refs = (claim_of(pod, volume) for volume in pod.spec.volumes)
@@ -56,7 +56,7 @@ def refers_to(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool) -> boo
 
 
 def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """Why a claim cannot be the one of the pod's ephemeral volume; empty if it can."""
+    """Return why a claim cannot belong to the pod's ephemeral volume, or ""."""
     owner = claim.metadata.controller()
     if claim.namespace == pod.namespace and owner is not None and owner.uid == pod.uid:
         return ""
@@ -68,7 +68,7 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The claim's storage class: the beta annotation first."""
+    """Return the claim's storage class; the beta annotation takes precedence."""
     return _class(claim.metadata.annotations, claim.spec.storage_class_name or "")
 
 
@@ -92,7 +92,8 @@ def class_not_found(name: str) -> str:
     return f'storageclass.storage.k8s.io "{name}" not found'
 
 
-# ---- queueing hints that several volume plugins give: a claim of the pod was made or has changed -------------------
+# ---- queueing hints shared by volume plugins: a claim of the pod was added or changed
+# ---------------------------------
 
 
 def after_claim(pod: Pod, old: Object | None, new: Object | None) -> Hint:
@@ -111,7 +112,8 @@ def _after_claim(pod: Pod, new: Object | None, *, ephemeral: bool) -> Hint:
     return Hint.QUEUE if refers_to(pod, new, ephemeral=ephemeral) else Hint.SKIP
 
 
-# ---- which nodes' pods have changed since one last looked: what counts per node are kept up to date with -----------
+# ---- nodes whose pods have changed since the last call, for counts per node
+# ---------------------------------------------
 
 
 class PodChanges:
@@ -123,7 +125,7 @@ class PodChanges:
         self._pods: dict[str, list[PodInfo]] = {}
 
     def take(self) -> tuple[list[NodeInfo], list[str]]:
-        """Nodes whose pods are not what they were at the last call, and names of nodes that have gone."""
+        """Return nodes whose pods have changed since the last call, and names of deleted nodes."""
         table, rows = self._table, self._changes.take()
         gone: list[str] = []
         if rows is EVERYTHING:
@@ -143,11 +145,12 @@ class PodChanges:
         return changed, gone
 
 
-# ---- what would help a pod whose volumes keep it away from nodes ---------------------------------------------------
+# ---- remedies for a pod whose volumes reject nodes
+# -----------------------------------------------------------------------
 
 
 def without_volumes(pod: PodInfo, objects: Objects) -> Iterator[Remedy]:
-    """The pod without one of its volumes, or without any: if it fits then, the volume stands in the way."""
+    """Yield removals of one of the pod's volumes, or all: if the pod fits then, the volume is the obstacle."""
     changes = tuple(_without_volume(volume, pod.pod, objects) for volume in pod.shape.volumes)
     yield from ((change,) for change in changes)
     if len(changes) > 1:

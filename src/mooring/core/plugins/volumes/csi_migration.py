@@ -1,7 +1,7 @@
-"""In-tree volumes as the CSI drivers that have taken them over would see them.
+"""In-tree volumes translated to the CSI drivers that replace them.
 
-Only what scheduling reads is translated: the driver, the volume handle, and
-for persistent volumes the topology in their node affinity.
+Only what scheduling reads is translated: the driver, the volume handle, and for persistent volumes the topology in
+their node affinity.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _EBS_ID = re.compile(r"vol-[^/]*")
 
 
 class InTreePlugin(msgspec.Struct, frozen=True):
-    """A kind of volume that a CSI driver has taken over."""
+    """A volume type that a CSI driver replaces."""
 
     source: str  # the field of a volume's spec
     name: str
     driver: str
-    migrated: bool  # whether the scheduler treats the move as complete
-    topology_key: str = ""  # what the driver calls a zone; empty: its volumes keep their affinity
+    migrated: bool  # whether the scheduler treats the migration as complete
+    topology_key: str = ""  # the driver's key for zones; empty: its volumes keep their affinity
 
 
 GCE_PD = InTreePlugin(
@@ -64,23 +64,23 @@ BY_NAME = {plugin.name: plugin for plugin in PLUGINS}
 
 
 def inline_plugin(volume: Volume) -> InTreePlugin | None:
-    """The in-tree plugin of a pod's inline volume, if a driver has taken it over."""
+    """Return the in-tree plugin of a pod's inline volume, if a driver replaces it."""
     return next((plugin for plugin in PLUGINS if getattr(volume, plugin.source) is not None), None)
 
 
 def volume_plugin(volume: PersistentVolume) -> InTreePlugin | None:
-    """The in-tree plugin of a persistent volume, if a driver has taken it over."""
+    """Return the in-tree plugin of a persistent volume, if a driver replaces it."""
     return next((plugin for plugin in PLUGINS if getattr(volume.spec, plugin.source) is not None), None)
 
 
 def migrated_plugins(csi_node: CSINode | None) -> frozenset[str]:
-    """Names of the plugins that a node says have moved to their drivers."""
+    """Return the plugins that a node reports as migrated."""
     text = "" if csi_node is None else csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "")
     return frozenset(text.split(",")) if text else frozenset()
 
 
 def inline_handle(plugin: InTreePlugin, volume: Volume) -> str:
-    """The handle under which the driver knows a pod's inline volume; ParseError if it has none."""
+    """Return the driver's handle of a pod's inline volume; raise ParseError if it has none."""
     source = getattr(volume, plugin.source)
     if plugin is GCE_PD:
         return f"projects/{_UNSPECIFIED}/zones/{_UNSPECIFIED}/disks/{source.pd_name}"
@@ -88,7 +88,7 @@ def inline_handle(plugin: InTreePlugin, volume: Volume) -> str:
 
 
 def volume_source(plugin: InTreePlugin, volume: PersistentVolume) -> CsiSource:
-    """Driver and handle of a persistent volume after the move; ParseError if it cannot move."""
+    """Return driver and handle of a persistent volume after migration; raise ParseError if it cannot be translated."""
     source = getattr(volume.spec, plugin.source)
     if plugin is GCE_PD:
         return CsiSource(driver=plugin.driver, volume_handle=_gce_handle(volume, source.pd_name))
@@ -122,7 +122,7 @@ def _gce_region(zones: list[str]) -> str:
 
 
 def _ebs_handle(source: AwsElasticBlockStore) -> str:
-    """``aws://zone/vol-1`` and ``vol-1`` mean the same disk."""
+    """Return the handle of a disk: ``aws://zone/vol-1`` and ``vol-1`` are the same."""
     text = source.volume_id
     if not text.startswith("aws://"):
         return text
@@ -149,7 +149,7 @@ _HANDLES: dict[str, Callable[[Any], str]] = {
 
 
 def translated_affinity(plugin: InTreePlugin, volume: PersistentVolume) -> VolumeNodeAffinity | None:
-    """A volume's node affinity in its driver's terms: zones under the driver's key, regions under today's label."""
+    """Translate a volume's node affinity to its driver's: zones under its key, regions under the current label."""
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
         return affinity
@@ -174,7 +174,7 @@ def translated_affinity(plugin: InTreePlugin, volume: PersistentVolume) -> Volum
 
 
 def _zone_and_region_keys(volume: PersistentVolume, terms: list[NodeSelectorTerm]) -> tuple[str, str]:
-    """Which generation of the topology labels a volume uses: what its affinity says, then what its labels say."""
+    """Return the topology labels that a volume uses, by its affinity, then by its labels."""
     used = {r.key for term in terms for r in term.match_expressions}
     for keys in (used, volume.metadata.labels):
         if ZONE in keys:

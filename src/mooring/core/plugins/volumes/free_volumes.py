@@ -1,10 +1,8 @@
-"""Persistent volumes that a claim could be bound to, by class and smallest first.
+"""Persistent volumes available to claims, by class and smallest first.
 
-For a claim the question is, on every node: which is the smallest volume that
-fits and can be reached from here? Volumes are grouped by their node affinity,
-because thousands share one (a zone), or thousands of groups have a single
-node (local disks): the smallest fitting volume per group, spread over the
-group's rows, answers it for all nodes at once.
+For a claim the question is, on every node: which is the smallest volume that fits and is reachable from here? Volumes
+are grouped by their node affinity, because thousands share one (a zone), or thousands of groups have a single node
+(local disks): the smallest fitting volume per group, applied to the group's rows, answers it for all nodes at once.
 """
 
 from __future__ import annotations
@@ -27,15 +25,17 @@ from mooring.core.state.cluster import ClusterState, Objects
 from mooring.core.state.sharing import EVERYTHING
 
 # ---- objects as the scheduler expects them to become, on top of what the API server has said so far ----------------
+# ---- objects with assumed changes, on top of the API server's state
+# ----------------------------------------------------
 #
-# A volume that was reserved for a claim, and a claim for which a node was chosen, appear so to the next decision
-# although the API server does not know yet. What the API server says later wins.
+# A volume that was reserved for a claim, and a claim for which a node was chosen, are visible to the next decision
+# although the API server does not have the change yet. Later news from the API server takes precedence.
 
 T = TypeVar("T", bound=Object)
 
 
 class OutOfSync(Exception):
-    """The object has changed, or gone, since the decision looked at it."""
+    """The object was changed or deleted since the decision."""
 
 
 class AssumeCache(Generic[T]):
@@ -45,20 +45,20 @@ class AssumeCache(Generic[T]):
         self._kind = kind
         self._objects = objects
         self._resource = resource
-        self._assumed: dict[str, tuple[T, T]] = {}  # key -> (assumed, what the API server had said)
-        self.touched: set[str] = set()  # keys whose view may differ from before; its follower clears it
+        self._assumed: dict[str, tuple[T, T]] = {}  # key -> (assumed, stored version that it was made from)
+        self.touched: set[str] = set()  # keys whose view may have changed; its follower clears it
 
     def stored(self, key: str) -> T | None:
-        """What the API server has said."""
+        """Return the object as the API server has it."""
         return self._objects.get(self._kind, key)
 
     def get(self, key: str) -> T | None:
-        """The object as later decisions shall see it."""
+        """Return the object for later decisions."""
         stored = self._objects.get(self._kind, key)
         if key not in self._assumed:
             return stored
-        # An assumption holds only for the version that it was made from. It is dropped here, by the first reader after
-        # the API server has said something else, so no event has to be handled in any order.
+        # An assumption holds only for the version that it was made from. The first reader after the API server has sent
+        # another one drops it, so no event has to be handled in any order.
         assumed, base = self._assumed[key]
         if stored is None or not _same_version(stored, base):
             del self._assumed[key]
@@ -66,7 +66,7 @@ class AssumeCache(Generic[T]):
         return assumed
 
     def assume(self, obj: T) -> None:
-        """Expect the object to become like this; it must be made from the version that is stored."""
+        """Assume a change of the object; it must be made from the stored version."""
         key, stored = obj.key, self.stored(obj.key)
         if stored is None:
             raise OutOfSync(f'{self._resource} "{key}" not found')
@@ -77,7 +77,7 @@ class AssumeCache(Generic[T]):
         self.touched.add(key)
 
     def restore(self, obj: T) -> None:
-        """Drop the expectation, unless a newer version has been assumed since."""
+        """Drop the assumption, unless a newer version has been assumed since."""
         assumed = self._assumed.get(obj.key)
         if assumed is not None and assumed[0].metadata.resource_version == obj.metadata.resource_version:
             del self._assumed[obj.key]
@@ -85,7 +85,7 @@ class AssumeCache(Generic[T]):
 
 
 def _same_version(stored: Object, base: Object) -> bool:
-    """A relist brings an equal object again. Objects that never were in an API server have no version to compare."""
+    """Compare by version; objects that never were in an API server have none. A relist repeats equal objects."""
     if stored is base:
         return True
     version = stored.metadata.resource_version
@@ -99,7 +99,7 @@ FEW = 32
 
 
 def storage_request(claim: PersistentVolumeClaim) -> Fraction:
-    """How much the claim asks for; one that does not say asks for nothing. Raises ParseError."""
+    """Return the requested size, 0 if missing; raise ParseError for an invalid one."""
     requests = claim.spec.resources.requests
     return parse_quantity(requests["storage"]) if "storage" in requests else Fraction(0)
 
@@ -110,7 +110,7 @@ def capacity_of(volume: PersistentVolume) -> Fraction:
 
 
 def same_kind(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Report whether volume mode and attributes class agree, and the volume is not going away."""
+    """Report whether volume mode and attributes class agree, and the volume is not terminating."""
     return (
         (claim.spec.volume_mode or "Filesystem") == (volume.spec.volume_mode or "Filesystem")
         and (claim.spec.volume_attributes_class_name or "") == (volume.spec.volume_attributes_class_name or "")
@@ -142,7 +142,7 @@ class ClassVolumes:
         self._affinity_ids: dict[Affinity, int] = {EVERYWHERE: 0}
         self._pair_group: NDArray[np.int64] = np.empty(0, np.int64)  # [pair], a group other than 0 ...
         self._pair_row: NDArray[np.int64] = np.empty(0, np.int64)  # [pair], ... and a row that it reaches
-        self._paired = 0  # how many groups the pairs cover
+        self._paired = 0  # number of groups that the pairs cover
         self._stamp = -1
         self._by_name: dict[str, tuple[Fraction, str]] = {}
         self._pending: dict[str, PersistentVolume] = {}
@@ -168,11 +168,11 @@ class ClassVolumes:
     def smallest(
         self, claim: PersistentVolumeClaim, size: Fraction, selector: Selector | None, taken: list[Column]
     ) -> Column:
-        """Per row the smallest volume that fits the claim and is not taken there already."""
+        """Return per row the smallest volume that fits the claim and is not taken there already."""
         self._settle()
         fitting = self._fitting(claim, size, selector)
         best = np.full(self._topology.size, NONE, np.int64)
-        for _ in range(len(taken) + 1):  # a group's n + 1 smallest will do where n may be taken
+        for _ in range(len(taken) + 1):  # of a group at most n + 1 volumes matter where n may be taken
             smallest = np.full(len(self._affinity_ids), NONE, np.int64)
             np.minimum.at(smallest, self._groups[fitting], fitting)
             everywhere = np.full(len(best), smallest[0], np.int64)
@@ -190,7 +190,7 @@ class ClassVolumes:
         return best
 
     def _fitting(self, claim: PersistentVolumeClaim, size: Fraction, selector: Selector | None) -> Column:
-        """Positions of the volumes that would do, wherever they are."""
+        """Return positions of suitable volumes, wherever they are."""
         mode = claim.spec.volume_mode or "Filesystem"
         attributes, modes = claim.spec.volume_attributes_class_name or "", set(claim.spec.access_modes)
         suits = np.fromiter(
@@ -206,7 +206,7 @@ class ClassVolumes:
         return fitting
 
     def _settle(self) -> None:
-        """Add new volumes, and recompute which rows groups reach if nodes have changed."""
+        """Add new volumes, and recompute the groups' rows if nodes have changed."""
         if len(self._pending) > FEW or len(self._affinity_ids) > 2 * len(self) + FEW:
             self._merge()
         else:
@@ -233,7 +233,7 @@ class ClassVolumes:
         self._by_name[volume.name] = key
 
     def _merge(self) -> None:
-        """Sort everything at once; groups that have lost their last volume are forgotten on the way."""
+        """Sort everything, and drop groups without a volume."""
         volumes = [*self._volumes, *self._pending.values()]
         self._trait_ids.clear()
         self._affinity_ids = {EVERYWHERE: 0}
@@ -247,7 +247,7 @@ class ClassVolumes:
         self._by_name = {key[1]: key for key in self._keys}
 
     def _describe(self, volume: PersistentVolume) -> tuple[tuple[Fraction, str], int, int] | None:
-        """Its place in the order, its traits and its group; None for a volume whose capacity is not a quantity."""
+        """Return its sort key, its traits and its group; None for a volume with an invalid capacity."""
         spec = volume.spec
         try:
             key = (capacity_of(volume), volume.name)
@@ -276,7 +276,7 @@ class ClassVolumes:
 
 
 class FreeVolumes:
-    """All classes; follows the volumes that the API server, or a reservation, changes."""
+    """All classes; follows changes by the API server and by reservations."""
 
     def __init__(self, cluster: ClusterState, cache: AssumeCache[PersistentVolume], topology: NodeTopology) -> None:
         self._objects = cluster.objects
@@ -285,12 +285,12 @@ class FreeVolumes:
         self._changes = cluster.objects.log(PersistentVolume).cursor()
         self._classes: dict[str, ClassVolumes] = {}
         self._free: dict[str, str] = {}  # volume -> class, of those that are free
-        self._claimed: dict[tuple[str, str, str], set[str]] = {}  # (class, namespace, claim) -> volumes meant for it
-        self._claims: dict[str, tuple[str, str, str]] = {}  # volume -> where it stands in _claimed
+        self._claimed: dict[tuple[str, str, str], set[str]] = {}  # (class, namespace, claim) -> volumes reserved for it
+        self._claims: dict[str, tuple[str, str, str]] = {}  # volume -> its key in _claimed
         self.changes = 0  # grows when an answer may have changed
 
     def refresh(self) -> int:
-        """Take over what has changed; the number tells whether earlier answers still hold."""
+        """Process changes; the number tells whether earlier answers still hold."""
         keys = self._changes.take()
         if keys is EVERYTHING:
             known = [*self._free, *self._claims]
@@ -307,7 +307,7 @@ class FreeVolumes:
         return self._classes.get(name)
 
     def reserved_for(self, class_name: str, claim: PersistentVolumeClaim, size: Fraction) -> list[PersistentVolume]:
-        """Volumes of the class that are reserved for the claim and large enough, by name."""
+        """Return volumes of the class that are reserved for the claim and large enough, by name."""
         names = self._claimed.get((class_name, claim.namespace, claim.name), ())
         volumes = (self._cache.get(name) for name in sorted(names))
         return [

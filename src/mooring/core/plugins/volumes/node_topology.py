@@ -1,4 +1,4 @@
-"""Which nodes a volume, a class or a storage pool can be reached from, as rows of the node table."""
+"""The nodes that reach a volume, a class or a storage pool, as rows of the node table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mooring.core.state.node_selector import compile_term, requirement_mask
 from mooring.core.state.sharing import EVERYTHING
 
 Affinity = tuple[tuple[Requirement, ...], ...]
-"""Terms of which one must hold, each a conjunction; a term without requirements holds everywhere."""
+"""Terms of which one must match, each a conjunction; a term without requirements matches everywhere."""
 
 EVERYWHERE: Affinity = ((),)
 
 
 def compile_affinity(affinity: VolumeNodeAffinity | None) -> Affinity:
-    """Compile a volume's node affinity. Only labels count: fields are accepted and not looked at, as upstream does."""
+    """Compile a volume's node affinity. Only labels count: fields are accepted and ignored, as upstream does."""
     if affinity is None or affinity.required is None:
         return EVERYWHERE
     terms = (compile_term(term) for term in affinity.required.node_selector_terms)
@@ -29,7 +29,7 @@ def compile_affinity(affinity: VolumeNodeAffinity | None) -> Affinity:
 
 
 def compile_topologies(terms: Sequence[TopologySelectorTerm]) -> Affinity:
-    """Compile a class's allowedTopologies: none at all means anywhere, an empty term or value list nowhere."""
+    """Compile a class's allowedTopologies: none means anywhere, an empty term or value list nowhere."""
     if not terms:
         return EVERYWHERE
     return tuple(
@@ -40,7 +40,7 @@ def compile_topologies(terms: Sequence[TopologySelectorTerm]) -> Affinity:
 
 
 class NodeTopology:
-    """Answers for all rows of the table, and notices when a node's labels change."""
+    """Evaluates affinities for all rows of the table, and follows changes of nodes' labels."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._table = cluster.table
@@ -51,7 +51,7 @@ class NodeTopology:
         self.stamp = 0  # grows when an answer may have changed
 
     def refresh(self) -> int:
-        """Notice what happened to the nodes; the stamp tells whether earlier answers still hold."""
+        """Process changes of nodes; the stamp tells whether earlier answers still hold."""
         if self._changes.is_behind():
             infos, rows = self._table.infos, self._changes.take()
             if rows is EVERYTHING or any(infos[row].labels != self._labels[row] for row in set(rows)):
@@ -66,12 +66,12 @@ class NodeTopology:
         return len(self._table)
 
     def row(self, name: str) -> int:
-        """The row of a node, -1 if there is none."""
+        """Return the row of a node, -1 if there is none."""
         info = self._table.nodes.get(name)
         return -1 if info is None else info.row
 
     def mask(self, affinity: Affinity) -> Mask:
-        """Where the affinity holds."""
+        """Return where the affinity matches."""
         nodes = NodeRows(self._table)
         mask = np.zeros(len(nodes), np.bool_)
         for term in affinity:
@@ -79,7 +79,7 @@ class NodeTopology:
         return mask
 
     def rows(self, affinity: Affinity) -> Rows:
-        """The rows where the affinity holds; remembered, for there may be thousands of volumes."""
+        """Return the rows where the affinity matches, cached because there may be thousands of volumes."""
         rows = self._rows.get(affinity)
         if rows is None:
             rows = self._rows[affinity] = self._find_rows(affinity)
