@@ -17,7 +17,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages([str(ROOT)], "mooring.")
     if not module.name.endswith(".__main__") and ".learn." not in module.name
 )
-OPTIONAL = ("uvloop",)  # extras: a module may need one of these, and only these
+OPTIONAL = ("uvloop", "openenv")  # extras: a module may need one of these, and only these
 DOCUMENTED = (
     "mooring.sdk",
     "mooring.testing",
@@ -39,7 +39,7 @@ DOCUMENTED = (
 def test_module_imports_and_has_what_it_names(name: str) -> None:
     try:
         module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if error.name and error.name.split(".")[0] in OPTIONAL:
             pytest.skip(f"{name} needs the optional {error.name}")
         raise

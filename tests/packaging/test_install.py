@@ -65,14 +65,14 @@ def test_commands_need_no_extras(installed, tmp_path, arguments):
 def test_every_module_imports_without_extras(installed, tmp_path):
     """A module that needs an extra says so when it is used, not when it is imported.
 
-    One is for pytest's users only; others are subclasses of gymnasium's environment and of anywidget's widget, and
-    what measures the environment.
+    One is for pytest's users only; others are subclasses of gymnasium's and OpenEnv's environment and of anywidget's
+    widget, and what measures the environment.
     """
     code = (
         "import importlib, pkgutil, mooring\n"
         "for m in pkgutil.walk_packages(mooring.__path__, 'mooring.'):\n"
         "    if m.name not in ('mooring.__main__', 'mooring.testing_scenarios', 'mooring.sim.gym.environment',"
-        " 'mooring.bench.environment', 'mooring.show.widget'):\n"
+        " 'mooring.sim.gym.openenv', 'mooring.bench.environment', 'mooring.show.widget'):\n"
         "        importlib.import_module(m.name)\n"
     )
     done = subprocess.run(

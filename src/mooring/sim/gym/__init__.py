@@ -1,6 +1,6 @@
 """Environments for learning where pods go: an episode is a cluster and the pods that come to it.
 
-Needs gymnasium: ``pip install 'mooring[gym]'``. Policies that were learned run as the score plugin in
+``SchedulingEnv`` needs gymnasium: ``pip install 'mooring[gym]'``. Policies that were learned run as the score plugin in
 :mod:`mooring.sim.gym.policy`, which needs nothing more than mooring.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mooring.sim.gym.environment import SchedulingEnv, vector_env
+    from mooring.sim.gym.placing import PlacementGame
     from mooring.sim.gym.policy import LinearPolicy
     from mooring.sim.gym.world import Episode, from_files, from_record, generated
 
@@ -21,8 +22,18 @@ _PLACES = {
     "from_record": "world",
     "generated": "world",
     "LinearPolicy": "policy",
+    "PlacementGame": "placing",
 }
-__all__ = ["Episode", "LinearPolicy", "SchedulingEnv", "from_files", "from_record", "generated", "vector_env"]
+__all__ = [
+    "Episode",
+    "LinearPolicy",
+    "PlacementGame",
+    "SchedulingEnv",
+    "from_files",
+    "from_record",
+    "generated",
+    "vector_env",
+]
 
 
 def __getattr__(name: str) -> Any:

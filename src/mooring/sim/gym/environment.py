@@ -27,6 +27,7 @@ from mooring.api.errors import UsageError
 from mooring.core.engine.order import heap_winner
 from mooring.core.engine.search import choose
 from mooring.sim.gym.features import NODE_FEATURES, POD_FEATURES, Rewards, node_features, pod_features
+from mooring.sim.gym.placing import DEFAULT_REWARD, GPU_CONFIG
 from mooring.sim.gym.world import Episode, Episodes, GymWorld
 
 try:
@@ -38,8 +39,6 @@ except ImportError:
 
 Observation = dict[str, NDArray[np.float32]]
 Mask = NDArray[np.int8]
-DEFAULT_REWARD: Mapping[str, float] = {"allocation": 1.0}
-GPU_CONFIG: Mapping[str, Any] = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuShare"}]}}}]}
 
 
 class SchedulingEnv(gymnasium.Env[Observation, Any]):
