@@ -184,7 +184,7 @@ class Consolidating:
             pods = _to_move(session.state.table.nodes[node])
             for pod in in_queue_order(session, sorted(pods, key=lambda pod: pod.pod.key)):
                 session.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
-                decision = session.place(coming_back(session.state, pod.pod))
+                decision = session.place(coming_back(session.state, pod))
                 if decision.node is None:
                     return moves, decision
                 moves.append(Eviction(pod.pod.key, node, decision.node))

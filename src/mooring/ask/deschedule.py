@@ -160,7 +160,7 @@ def _cycle(session: Session, policy: Policy, cycle: int, now: float, found: Desc
             found.notes.append(note)
     coming = {}
     for each in evicted:
-        new = coming_back(session.state, each.pod.pod)
+        new = coming_back(session.state, each.pod)
         coming[new.uid] = (each, new)
     moves = []
     for pod in in_queue_order(session, [new for _, new in coming.values()]):

@@ -22,7 +22,7 @@ from mooring.api.core import Node, Pod, recreated_pod
 from mooring.api.errors import InputError, ParseError
 from mooring.api.memory import seldom_collecting
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
-from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.tables import print_more, print_refused, print_table, printed, printed_html
 from mooring.api.text import first_of, hint
 from mooring.api.well_known import ZONE
@@ -103,13 +103,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
     gone = [pod for node in nodes for pod in session.state.table.nodes[node].pods.values()]
     loss.pods = len(gone)
     loss.lost_volumes = sorted(set(lost_volumes(session.state, gone, frozenset(nodes))))
-    for pod in gone:
-        session.evict(pod)
-    for node in nodes:
-        for waiting in list(session.nominations.nominated_pods(node)):
-            session.nominations.withdraw(waiting.uid)
-        session.state.remove_node(node)
-        session.state.objects.remove(CSINode, node)
+    session.lose(nodes)
     coming: list[PodInfo] = []
     for pod in sorted(gone, key=lambda pod: pod.pod.key):
         if pod.pod.is_terminating:
@@ -117,7 +111,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
         if stays_with_node(pod.pod):
             loss.node_pods.append(pod.pod.key)
         else:
-            coming.append(_coming_back(session, pod.pod, loss))
+            coming.append(_coming_back(session, pod, loss))
     _place(session, coming, loss, progress)
     # each once, though it may have come back and been preempted again
     loss.bare_pods = list(dict.fromkeys(loss.bare_pods))
@@ -151,19 +145,20 @@ def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Prog
             name = victim.pod.key
             loss.preempted[name] = key
             loss.replaced.pop(name, None)
-            put(_coming_back(session, victim.pod, loss), count)
+            put(_coming_back(session, victim, loss), count)
         progress(count - len(queue), count)
 
 
-def _coming_back(session: Session, pod: Pod, loss: Loss) -> PodInfo:
+def _coming_back(session: Session, pod: PodInfo, loss: Loss) -> PodInfo:
     """The pod that comes in place of this one; noted if no controller makes it."""
-    if pod.metadata.controller() is None:
-        loss.bare_pods.append(pod.key)
+    if pod.pod.metadata.controller() is None:
+        loss.bare_pods.append(pod.pod.key)
     return coming_back(session.state, pod)
 
 
-def coming_back(cluster: ClusterState, pod: Pod) -> PodInfo:
+def coming_back(cluster: ClusterState, gone: PodInfo) -> PodInfo:
     """The pod that is made in place of this one, with claims as they are then."""
+    pod = gone.pod
     new = recreated_pod(pod, f"{pod.uid}:anew")
     for volume in pod.spec.volumes:
         claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.namespace}/{pod.name}-{volume.name}")
@@ -173,7 +168,7 @@ def coming_back(cluster: ClusterState, pod: Pod) -> PodInfo:
                 owner.uid = new.uid
             cluster.objects.put(fresh)
     _release_devices(cluster, pod, new)
-    return cluster.info(new)
+    return cluster.interner.info_like(gone, new)
 
 
 def _release_devices(cluster: ClusterState, pod: Pod, new: Pod) -> None:

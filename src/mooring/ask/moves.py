@@ -156,7 +156,7 @@ class MoveReplay:
         if has_claims:  # an eviction changes them: try it on a fork first
             trial = self.session.fork()
             trial.state.remove_pod(move.pod.uid)
-            decision = bound(trial, coming_back(trial.state, move.pod.pod), move.target)
+            decision = bound(trial, coming_back(trial.state, move.pod), move.target)
             if decision.node is None:
                 self.refusals[move.pod.uid] = decision
                 return False
@@ -200,7 +200,7 @@ class MoveReplay:
     def _evict(self, move: Move) -> None:
         self.session.state.remove_pod(move.pod.uid)
         self._used.update(self._budgets(move.pod))
-        self._down[move.pod.uid] = coming_back(self.session.state, move.pod.pod)
+        self._down[move.pod.uid] = coming_back(self.session.state, move.pod)
         self.steps.append(Step(EVICT, move.pod.pod.key, move.source))
 
     def _take_back(self, move: Move) -> None:

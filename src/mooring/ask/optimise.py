@@ -470,7 +470,7 @@ def _is_refused(
             twin.metadata.name, twin.metadata.uid = f"{like.pod.name}-{g}-{i}", f"{like.uid}:{g}:{at}:{i}"
             twin.spec.node_name = problem.names[at]
             session.state.set_pod(twin)
-    new = coming_back(session.state, pod.pod)
+    new = coming_back(session.state, pod)
     return bound(session, new, problem.names[row]).node is None
 
 

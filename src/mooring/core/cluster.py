@@ -157,6 +157,14 @@ class Cluster:
         self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
         self.add(*objects)
 
+    @classmethod
+    def of(cls, state: columns.ClusterState, pods: Iterable[Pod], nominations: Nominations) -> Self:
+        """A cluster of what is counted already: its state, which nobody else changes, and its unfinished pods."""
+        cluster = cls()
+        cluster.state, cluster.nominations = state, nominations
+        cluster._pods = {pod.key: pod for pod in pods if not pod.is_finished}
+        return cluster
+
     # ---- reading -----------------------------------------------------------------------------------------------
 
     @property

@@ -19,7 +19,7 @@ from mooring.api.clock import Clock, SystemClock
 from mooring.api.core import Pod
 from mooring.api.errors import ConfigError, InputError, MooringError, warn
 from mooring.api.meta import Object
-from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
 from mooring.core.config.features import DEFAULT_FEATURES, Features
 from mooring.core.config.load import config_from_dict, enabling, examine, load_config_file, unused
 from mooring.core.config.plugin_loading import load_installed, load_plugins
@@ -31,7 +31,7 @@ from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.in_tree import in_tree_registry
 from mooring.core.engine.pod_groups import GroupCycle, GroupPreemption
 from mooring.core.engine.preemption import Evaluator
-from mooring.core.engine.victims import count_disruption
+from mooring.core.engine.victims import count_disruptions
 from mooring.core.framework.extender import AskAll, ExtenderClient, ask_in_turn
 from mooring.core.framework.handle import Devices, Handle, NoDevices, Nominations, Nominator, put_object, remove_object
 from mooring.core.framework.registry import Registry, ResolvedPlugin
@@ -188,7 +188,16 @@ class Session:
     def evict(self, pod: PodInfo) -> None:
         """Remove a pod; its budgets allow one disruption less."""
         self.state.remove_pod(pod.uid)
-        self.broken_budgets.update(count_disruption(self.state.objects, pod.pod))
+        self.broken_budgets.update(count_disruptions(self.state.objects, [pod.pod]))
+
+    def lose(self, nodes: Sequence[str]) -> None:
+        """Remove nodes, what is nominated to them, and their pods, which count as disruptions."""
+        for node in nodes:
+            for waiting in list(self.nominations.nominated_pods(node)):
+                self.nominations.withdraw(waiting.uid)
+            self.state.objects.remove(CSINode, node)
+        pods = self.state.remove_nodes(nodes)
+        self.broken_budgets.update(count_disruptions(self.state.objects, [info.pod for info in pods]))
 
     def _preempt(self, pod: PodInfo, decision: ScheduleResult) -> ScheduleResult:
         node = decision.nominated_node or ""

@@ -6,7 +6,7 @@ returns, the cluster and the queue are up to date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from msgspec.structs import replace
 
@@ -78,8 +78,10 @@ class EventHandlers:
     _observer: Observer | None = None  # receives the duration of each event under the label of upstream's metric
     _now: Callable[[], float] = staticmethod(_timeless)
 
-    def __init__(self, cluster: ClusterState, queue: SchedulingQueue, pods: dict[str, Pod] | None = None) -> None:
-        self.pods: dict[str, Pod] = {} if pods is None else pods
+    def __init__(
+        self, cluster: ClusterState, queue: SchedulingQueue, pods: MutableMapping[str, Pod] | None = None
+    ) -> None:
+        self.pods: MutableMapping[str, Pod] = {} if pods is None else pods
         self._cluster = cluster
         self._queue = queue
 

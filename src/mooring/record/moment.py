@@ -6,7 +6,7 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -36,6 +36,7 @@ from mooring.core.queue.events import SCHEDULE_ATTEMPT_FAILURE
 from mooring.core.session import Session, open_session
 from mooring.core.state import cluster as columns
 from mooring.core.state.pod_info import PodInfo
+from mooring.core.state.sharing import Overlay
 from mooring.live.event_handlers import EventHandlers
 from mooring.record import entries
 from mooring.record.packing import RECORDED
@@ -85,7 +86,7 @@ class Moment:
         self.attempt: entries.Attempt | None = None
         self.queue: dict[str, QueuedPod] = {}  # by uid, in the order of entering
         self.state = columns.ClusterState()  # assumed pods are counted
-        self.pods: dict[str, Pod] = {}  # as the API server last told of them, by namespace/name
+        self.pods: MutableMapping[str, Pod] = {}  # as the API server last told of them, by namespace/name
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
         self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
         self._configuration = header.configuration
@@ -100,7 +101,9 @@ class Moment:
         fork = Moment.__new__(Moment)
         fork.__dict__.update(self.__dict__)
         fork.state = self.state.fork()
-        fork.pods, fork.waiting = dict(self.pods), set(self.waiting)
+        self.pods = Overlay(self.pods)  # what was told so far lies below both, and is not written to any more
+        self._handlers = _HandlersOfRecord(self)
+        fork.pods, fork.waiting = Overlay(self.pods), set(self.waiting)
         fork.queue = {uid: copy(waiting) for uid, waiting in self.queue.items()}
         fork.nominated = dict(self.nominated)
         fork.unreserved, fork._reservations = dict(self.unreserved), None
@@ -271,7 +274,8 @@ class Moment:
         if key is not None:
             pod = self.pods.get(key)
         else:
-            pod = next((pod for pod in reversed(self.pods.values()) if pod.uid == uid), None)
+            told = reversed(self.pods.values())  # type: ignore[call-overload]  # of a dict, also in an overlay
+            pod = next((pod for pod in told if pod.uid == uid), None)
         if pod is None or pod.uid != uid or self.state.pod(uid) is not None:
             return None
         return self.state.assume(self.state.info(pod), node)
@@ -285,17 +289,12 @@ class Moment:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster for questions, with every pod where the scheduler counted it."""
-        cluster = Cluster()
+        """The cluster for questions, with every pod where the scheduler counted it: a fork of what is counted here."""
+        counted = {info.uid: info.pod for info in self.state.pods()}
+        waiting = [pod for pod in self.pods.values() if pod.uid not in counted]
+        cluster = Cluster.of(self.state.fork(), (*counted.values(), *waiting), self.nominations())
         cluster.release = release_of(self.header.kubernetes)
         cluster.records = (self.record,) if self.record else ()
-        cluster.take_over(self.state.table.nodes_by_zone())
-        cluster.take_over(self.state.objects)
-        counted = self.state.pods()
-        cluster.take_over(info.pod for info in counted)
-        uids = {info.uid for info in counted}
-        cluster.take_over(pod for pod in self.pods.values() if pod.uid not in uids)
-        cluster.nominations = self.nominations()
         return cluster
 
     def nominations(self) -> Nominations:

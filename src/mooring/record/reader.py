@@ -189,6 +189,11 @@ class Record:
         """The cluster and the queue as attempt ``number`` saw them."""
         return self.from_attempt(number)[0]
 
+    def first_attempt(self, number: int) -> int:
+        """The first attempt after the keyframe from which attempt ``number`` is opened."""
+        latest = self._keyframe_before(lambda block: block.attempts < number)
+        return min(number, 1 + (self._blocks[latest].attempts if latest < len(self._blocks) else 0))
+
     def from_attempt(self, number: int) -> tuple[Moment, Iterator[tuple[float, Happened]]]:
         """The moment of an attempt, and what happened from there on: the attempt itself comes first."""
         first = self.attempts_before + 1

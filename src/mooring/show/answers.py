@@ -10,7 +10,9 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import msgspec
 import yaml
@@ -27,7 +29,7 @@ from mooring.core.session import check_configuration
 from mooring.live.logs import get_logger
 from mooring.net.http_io import Request, Response
 from mooring.show.exports import EXPORTS, File, one_file, page_files
-from mooring.show.shown import WHAT_IF, Shown
+from mooring.show.shown import WHAT_IF, WHY, Shown
 from mooring.show.timeline import encode
 from mooring.sim.backend import Ref
 from mooring.sim.scenario import ScenarioCluster
@@ -38,6 +40,7 @@ WAIT_S = 20.0  # how long a reader waits for news before it asks again
 LOOK_S = 0.1  # how often news are looked for while a reader waits
 TAKE_IN_S = 1.0  # how often the actions of a scheduler in this process are read while no reader waits
 LAST = "last"  # instead of an attempt's event: after everything that has happened
+READY_S = 1.0  # after its columns were sent, the page has been drawn
 MAX_STORIES = 4  # that were played from the page and are kept
 EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
 
@@ -195,6 +198,7 @@ class PageAnswers:
         self._supposing = ThreadPoolExecutor(1, "mooring-ui-what-if")
         self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
         self._supposed: dict[str, _WhatIf] = {}  # what-ifs under way, by the name that the page gave them
+        self._ready: WeakSet[Shown] = WeakSet()  # opened before the first question, or about to be
         self._refreshing: dict[Shown, asyncio.Future[None]] = {}  # readers that wait for the same work share it
         self._taking_in: asyncio.Task[None] | None = None
 
@@ -337,7 +341,23 @@ class PageAnswers:
         if any(number > len(table) for number, table in zip(known, tables.values(), strict=True)):
             raise UsageError("another record is shown here now; reload the page")
         more = {"isLive": record.source.is_live, "generation": generation}
+        if not have:
+            loop.call_later(READY_S, self._get_ready, record)
         return _binary(await self._read(lambda: encode(tables, known, last="events", more=more)))
+
+    def _get_ready(self, record: Shown) -> None:
+        """Open a record for explanations, and then for what-ifs, once the page has been drawn."""
+        if record in self._ready:
+            return
+        self._ready.add(record)
+
+        def then() -> None:
+            record.get_ready(WHY)
+            with suppress(RuntimeError):  # closed in the meantime
+                self._supposing.submit(record.get_ready, WHAT_IF)
+
+        with suppress(RuntimeError):
+            self._asking.submit(then)
 
     @staticmethod
     def _has_news(record: Shown, request: Request, have: list[int]) -> bool:

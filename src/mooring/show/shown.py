@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.errors import MooringError
 from mooring.ask.drill import Progress
 from mooring.ask.scheduler import Scheduler, load
 from mooring.core.cluster import Cluster
@@ -23,7 +25,7 @@ from mooring.record.entries import Configured
 from mooring.record.meter import measure_record
 from mooring.record.moment import Moment
 from mooring.show.dump import record_of
-from mooring.show.source import LiveSource, Moments, NewPart, RecordBytes, RecordFile, Source
+from mooring.show.source import LiveSource, Moments, NewPart, Opener, RecordBytes, RecordFile, Source
 from mooring.show.timeline import NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline
 from mooring.show.what_if import what_if, why
 from mooring.sim.library import built_in, find
@@ -157,6 +159,7 @@ def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray
 
 
 WHY, WHAT_IF = "why", "what-if"  # the client
+LARGE = 20_000  # pods of a record that takes a while to open
 OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
 
 
@@ -220,25 +223,33 @@ class Shown:
         """
         number = self.timeline.attempt_number(event)
         opener = self.source.opener(number)
+        return lambda: self._moments(who, opener, number).at(number)
+
+    def last_moment(self, who: str = WHAT_IF) -> Callable[[], Moment]:
+        """Gives the moment after everything that has happened so far, without an attempt, in the same thread."""
+        opener, is_live = self.source.opener(), self.source.is_live
 
         def moment() -> Moment:
-            near = self._near.get(who)
-            if near is None or not near.has(number):
-                self.close(who)
-                near = self._near[who] = Moments(opener)
-            return near.at(number)
-
-        return moment
-
-    def last_moment(self) -> Callable[[], Moment]:
-        """Gives the moment after everything that has happened so far, without an attempt, in any thread."""
-        opener = self.source.opener()
-
-        def moment() -> Moment:
+            if not is_live:
+                return self._moments(who, opener).at_end()
             with opener() as record:
                 return record.moment(record.last_time)
 
         return moment
+
+    def get_ready(self, who: str) -> None:
+        """Open a large record for the questions of a client before it asks, in the thread that answers them."""
+        with suppress(MooringError):
+            if not self.source.is_live and len(self.timeline.pods) > LARGE and self.timeline.attempt_events:
+                self.moment(self.timeline.attempt_events[-1], who)()
+
+    def _moments(self, who: str, opener: Opener, number: int = 0) -> Moments:
+        """What is kept open for a client; opened anew where this attempt is far from it."""
+        near = self._near.get(who)
+        if near is None or (number and not near.has(number)):
+            self.close(who)
+            near = self._near[who] = Moments(opener)
+        return near
 
     def measures(self) -> Callable[[], dict[str, Any]]:
         """Measures what is free but unusable, as ``mooring report`` does, in any thread; times are as in events."""

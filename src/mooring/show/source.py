@@ -238,13 +238,14 @@ class LiveSource(TapeSource):
 # --------------------------------------------------------------------------------------------------------------------
 # Moments of a record that lie near each other: a step to the next decision does not begin at a keyframe.
 #
-# The first question opens the record some attempts before the one that is asked for, and remembers what happened from
-# there on. Neighbours are forks of the moments that were kept on the way.
+# The first question opens the record at a keyframe, or some attempts before the one that is asked for if the keyframe
+# is far, and remembers what happened from there on. Neighbours are forks of the moments that were kept on the way.
 
-BEFORE = 64  # attempts before the first one that is asked for
+BEFORE = 64  # attempts before the first one that is asked for, if its keyframe is farther away than can be remembered
 AHEAD = 1_000  # attempts that are played rather than opened
-EVERY = 32  # attempts between two moments that are kept
-MOST = 2_048  # attempts that are remembered
+EVERY = 128  # attempts between two moments that are kept
+MOST = 8_192  # attempts that are remembered
+PODS_PER_ATTEMPT = 40  # playing an attempt takes as long as opening a record with this many pods
 
 
 class Moments:
@@ -258,6 +259,7 @@ class Moments:
         self._past: list[tuple[float, Happened]] = []
         self._places: dict[int, int] = {}  # number of an attempt -> its place in the past
         self._kept: dict[int, Moment] = {}  # just before these attempts
+        self._ahead = AHEAD
 
     def close(self) -> None:
         if self._record is not None:
@@ -267,8 +269,8 @@ class Moments:
         """Whether this attempt is near the others, and in the record as it was when it was opened."""
         if self._record is None or number > self._record.num_attempts:
             return False
-        last = max(self._places, default=0)
-        return number in self._places or last < number <= last + AHEAD
+        last = next(reversed(self._places), 0)
+        return number in self._places or last < number <= last + self._ahead
 
     def at(self, number: int) -> Moment:
         """The moment just before this attempt: a fork, with the attempt in it."""
@@ -288,11 +290,31 @@ class Moments:
             return self._record.attempt(number)
         return moment
 
+    def at_end(self) -> Moment:
+        """The moment after everything that the record has so far, without an attempt."""
+        with self._opener() as record:
+            number, end = record.num_attempts, record.last_time
+            if number <= record.attempts_before:
+                return record.moment(end)
+        if self._record is not None and self._record.num_attempts != number:
+            self._open(number)  # the record has grown
+        self.at(number)
+        assert self._front is not None
+        for following in self._rest:
+            self._past.append(following)
+            self._front.apply(*following)
+        moment = self._front.fork()
+        moment.time, moment.attempt = end, None
+        return moment
+
     def _open(self, number: int) -> None:
         self.close()
         self._record = self._opener()
-        first = max(self._record.attempts_before + 1, number - BEFORE)
-        self._front, self._rest = self._record.from_attempt(min(first, number))
+        first = self._record.first_attempt(number)
+        if number - first >= MOST:
+            first = number - BEFORE
+        self._front, self._rest = self._record.from_attempt(first)
+        self._ahead = max(AHEAD, len(self._front.pods) // PODS_PER_ATTEMPT)
         self._past, self._places, self._kept = [], {}, {}
 
     def _play_next(self, number: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mooring.api.errors import InputError
+from mooring.api.memory import seldom_collecting
 from mooring.ask.diff import Which, diff
 from mooring.ask.drill import Progress, lose
 from mooring.ask.scheduler import Scheduler
@@ -137,7 +138,8 @@ def _lose(scheduler: Scheduler, what: str, row: Row, progress: Progress, *, stay
     nodes = [node.name for node in cluster.nodes if (node.labels.get(name) == value if value else node.name == name)]
     if not nodes:
         raise InputError(f"{'drain' if stays else 'lose'}: no node is {what!r}")
-    loss = lose(scheduler.session.fork(), (what,), nodes, progress)
+    with seldom_collecting():
+        loss = lose(scheduler.session, (what,), nodes, progress)
     return {
         "lost": [row(node) for node in nodes],
         "placed": {pod: row(node) for pod, node in loss.replaced.items()},

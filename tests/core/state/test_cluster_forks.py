@@ -67,6 +67,10 @@ def _remove_node(name: str) -> Action:
     return lambda cluster: cluster.remove_node(name)
 
 
+def _remove_nodes(*names: str) -> Action:
+    return lambda cluster: cluster.remove_nodes(names) and None
+
+
 def _put_pod(number: int, node: str) -> Action:
     return lambda cluster: cluster.set_pod(_pod(number, node))
 
@@ -113,6 +117,7 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(_forget, NUMBERS),
     st.builds(_remove_pod, NUMBERS),
     st.builds(_remove_node, NAMES),
+    st.builds(_remove_nodes, NAMES, NAMES),
     st.builds(_put_budget, st.integers(0, 2)),
     st.builds(_remove_budget),
     st.builds(_label_namespace, ZONES),

@@ -115,6 +115,19 @@ class ClusterMachine(RuleBasedStateMachine):
             self.order = []
             self.images.remove_node(name)
 
+    @rule(names=st.sets(st.sampled_from(NODES), max_size=2))
+    def remove_nodes_with_their_pods(self, names: set[str]) -> None:
+        gone = self.cluster.remove_nodes(sorted(names))
+        assert {pod.uid for pod in gone} == {uid for uid, pod in self.pods.items() if pod.spec.node_name in names}
+        for pod in gone:
+            self.uncount(pod.uid)
+        for name in names:
+            self.ports[name] = set()
+            self.tree.remove(name)
+            if self.nodes.pop(name, None):
+                self.order = []
+                self.images.remove_node(name)
+
     @rule(node=nodes)
     def replace_node(self, node: Node) -> None:
         """A node that is deleted and made anew between two looks at the cluster, its pods still there."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.budgets import budget_selector, budgets_of, disrupted, is_healthy
+from mooring.api.budgets import budget_selector, disrupted, is_healthy
 from mooring.api.core import Pod
 from mooring.api.pod_groups import PodGroup
 from mooring.api.selectors import Selector
@@ -293,18 +293,29 @@ class Budgets:
         return breaks
 
 
-def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
-    """Decrease the allowed disruptions of the pod's budgets, as the disruption controller would.
+def count_disruptions(objects: Objects, pods: Iterable[Pod]) -> set[str]:
+    """Decrease the allowed disruptions of the pods' budgets, as the disruption controller would.
 
-    Yield those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
+    Return those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
     """
-    theirs = objects.in_namespace(PodDisruptionBudget, pod.namespace)
-    for budget in list(budgets_of(pod, theirs)) if is_healthy(pod) else ():
-        changed = disrupted(budget)
-        if changed is None:
-            yield budget.key
-        else:
-            objects.put(changed)
+    broken: set[str] = set()
+    by_namespace: dict[str, list[tuple[str, Selector]]] = {}
+    for pod in pods:
+        budgets = by_namespace.get(pod.namespace)
+        if budgets is None:
+            theirs = objects.in_namespace(PodDisruptionBudget, pod.namespace)
+            compiled = [(budget.key, budget_selector(budget, empty_counts=False)) for budget in theirs]
+            budgets = [(key, selector) for key, selector in compiled if selector is not None]
+            by_namespace[pod.namespace] = budgets
+        for key, selector in budgets if budgets and is_healthy(pod) else ():
+            if selector.matches(pod.labels):
+                budget = objects.get(PodDisruptionBudget, key)
+                changed = disrupted(budget) if budget is not None else None
+                if changed is None:
+                    broken.add(key)
+                else:
+                    objects.put(changed)
+    return broken
 
 
 # ---- whether a pod may evict others now ----------------------------------------------------------------------------

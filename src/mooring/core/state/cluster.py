@@ -305,6 +305,28 @@ class ClusterState(Forkable):
     def remove_node(self, name: str) -> None:
         self.table.remove_node(name)
 
+    def remove_nodes(self, names: Iterable[str]) -> list[PodInfo]:
+        """Forget nodes and the pods that are counted on them; returns these."""
+        if self.shared:
+            self._own()
+        gone: list[PodInfo] = []
+        for name in names:
+            node = self.table.nodes.get(name)
+            if node is None:
+                continue
+            here = list(node.pods.values())
+            by_class: dict[PodClass, int] = {}
+            for pod in here:
+                del self._pods[pod.uid]
+                self._assumed.discard(pod.uid)
+                by_class[pod.cls] = by_class.get(pod.cls, 0) + 1
+                self._uncount_relations(pod, node)
+            for cls, amount in by_class.items():
+                self.pod_index.add(cls, node, -amount)
+            self.table.remove_node_with_pods(name)
+            gone += here
+        return gone
+
     def put(self, obj: Object) -> None:
         """Add or update an object of any kind."""
         if isinstance(obj, Pod):
@@ -446,6 +468,9 @@ class ClusterState(Forkable):
         self._assumed.discard(pod.uid)
         self.table.remove_pod(node, pod)
         self.pod_index.add(pod.cls, node, -1)
+        self._uncount_relations(pod, node)
+
+    def _uncount_relations(self, pod: PodInfo, node: NodeInfo) -> None:
         if pod.terms is not NO_TERMS:
             self.terms.remove(pod, node)
         for claim in pod.shape.claim_names:

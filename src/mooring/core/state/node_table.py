@@ -230,6 +230,18 @@ class NodeTable(Forkable):
         if not info.pods:
             del self.nodes[name]
 
+    def remove_node_with_pods(self, name: str) -> None:
+        """Forget a node and its pods. Its row is no longer read, so its figures stay as they are until it goes."""
+        info = self._writable(self.nodes[name])
+        if info.host_ports:
+            info = self._with_own_pods(info)
+            self._free_ports(info, tuple(info.host_ports))
+        info.pods, info.has_own_pods = {}, True
+        if info.node is None:
+            self._own_nodes()
+            del self.nodes[name]
+        self.remove_node(name)
+
     def _own_nodes(self) -> None:
         for part in (NODE_COLUMNS, NAMES, IMAGES):
             if self.shared & part:
