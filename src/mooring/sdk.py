@@ -1,23 +1,18 @@
-"""What plugin authors import: look at one pod and one node at a time, and leave columns to mooring.
+"""For plugin authors: plugins that look at one pod and one node at a time, without columns.
 
     from mooring import sdk
 
     class CpuLabelled(sdk.NodeFilter):
         name = "CpuLabelled"
 
-        def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
-            if node.labels.get("cpu") == "true":
-                return sdk.SUCCESS
-            return sdk.unschedulable(f"Node: {node.name}")
+A method runs as written. In a test, call it with a pod and a node view::
 
-Derive from as many of the classes here as the plugin has extension points.
-Load it with ``--plugin file.py`` (or ``module:Class``, or an entry point in
-the group ``mooring.plugins``) and enable it by its name in a profile of a
-KubeSchedulerConfiguration. Arguments from ``pluginConfig`` arrive as
-``self.args`` if the class declares their type::
+Derive from as many of the classes here as the plugin has extension points. Load it with ``--plugin file.py`` (or
+``module:Class``, or an entry point in the group ``mooring.plugins``) and enable it by its name in a profile of a
+KubeSchedulerConfiguration. Arguments from ``pluginConfig`` arrive as ``self.args`` if the class declares their type::
 
-    class QuietArgs(sdk.Args):
-        margin_seconds: int = 600          # marginSeconds in YAML
+A class may declare what its answers depend on, so that they are computed less often: ``traits =
+sdk.Traits(filter_reads=sdk.Reads.NODE)``. Registration rejects misspelt names.
 
     class QuietHours(sdk.NodeFilter):
         name = "QuietHours"
@@ -30,8 +25,8 @@ A method is what its author wrote. In a test, call it with a pod and a node view
     node = make_node_view("a", labels={"cpu": "true"})
     assert CpuLabelled().filter(sdk.CycleState(), make_pod(), node).is_success
 
-A class may say what its answers depend on, so that they are computed less often:
-``traits = sdk.Traits(filter_reads=sdk.Reads.NODE)``. Registration refuses what is misspelt.
+A class may say what its answers depend on, so that they are computed less often: ``traits =
+sdk.Traits(filter_reads=sdk.Reads.NODE)``. Registration refuses what is misspelt.
 """
 
 from __future__ import annotations
@@ -105,10 +100,10 @@ __all__ = [
     "wait",
 ]
 
-unschedulable = Status.unschedulable  # no, but removing pods might change it: preemption may try
-unresolvable = Status.unresolvable  # no, and removing pods cannot change it
-pending = Status.pending  # no, until something outside the scheduler has happened
-error = Status.error  # something broke: the attempt fails and is tried again
+unschedulable = Status.unschedulable  # rejected, but evicting pods might help: preemption may try
+unresolvable = Status.unresolvable  # rejected, and evicting pods cannot help
+pending = Status.pending  # rejected until something outside the scheduler has happened
+error = Status.error  # an error: the attempt fails and is retried
 wait = Status.wait  # Permit only
 
 NODE_ADDED = on(EventResource.NODE, ActionType.ADD)
@@ -117,22 +112,22 @@ POD_DELETED = on(EventResource.POD, ActionType.DELETE)
 
 
 def only_nodes(*names: str) -> PreFilterResult:
-    """A PreFilter's way to say that no other nodes need to be looked at."""
+    """Return a PreFilter result that restricts the search to these nodes."""
     return PreFilterResult(frozenset(names))
 
 
 class Args(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=True):
-    """Base for a plugin's arguments: snake_case here, camelCase in the configuration."""
+    """Base class of a plugin's arguments: snake_case here, camelCase in the configuration."""
 
 
-# ---- bases: mooring.core.framework.interfaces says who calls them, and where each status leads ----------------------
+# ---- bases: mooring.core.framework.interfaces documents who calls them, and the effect of each status ----------------
 
 
 class Plugin(PerNodePlugin, ABC):
-    """Every plugin: its name, its arguments, its traits, and the handle to the cluster."""
+    """Base class of every plugin: its name, arguments, traits, and the handle to the cluster."""
 
     name: ClassVar[str] = ""
-    args: Any = None  # on the class: the type of the arguments; on the plugin itself: their values
+    args: Any = None  # on the class: the type of the arguments; on an instance: their values
     traits: Traits = Traits()
 
     def __init__(self, args: Any = None, handle: Handle | None = None) -> None:
@@ -140,7 +135,7 @@ class Plugin(PerNodePlugin, ABC):
         self.args = _typed_args(type(self), args)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        """What could make a pod schedulable that this plugin refused; anything at all, unless overridden."""
+        """Return the events that could make a pod schedulable that this plugin rejected; by default any event."""
         return (on(EventResource.WILDCARD, ActionType.ALL),)
 
 
@@ -157,7 +152,7 @@ class QueueSort(Plugin):
 
     @abstractmethod
     def sort_key(self, priority: int, timestamp: float) -> Any:
-        """The pod with the smallest key is next. ``timestamp`` is when it entered the queue."""
+        """Return a key: the pod with the smallest one is next. ``timestamp`` is when it entered the queue."""
 
 
 class PreFilter(Plugin):
@@ -165,15 +160,15 @@ class PreFilter(Plugin):
 
     @abstractmethod
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodeViews) -> Status | PreFilterResult:
-        """SKIP switches this plugin's filter off for the attempt; ``only_nodes`` narrows the search."""
+        """Return SKIP to disable this plugin's filter for the attempt; ``only_nodes`` restricts the search."""
 
 
 class NodeFilter(Plugin):
-    """Says of one node whether the pod can run there. Only nodes that passed the filters before are shown."""
+    """Decides whether the pod can run on one node. It is only called for nodes that earlier filters passed."""
 
     @abstractmethod
     def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Status:
-        """SUCCESS, ``unschedulable(reason)`` or ``unresolvable(reason)``."""
+        """Return SUCCESS, ``unschedulable(reason)`` or ``unresolvable(reason)``."""
 
 
 class PostFilter(Plugin):
@@ -181,9 +176,9 @@ class PostFilter(Plugin):
 
     @abstractmethod
     def post_filter(self, state: CycleState, pod: Pod, nodes: NodeViews, statuses: NodeStatuses) -> Status | Preemption:
-        """``unschedulable(reason)`` lets the next plugin try; ``Preemption(node_name, victims)`` makes room.
+        """Return ``unschedulable(reason)`` to let the next plugin try; ``Preemption(node_name, victims)`` makes room.
 
-        ``statuses.get(node_name)`` says why a node was refused. Do not look at nodes that were refused unresolvably.
+        ``statuses.get(node_name)`` is why a node was rejected. Skip nodes that were rejected as unresolvable.
         """
 
 
@@ -192,18 +187,18 @@ class PreScore(Plugin):
 
     @abstractmethod
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeViews) -> Status:
-        """SKIP leaves this plugin out of the scores."""
+        """Return SKIP to leave this plugin out of the scores."""
 
 
 class NodeScore(Plugin):
-    """Says how good a feasible node is: 0 to 100, or any number if the class also defines ``normalize``.
+    """Scores one feasible node: 0 to 100, or any number if the class also defines ``normalize``.
 
-    ``normalize(state, pod, scores)`` is given the scores by node name and returns them from 0 to 100: see ``scaled``.
+    ``normalize(state, pod, scores)`` gets the scores by node name and returns them from 0 to 100: see ``scaled``.
     """
 
     @abstractmethod
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
-        """Larger is better."""
+        """Return a score; larger is better."""
 
 
 class Reserve(Plugin):
@@ -211,31 +206,31 @@ class Reserve(Plugin):
 
     @abstractmethod
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Anything but SUCCESS ends the attempt."""
+        """Reserve; anything but SUCCESS ends the attempt."""
 
     @abstractmethod
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Undo; called also where ``reserve`` has not run. Must not fail."""
+        """Undo; also called if ``reserve`` has not run. Must not fail."""
 
 
 class Permit(Plugin):
-    """Allows, refuses or delays the binding."""
+    """Allows, rejects or delays the binding."""
 
     @abstractmethod
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float]:
-        """(SUCCESS, 0), (unschedulable(…), 0), or (wait(), seconds to wait at most)."""
+        """Return (SUCCESS, 0), (unschedulable(…), 0), or (wait(), timeout in seconds)."""
 
 
 class PreBind(Plugin):
-    """Does what must be done before the pod is bound: it may wait, while other pods are tried.
+    """Prepares the pod's binding: it may wait, while other pods are tried.
 
-    A class that has nothing to do for many pods also defines ``pre_bind_pre_flight(state, pod, node_name)`` and
-    returns ``PreFlight(SKIP)`` for these.
+    A class with nothing to do for many pods also defines ``pre_bind_pre_flight(state, pod, node_name)`` and returns
+    ``PreFlight(SKIP)`` for these.
     """
 
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Anything but SUCCESS ends the binding."""
+        """Prepare; anything but SUCCESS ends the binding."""
 
 
 class Bind(Plugin):
@@ -243,7 +238,7 @@ class Bind(Plugin):
 
     @abstractmethod
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """SKIP leaves the pod to the next Bind plugin."""
+        """Bind; SKIP leaves the pod to the next Bind plugin."""
 
 
 class PostBind(Plugin):
@@ -255,7 +250,7 @@ class PostBind(Plugin):
 
 
 def scaled(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:
-    """The usual normalisation: the largest becomes 100, or 0 when ``reverse``."""
+    """Normalise: the largest score becomes 100, or 0 when ``reverse``."""
     largest = max(scores.values(), default=0)
     if largest == 0:
         return dict.fromkeys(scores, MAX_NODE_SCORE) if reverse else dict(scores)
@@ -267,7 +262,7 @@ def scaled(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int
 
 
 def _typed_args(plugin: type[Plugin], args: Any) -> Any:
-    """The arguments from ``pluginConfig`` as the type that the plugin declares, or one line on what is wrong."""
+    """Return the arguments from ``pluginConfig`` as the plugin's declared type, or raise a one-line error."""
     kind = plugin.args
     if kind is None or (isinstance(kind, type) and isinstance(args, kind)):
         if kind is None and args:

@@ -2,20 +2,15 @@
 
     from mooring.testing import decide, make_node, make_pod
 
-    def test_a_tainted_node_is_avoided():
-        decision = decide(
-            make_pod("web", cpu="500m"),
-            make_node("a", taints=["dedicated=gpu:NoSchedule"]),
-            make_node("b"),
-        )
-        assert decision.node == "b"
+Objects are ordinary API objects: fields without a parameter are written as on the wire, in camelCase, through ``spec``,
+``metadata`` and ``status``. A :class:`Scheduler` keeps its cluster, so that pods can be placed one after another;
+:func:`filter_statuses`, :func:`scores`, :func:`facts` and :func:`remedies` call one plugin alone. A method of an SDK
+plugin takes a pod and a :func:`make_node_view`.
 
-Objects are ordinary API objects: what a builder has no parameter for is
-written as on the wire, in camelCase, through ``spec``, ``metadata`` and
-``status``. A :class:`Scheduler` keeps its cluster, so that pods can come one
-after another; :func:`filter_statuses`, :func:`scores`, :func:`facts` and
-:func:`remedies` ask one plugin alone.
-A method of an SDK plugin takes a pod and a :func:`make_node_view`.
+Objects are ordinary API objects: what a builder has no parameter for is written as on the wire, in camelCase, through
+``spec``, ``metadata`` and ``status``. A :class:`Scheduler` keeps its cluster, so that pods can come one after another;
+:func:`filter_statuses`, :func:`scores`, :func:`facts` and :func:`remedies` ask one plugin alone. A method of an SDK
+plugin takes a pod and a :func:`make_node_view`.
 """
 
 from __future__ import annotations
@@ -68,7 +63,7 @@ __all__ = [
 ]
 
 DEFAULT_SCHEDULER = "default-scheduler"
-NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z: where a test's clock stands
+NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z: the time of a test's clock
 
 
 # ---- objects -----------------------------------------------------------------------------------------------------
@@ -93,12 +88,13 @@ def make_pod(
     metadata: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> Pod:
-    """A pod with one container that asks for ``cpu``, ``memory`` and other ``requests``; ``node`` says where it runs.
+    """Return a pod with one container that requests ``cpu``, ``memory`` and other ``requests``; ``node`` is where it
+    runs.
 
-    ``group`` is the pod group that it belongs to.
+    ``group`` is its pod group.
 
-    ``spec``, ``metadata`` and ``status`` are laid over it as they stand on the wire; a ``containers`` list
-    in ``spec`` replaces the container.
+    ``spec``, ``metadata`` and ``status`` are merged into it in wire format; a ``containers`` list in ``spec`` replaces
+    the container.
     """
     wanted: dict[str, str | int] = dict(requests or {})
     wanted |= {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
@@ -140,7 +136,7 @@ def make_pod_group(
     topology: str = "",
     evicted_as_one: bool = False,
 ) -> PodGroup:
-    """A pod group: a gang of which this many pods must run together, or a basic group.
+    """Return a pod group: a gang of which this many pods must run together, or a basic group.
 
     ``topology`` is the node label that must be equal for all its pods.
     """
@@ -173,7 +169,7 @@ def make_node(
     metadata: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> Node:
-    """A ready node of 4 cores and 8 GiB that carries its hostname label, and its zone's if one is named.
+    """Return a ready node of 4 cores and 8 GiB with its hostname label, and a zone label if given.
 
     Taints may be written as kubectl writes them, ``key=value:Effect``; ``images`` are names with their sizes.
     """
@@ -213,14 +209,14 @@ def _taint(taint: str | Mapping[str, str]) -> Mapping[str, str]:
 
 
 def make_node_view(node: Node | str = "node-1", *pods: Pod, **fields: Any) -> NodeView:
-    """A node as a plugin of the SDK sees it, with these pods on it; a name and fields are those of ``make_node``."""
+    """Return a node as an SDK plugin sees it, with these pods on it; a name and fields are those of ``make_node``."""
     made = make_node(node, **fields) if isinstance(node, str) else node
     cluster = make_cluster(made, *(bound(pod, made.name) for pod in pods))
     return NodeViews(cluster.snapshot())[0]
 
 
 def make_object(kind: str, name: str, namespace: str = "", **fields: Any) -> Any:
-    """An object of any kind that scheduling reads; ``fields`` are its other top-level fields, as on the wire."""
+    """Return an object of any kind that scheduling reads; ``fields`` are its other top-level fields, as on the wire."""
     meta = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}", **fields.pop("metadata", {})}
     if namespace:
         meta["namespace"] = namespace
@@ -230,7 +226,7 @@ def make_object(kind: str, name: str, namespace: str = "", **fields: Any) -> Any
 
 
 def bound(pod: Pod, node: str) -> Pod:
-    """The same pod, running on a node."""
+    """Return the same pod, running on a node."""
     placed = copy(pod)
     placed.spec = copy(pod.spec)
     placed.spec.node_name = node
@@ -241,7 +237,7 @@ def bound(pod: Pod, node: str) -> Pod:
 
 
 def make_cluster(*objects: Object) -> ClusterState:
-    """A cluster with these objects, taken in in the order given."""
+    """Return a cluster with these objects, added in order."""
     cluster = ClusterState()
     for obj in objects:
         cluster.put(obj)
@@ -249,12 +245,12 @@ def make_cluster(*objects: Object) -> ClusterState:
 
 
 def make_handle(cluster: ClusterState, **fields: Any) -> Handle:
-    """What a plugin is given when it is made, with a clock that does not advance."""
+    """Return a plugin's handle, with a clock that does not advance."""
     return Handle(cluster, **{"clock": VirtualClock(NOON), **fields})
 
 
 class Scheduler:
-    """A :class:`mooring.Scheduler` whose clock stands at noon, for tests that look at the engine's own decisions."""
+    """A :class:`mooring.Scheduler` whose clock is fixed at noon, for tests of the engine's own decisions."""
 
     def __init__(
         self,
@@ -272,7 +268,7 @@ class Scheduler:
             cluster, config, plugins, clock=self.clock, kubernetes_version=kubernetes_version
         ).session
         self.session.engine.uses_cache = uses_cache
-        self.session.takes_all = False  # a test names the profile that it means
+        self.session.takes_all = False  # a test names the profile
         self.cluster = cluster.state
         self.nominations = cluster.nominations
 
@@ -281,20 +277,20 @@ class Scheduler:
         return self.session.profiles
 
     def put(self, *objects: Object) -> None:
-        """Add or change objects."""
+        """Add or update objects."""
         for obj in objects:
             self.cluster.put(obj)
 
     def nominate(self, pod: Pod, node: str) -> None:
-        """Nominate a waiting pod to a node."""
+        """Nominate a pending pod to a node."""
         self.nominations.nominate(self.cluster.info(pod), node)
 
     def decide(self, pod: Pod) -> ScheduleResult:
-        """Decide about one pod; the cluster stays as it is."""
+        """Decide about one pod; the cluster stays unchanged."""
         return self.session.engine.decide(self.cluster.info(pod), self.session.profile_for(pod))
 
     def place(self, pod: Pod) -> ScheduleResult:
-        """Decide, and let the pod run where it was put."""
+        """Decide, and let the pod run on its node."""
         decision = self.decide(pod)
         if decision.outcome is Outcome.SCHEDULED:
             self.cluster.put(bound(pod, str(decision.node)))
@@ -316,23 +312,23 @@ def decide(
 
 
 def filter_statuses(plugin: Any, cluster: ClusterState, pod: Pod) -> dict[str, Status]:
-    """What a plugin's PreFilter and Filter say of every node together, unsigned, by node name.
+    """Return the combined status of a plugin's PreFilter and Filter for every node, by node name.
 
-    A PreFilter that refuses the pod refuses it on every node; one that skips lets all nodes pass; one that
-    narrows the search leaves the other nodes with ``node(s) didn't satisfy plugin(s) [name]``, as in a cycle.
+    A PreFilter that rejects the pod rejects it on every node; one that skips lets all nodes pass; one that narrows the
+    search leaves the other nodes with ``node(s) didn't satisfy plugin(s) [name]``, as in a cycle.
     """
     return _judged(resolve(plugin), CycleState(), cluster, pod)
 
 
 def facts(plugin: Any, cluster: ClusterState, pod: Pod) -> list[str]:
-    """What a plugin says that the cluster has, where it refuses the pod."""
+    """Return a plugin's facts about the nodes where it rejects the pod."""
     asked, state = resolve(plugin), CycleState()
     refused = _refused(asked, state, cluster, pod)
     return [] if asked.facts is None else list(asked.facts(state, cluster.info(pod), refused))
 
 
 def remedies(plugin: Any, cluster: ClusterState, pod: Pod) -> list[str]:
-    """The changes that a plugin offers for the nodes that it refuses. Whether one helps, only a decision can say."""
+    """Return a plugin's remedies for the nodes that it rejects. Only a decision can tell whether one helps."""
     asked, state = resolve(plugin), CycleState()
     refused = _refused(asked, state, cluster, pod)
     offered = [] if asked.remedies is None else list(asked.remedies(state, cluster.info(pod), refused))

@@ -1,4 +1,4 @@
-"""Scheduling tests for your own manifests: pytest fixtures that play on a cluster in virtual time.
+"""pytest fixtures for scheduling tests of your own manifests, in virtual time.
 
 ```python
 pytest_plugins = ["mooring.testing_scenarios"]       # in conftest.py
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Story:
-    """What a story left behind: its narration, line by line, and how it ended."""
+    """The narration of a played story, line by line, and its end."""
 
     def __init__(self, result: Result, lines: list[str]) -> None:
         self.result = result
@@ -70,7 +70,7 @@ def play(
     level: int = NORMAL,
     seed: int = 0,
 ) -> Story:
-    """Play a story in virtual time; an expectation that does not hold raises :class:`ExpectationFailed`.
+    """Play a story in virtual time; raise :class:`ExpectationFailed` for an unmet expectation.
 
     ``config`` is a KubeSchedulerConfiguration, ``plugins`` classes that it may name. The error carries the narration,
     so that a red test says what happened.
@@ -85,5 +85,5 @@ def play(
 
 @pytest.fixture
 def virtual_cluster() -> Callable[..., Story]:
-    """Plays stories, each on its own cluster: :func:`play`."""
+    """Return a function that plays stories, each on its own cluster: :func:`play`."""
     return play

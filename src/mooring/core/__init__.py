@@ -1,4 +1,4 @@
-"""The decision, pure: a cluster as columns, the rules, the queue, and the session that everybody asks.
+"""The decision, pure: a cluster as columns, the rules, the queue, and the session.
 
 | part | what it knows |
 |---|---|

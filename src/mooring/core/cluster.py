@@ -1,4 +1,4 @@
-"""A cluster to ask questions about: nodes, pods that run, pods that wait, and whatever else scheduling reads."""
+"""A cluster for questions: nodes, running pods, pending pods, and all other objects that scheduling reads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _KINDS = {**_SINGULAR, **{_plural(kind): name for kind, name in _SINGULAR.items(
 
 
 def parse_reference(text: str) -> tuple[type[Object], str]:
-    """The kind and the key (``namespace/name``, or the name alone) that a reference means."""
+    """Return the kind and the key (``namespace/name``, or the name alone) of a reference."""
     kind, *names = text.split("/")
     if kind.lower() not in _KINDS:
         meant = hint(kind.lower(), _SINGULAR, "expected one such as pod, node or pvc")
@@ -67,7 +67,7 @@ def parse_reference(text: str) -> tuple[type[Object], str]:
 
 
 def not_there(what: str, key: str, known: Iterable[str]) -> InputError:
-    """The error for an object that is not in the cluster, with the one that was probably meant."""
+    """Return the error for a missing object, with the name that was probably meant."""
     keys = list(known)
     near = nearest_key(key, keys)
     hint = f"did you mean {near}?" if near else f"there are {len(keys)}" if keys else "there are none"
@@ -75,7 +75,7 @@ def not_there(what: str, key: str, known: Iterable[str]) -> InputError:
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """The key that was probably meant: of the same name in another namespace, or of a similar name."""
+    """Return the key that was probably meant: the same name in another namespace, or a similar name."""
     space, _, name = key.rpartition("/")
     by_name: dict[str, str] = {}
     for each in sorted(known, key=lambda each: (each.rpartition("/")[0] != space, each)):
@@ -84,14 +84,14 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Manifests wherever they are: files, directories, globs, text that kubectl printed, dicts.
+# Manifests from files, directories, globs, kubectl's output, dicts.
 
 Source: TypeAlias = str | Path | bytes | Mapping[str, Any]
 """A path or glob, the bytes of a manifest, or a manifest as a dict."""
 
 
 def read_manifests(sources: Iterable[Source], context: Manifests | None = None) -> Manifests:
-    """All objects of these sources together, complete as an API server would store them."""
+    """Read all objects of these sources, completed as an API server would."""
     paths: list[str] = []
     texts: list[bytes] = []
     for source in sources:
@@ -119,7 +119,7 @@ def read_manifests(sources: Iterable[Source], context: Manifests | None = None) 
 
 
 def _paths(path: str) -> Iterator[str]:
-    """The path itself, or what a pattern matches."""
+    """Yield the path itself, or the matches of a pattern."""
     if not glob.has_magic(path) or Path(path).exists():
         yield path
         return
@@ -135,26 +135,26 @@ _ASKED_ELSEWHERE = {
     **{name: f"mooring.Scheduler(cluster).{name}(pod)" for name in ("decide", "place", "schedule")},
     "lint": "mooring.lint(manifests, cluster=cluster)",
 }
-"""Questions that people look for here: a cluster does not know how to answer them."""
+"""Functions that users look for on a cluster, with the right call."""
 
 Addable: TypeAlias = Object | Source
 """An API object, the path of a file or directory with manifests, or a manifest as a dict or as bytes."""
 
 
 class Cluster:
-    """Nodes, pods and all other objects that scheduling reads. Changes are made here and nowhere else.
+    """Nodes, pods and all other objects that scheduling reads. All changes go through this class.
 
-    A question that begins with "what if" is asked of a :meth:`fork`. Objects in ``nodes``, ``pods`` and ``pending`` are
-    the cluster's own: read them. To change one, take it with :meth:`get`, which copies it, and :meth:`add` it again.
+    Ask hypothetical questions of a :meth:`fork`. Objects in ``nodes``, ``pods`` and ``pending`` are the cluster's own:
+    treat them as read-only. To change one, get a copy with :meth:`get`, and :meth:`add` it again.
     """
 
     def __init__(self, *objects: Addable) -> None:
         self.state = columns.ClusterState()  # what the engine reads
         self.nominations = Nominations()
-        self.release: Release = UNKNOWN  # of Kubernetes, if that is known
-        self.namespace = "default"  # where a pod is looked for that is named without one
-        self.records: tuple[str, ...] = ()  # those that it was read from; no record of it may replace them
-        self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
+        self.release: Release = UNKNOWN  # of Kubernetes, if known
+        self.namespace = "default"  # namespace of pods named without one
+        self.records: tuple[str, ...] = ()  # files that it was read from; no record of it may replace them
+        self._pods: dict[str, Pod] = {}  # by namespace/name, without finished ones
         self.add(*objects)
 
     @classmethod
@@ -169,25 +169,25 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes, in the order in which the scheduler looks at them."""
+        """All nodes, in the scheduler's order."""
         return [info.node for info in self.state.nodes().infos if info.node is not None]
 
     @property
     def pods(self) -> list[Pod]:
-        """The pods that are on a node."""
+        """Pods with a node."""
         return [pod for pod in self._pods.values() if pod.spec.node_name]
 
     @property
     def pending(self) -> list[Pod]:
-        """The pods that wait for a node."""
+        """Pods without a node."""
         return [pod for pod in self._pods.values() if not pod.spec.node_name]
 
     def get(self, reference: str) -> Any:
-        """A copy of an object, such as ``node/node-3`` or ``pod/shop/web-7``."""
+        """Return a copy of an object, such as ``node/node-3`` or ``pod/shop/web-7``."""
         return deepcopy(self._get(*parse_reference(reference)))
 
     def __getitem__(self, reference: str) -> Any:
-        """The same as :meth:`get`; nodes and pods may be named without their kind: ``cluster["shop/web-7"]``."""
+        """Return the same as :meth:`get`; nodes and pods may be named without their kind: ``cluster["shop/web-7"]``."""
         if not isinstance(reference, str):
             raise InputError(f"found {reference!r}; expected a name, such as node-3 or shop/web-7")
         return deepcopy(self._named(reference))
@@ -201,20 +201,22 @@ class Cluster:
         return True
 
     def __iter__(self) -> Iterator[str]:
-        """The references of all objects, such as ``node/node-3`` and ``pod/shop/web-7``."""
+        """Yield the references of all objects, such as ``node/node-3`` and ``pod/shop/web-7``."""
         for obj in (*self.nodes, *self._pods.values(), *self.state.objects):
             yield f"{type(obj).__name__.lower()}/{obj.key}"
 
     def __len__(self) -> int:
-        """How many objects there are, of all kinds."""
+        """Number of objects of all kinds."""
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        """A cluster exists, even if it is empty."""
+        """A cluster is true, even if it is empty."""
         return True
 
     def _named(self, reference: str) -> Object:
-        """An object by its reference; a node by its name, a pod by its key or by its name in the usual namespace."""
+        """Return an object by its reference; a node by its name, a pod by its key or by its name in the default
+        namespace.
+        """
         kind = reference.partition("/")[0].lower()
         if "/" in reference and kind in _KINDS and reference not in self._pods:
             return self._get(*parse_reference(reference))
@@ -232,7 +234,7 @@ class Cluster:
             raise AttributeError(f"a Cluster has no {name!r}" + (f"; ask {how}" if how else ""), name=name, obj=self)
 
     def find_pod(self, key: str) -> Pod | None:
-        """The pod of this ``namespace/name``, if it exists. It is the cluster's own object: do not change it."""
+        """Return the pod of this ``namespace/name``, or None. It is the cluster's own object: do not change it."""
         return self._pods.get(key)
 
     def _get(self, kind: type[Object], key: str) -> Object:
@@ -256,11 +258,10 @@ class Cluster:
     # ---- changing ----------------------------------------------------------------------------------------------
 
     def add(self, *objects: Addable, copies: int | None = None) -> list[Any]:
-        """Add objects, or replace those of the same kind and name. Returns what was added, as copies.
+        """Add objects, or replace those of the same kind and name. Return copies of what was added.
 
-        With ``copies``, this many of each are added instead, under new names (``web-1``, ``web-2`` …) and with new
-        uids; a copy of a node gets its own hostname label. What else belongs to a node, such as its CSINode, is not
-        copied.
+        With ``copies``, this many of each are added instead, with new names (``web-1``, ``web-2`` …) and uids; a copy
+        of a node gets its own hostname label. Related objects of a node, such as its CSINode, are not copied.
         """
         given, notes = self._read(objects)
         warn(notes)
@@ -270,7 +271,7 @@ class Cluster:
         return added
 
     def remove(self, reference: str | Object) -> None:
-        """Remove an object, such as ``pod/shop/web-7``. The pods of a node go with it."""
+        """Remove an object, such as ``pod/shop/web-7``. A node's pods are removed with it."""
         kind, key = (type(reference), reference.key) if isinstance(reference, Object) else parse_reference(reference)
         found = self._get(kind, key)
         if isinstance(found, Pod):
@@ -283,15 +284,15 @@ class Cluster:
             self.state.objects.remove(kind, key)
 
     def cordon(self, *names: str) -> None:
-        """Let no new pods onto these nodes."""
+        """Mark nodes as unschedulable."""
         self._set_unschedulable(names, True)
 
     def uncordon(self, *names: str) -> None:
-        """Let pods onto these nodes again."""
+        """Mark nodes as schedulable again."""
         self._set_unschedulable(names, False)
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Count a pod, one that waits or a new one, on a node. The pod must not be changed any more."""
+        """Count a pending or new pod on a node. The pod must not be changed any more."""
         placed = copy(pod)
         placed.spec, placed.status = copy(pod.spec), copy(pod.status)
         placed.spec.node_name = node
@@ -299,7 +300,7 @@ class Cluster:
         self._put(placed)
 
     def take_over(self, objects: Iterable[Object]) -> Self:
-        """Add objects that have no other holder, without copying them."""
+        """Add objects without copying them; the caller must not use them any more."""
         for obj in objects:
             self._put(obj)
         return self
@@ -312,7 +313,7 @@ class Cluster:
             self.state.set_node(node)
 
     def _read(self, objects: Iterable[Addable]) -> tuple[list[Object], list[str]]:
-        """Copies of objects as they stand, and those of manifests as an API server would store them; and warnings."""
+        """Return copies of objects, and those of manifests as an API server would store them; and warnings."""
         copies: list[Object] = []
         sources: list[Source] = []
         for each in objects:
@@ -325,7 +326,7 @@ class Cluster:
         return [*copies, *found.objects], found.unknown_notes
 
     def context(self) -> Manifests:
-        """The objects whose classes count when a manifest is completed as an API server would."""
+        """Objects that matter for completing a manifest as an API server would, such as classes."""
         return Manifests(objects=list(self.state.objects))
 
     def _copies(self, obj: Object, count: int) -> Iterator[Object]:
@@ -362,9 +363,9 @@ class Cluster:
     # ---- what if -----------------------------------------------------------------------------------------------
 
     def fork(self) -> Self:
-        """A cluster for a question: it starts as this one is, and nothing that happens to one is seen by the other.
+        """Return a cluster for a hypothetical question; later changes of one do not affect the other.
 
-        It costs little: what neither changes is shared. ``with cluster.fork() as tomorrow:`` reads well.
+        It is cheap: unchanged parts are shared. Typical use: ``with cluster.fork() as tomorrow:``.
         """
         fork = self.__class__()
         fork.state = self.state.fork()
@@ -381,7 +382,7 @@ class Cluster:
     def __exit__(self, *problem: object) -> None:
         pass
 
-    # ---- how it looks ------------------------------------------------------------------------------------------
+    # ---- rendering ------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         running = sum(bool(pod.spec.node_name) for pod in self._pods.values())
@@ -389,11 +390,11 @@ class Cluster:
         return f"<Cluster: {count_of(len(self.state.nodes()), 'node')}, {count_of(running, 'pod')}, {waiting} pending>"
 
     def table(self) -> DecisionTable:
-        """The nodes, how full they are, and whether pods may come."""
+        """Return the nodes, their utilisation, and whether they are schedulable."""
         return nodes_table(self.state)
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per node."""
+        """Return a DataFrame with a row per node."""
         return self.table().to_pandas("node")
 
     def _repr_html_(self) -> str:
@@ -401,7 +402,7 @@ class Cluster:
 
 
 def nodes_table(state: columns.ClusterState) -> DecisionTable:
-    """The nodes, how full they are, and whether pods may come."""
+    """Return the nodes, their utilisation, and whether they are schedulable."""
     rows = state.nodes()
     amounts = [(name, rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")]
     cells = []
@@ -413,7 +414,7 @@ def nodes_table(state: columns.ClusterState) -> DecisionTable:
 
 
 def as_cluster(value: object) -> Cluster:
-    """The argument of a function that takes a cluster; what else was given is named."""
+    """Check the argument of a function that takes a cluster."""
     if not isinstance(value, Cluster):
         raise InputError(f"found {value!r}; expected a Cluster, such as mooring.load(path) makes")
     return value

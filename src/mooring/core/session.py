@@ -43,13 +43,13 @@ from mooring.core.queue.profile import QueueProfile, from_runtime
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.pod_info import PodInfo
 
-_COMMITTED = "Session/committed"  # in the state of a decision: what ``undo`` has to restore
+_COMMITTED = "Session/committed"  # key in a decision's state: what ``undo`` has to restore
 
 _Open = Callable[[ClusterState, Nominator, Devices, Clock, bool], "Session"]
 
 
 def decide(engine: Engine, profile: Profile, pod: PodInfo, *, detail: bool = True) -> ScheduleResult:
-    """Decide about a pod that is new. One that a PreEnqueue plugin holds back is gated: it is not tried."""
+    """Decide about a new pod. One that a PreEnqueue plugin holds back is gated, without an attempt."""
     held = run_pre_enqueue(profile.pre_enqueue, pod.pod)
     if held.is_success:
         return engine.decide(pod, profile, detail=detail)
@@ -60,8 +60,8 @@ def decide(engine: Engine, profile: Profile, pod: PodInfo, *, detail: bool = Tru
 class Session:
     """A cluster, its nominations, and an engine with the profiles of a configuration.
 
-    Only a session builds an engine or a profile, chooses the profile that answers for a pod, and counts a pod in.
-    Plugins belong to the cluster that they are made for, so a fork has its own.
+    Only a session builds an engine or a profile, chooses the profile of a pod, and commits decisions. Plugins belong to
+    the cluster that they are created for, so a fork has its own.
     """
 
     state: ClusterState
@@ -72,50 +72,50 @@ class Session:
     config: KubeSchedulerConfiguration
     features: Features
     clock: Clock
-    takes_all: bool  # whether the first profile answers for a scheduler that has none
+    takes_all: bool  # whether the first profile also decides for unknown schedulers
     _open: _Open
-    broken_budgets: set[str] = field(default_factory=set)  # that allowed none of the disruptions that happened here
+    broken_budgets: set[str] = field(default_factory=set)  # broken by disruptions in this session
 
     # ---- other sessions ----------------------------------------------------------------------------------------
 
     def fork(self) -> Session:
-        """Go on from here without a trace in this one: neither sees what happens to the other.
+        """Return a fork; later changes of one session do not affect the other.
 
-        A fork is for questions about a whole cluster, whose pods may be of any scheduler: the first profile answers
-        for those that have none.
+        A fork is for questions about a whole cluster, whose pods may be of any scheduler: the first profile also
+        decides for unknown schedulers.
         """
         return self._open(self.state.fork(), self.nominations.copy(), self.handle.devices, self.clock, True)
 
     def on(self, state: ClusterState, nominations: Nominator | None = None, clock: Clock | None = None) -> Session:
-        """The same scheduler for another cluster, such as a fork of this one."""
+        """Return the same scheduler for another cluster, such as a fork of this one."""
         nominations = nominations or self.nominations
         return self._open(state, nominations, self.handle.devices, clock or self.clock, self.takes_all)
 
     def engine_for_hypotheses(self) -> Engine:
-        """An engine without batching, so that a hypothesis does not reuse the result of an equal pod."""
+        """Return an engine without batching, so that a hypothesis does not reuse the result of an equal pod."""
         return Engine(self.state, self.nominations, batches=False)
 
     # ---- the cluster -------------------------------------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
-        """Add or update an object. A pod that waits is nominated to the node in its status."""
+        """Add or update an object. A pending pod is nominated to the node in its status."""
         put_object(self.state, self.nominations, obj)
 
     def remove(self, obj: Object) -> None:
-        """Remove an object; one that is not there is no mistake."""
+        """Remove an object; a missing one is ignored."""
         remove_object(self.state, self.nominations, obj)
 
     def info(self, pod: Pod) -> PodInfo:
-        """Look at a pod that is not counted: its shape and class."""
+        """Return the shape and class of a pod that is not counted."""
         return self.state.info(pod)
 
     # ---- deciding ----------------------------------------------------------------------------------------------
 
     def profile_for(self, pod: Pod) -> Profile:
-        """The profile that answers for a pod: the one it asks for.
+        """Return the profile that the pod asks for.
 
-        For a scheduler that has none, the first profile answers where the session ``takes_all``; otherwise the
-        question is a mistake, and an InputError says which there are.
+        For an unknown scheduler, the first profile is used if the session ``takes_all``; otherwise an InputError lists
+        the known ones.
         """
         profile = self.profiles.get(pod.spec.scheduler_name)
         if profile is None:
@@ -128,21 +128,21 @@ class Session:
         return profile
 
     def decide(self, pod: Pod | PodInfo, *, detail: bool = True) -> ScheduleResult:
-        """Decide about a pod that is new, and change nothing."""
+        """Decide about a new pod, and change nothing."""
         info = self.state.info(pod) if isinstance(pod, Pod) else pod
         return decide(self.engine, self.profile_for(info.pod), info, detail=detail)
 
     def groups(self, profile: Profile) -> GroupCycle:
-        """Decides about pod groups with this profile."""
+        """Return the cycle that decides about pod groups with this profile."""
         return _group_cycle(self, profile, self.handle)
 
-    # ---- counting in -------------------------------------------------------------------------------------------
+    # ---- committing -----------------------------------------------------------------------------------------------
 
     def place(self, pod: PodInfo, *, preempt: bool = False) -> ScheduleResult:
         """Decide about a new pod, and count it on its node if it has one.
 
-        With ``preempt`` the victims of a preemption are removed, and the pod is tried again, as nominated to the node.
-        The decision has these victims then, and the node.
+        With ``preempt`` the victims of a preemption are removed, and the pod is retried, nominated to the node. The
+        returned decision has the victims and the node.
         """
         decision = self.decide(pod, detail=False)
         if preempt and decision.victims and decision.nominated_node:
@@ -150,10 +150,10 @@ class Session:
         return decision if decision.node is None else self.commit(decision)
 
     def commit(self, decision: ScheduleResult) -> ScheduleResult:
-        """Count a pod in where a decision puts it: what comes after it sees its room, volumes and devices taken.
+        """Commit a decision: later ones see its resources, volumes and devices as taken.
 
         The pod's nomination ends, it is assumed, plugins reserve, and its claims are bound as the volume controller
-        would bind them. Where a plugin refuses, nothing has changed, and the decision that is returned says why.
+        would. If a plugin rejects it, nothing has changed, and the returned decision has the reason.
         """
         pod, nominated = decision.pod, self.nominations.node_of(decision.pod.uid)
         held = hold(self.state, self.profile_for(pod.pod), decision)
@@ -164,7 +164,7 @@ class Session:
         return held
 
     def undo(self, decision: ScheduleResult) -> None:
-        """Take a commit back. The victims of a preemption do not come again."""
+        """Undo a commit. Victims of a preemption are not restored."""
         placed = self.state.pod(decision.pod.uid)
         assert placed is not None, "it was committed"
         nominated, written = decision.state.read(_COMMITTED)
@@ -176,17 +176,17 @@ class Session:
             self.nominations.nominate(decision.pod, nominated)
 
     def assume(self, pod: PodInfo, node: str) -> PodInfo:
-        """The first step of a commit alone: count the pod on a node, where its nomination ends.
+        """Run the first step of a commit: end the nomination, and count the pod on its node.
 
-        The live scheduler goes on with Reserve and Permit; its way back is ``release``, as that of ``undo``. Raises
-        ValueError for a pod that is counted already.
+        The live scheduler continues with Reserve and Permit; ``release`` undoes it, as in ``undo``. Raises ValueError
+        for a pod that is already counted.
         """
         assumed = self.state.assume(pod, node)
         self.nominations.withdraw(assumed.uid)
         return assumed
 
     def evict(self, pod: PodInfo) -> None:
-        """Remove a pod; its budgets allow one disruption less."""
+        """Remove a pod, and count a disruption for its budgets."""
         self.state.remove_pod(pod.uid)
         self.broken_budgets.update(count_disruptions(self.state.objects, [pod.pod]))
 
@@ -212,9 +212,9 @@ class Session:
         return again
 
     def _bind_volumes(self, decision: ScheduleResult, node: str) -> list[tuple[Object, Object]]:
-        """Write down which volume each claim gets: a fork sees that, but not what plugins hold in memory.
+        """Bind claims to their volumes in the cluster: a fork sees that, but not what plugins hold in memory.
 
-        Returns the objects that were replaced, each with the one in its place.
+        Return the replaced objects, each with its replacement.
         """
         objects = self.state.objects
         written: list[tuple[Object, Object]] = []
@@ -236,10 +236,10 @@ class Session:
             written.append((old, claim))
         return written
 
-    # ---- the queue in front of it ------------------------------------------------------------------------------
+    # ---- the queue ------------------------------------------------------------------------------------------------
 
     def queue_profiles(self) -> list[QueueProfile]:
-        """What a queue needs to know of the profiles."""
+        """Return the queue's view of the profiles."""
         has_extenders = bool(self.handle.extenders)
         implies_taints = not self.features["TaintsWakeOnlyWhoAsks"]
         splits_pod_events = self.features["EventsTellTargetPods"]
@@ -264,7 +264,7 @@ def _group_cycle(session: Session, profile: Profile, handle: Handle) -> GroupCyc
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# From a configuration to a session: the only place where engines, handles and profiles are made.
+# From a configuration to a session: the only place that creates engines, handles and profiles.
 
 
 def open_session(
@@ -280,10 +280,10 @@ def open_session(
     ask_all: AskAll = ask_in_turn,
     takes_all: bool = False,
 ) -> Session:
-    """Build every profile, or raise ConfigError with upstream's words for what is wrong.
+    """Build every profile, or raise ConfigError with upstream's texts.
 
-    ``extenders`` implement the configuration's entries and are made by the caller; without them only
-    ``ignoredByScheduler`` is honoured. ``prepare`` completes each handle before plugins are made with it.
+    ``extenders`` implement the configuration's entries and are created by the caller; without them only
+    ``ignoredByScheduler`` is honoured. ``prepare`` completes each handle before plugins are created with it.
     """
     registry = registry or in_tree_registry()
     config = with_ignored_resources(config)
@@ -349,12 +349,12 @@ def _make(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Checks a configuration document with all that can be known about it: ``mooring config check``, and the page.
+# Complete checks of a configuration document: ``mooring config check``, and the page.
 
 
 @dataclass(slots=True)
 class Checked:
-    """What was found. Without problems there is a configuration that can be used."""
+    """Result of a check. Without problems the configuration is usable."""
 
     config: KubeSchedulerConfiguration | None = None
     expanded: dict[str, Expanded] = field(default_factory=dict)
@@ -370,8 +370,9 @@ def check_configuration(
     assumed: Mapping[str, frozenset[str]] | None = None,
     makes_plugins: bool = False,
 ) -> Checked:
-    """Find every mistake. ``assumed`` plugins run at these points; with ``makes_plugins`` all are made once, because
-    only a user's own plugins can check their arguments."""
+    """Find every mistake. ``assumed`` plugins run at these points; ``makes_plugins`` creates all once, because only a
+    user's own plugins can check their arguments.
+    """
     found = Checked()
     registry = {**_points(have), **(assumed or {})}
     try:
@@ -403,7 +404,7 @@ PluginReference: TypeAlias = type | str | Path
 
 
 def registry_with(plugins: Iterable[PluginReference]) -> tuple[Registry, list[str]]:
-    """The plugins that come with mooring, these, and the installed ones; and the names of these."""
+    """Return a registry with in-tree, given and installed plugins; and the names of the given ones."""
     registry = in_tree_registry()
     own: list[str] = []
     for plugin in plugins:
@@ -416,7 +417,7 @@ def registry_with(plugins: Iterable[PluginReference]) -> tuple[Registry, list[st
 
 
 def configuration_of(config: Configuration, own: Sequence[str], features: Features) -> KubeSchedulerConfiguration:
-    """The configuration that is meant; without one, the default one with these plugins enabled."""
+    """Return the configuration; by default upstream's, with these plugins enabled."""
     match config:
         case None:
             return config_from_dict(enabling(None, own), features)

@@ -1,7 +1,7 @@
-"""Older ways to configure the scheduler, turned into a v1 document with a note for every field that changed.
+"""Conversion of older configurations to v1, with a note for every changed field.
 
-``v1beta1`` (Kubernetes 1.19 to 1.24), ``v1beta2`` (1.22 to 1.27) and ``v1beta3`` (1.23 to 1.28) are handled here;
-the Policy files of Kubernetes before 1.23 in :mod:`mooring.core.config.policy`.
+``v1beta1`` (Kubernetes 1.19 to 1.24), ``v1beta2`` (1.22 to 1.27) and ``v1beta3`` (1.23 to 1.28) are handled here; the
+Policy files of Kubernetes before 1.23 in :mod:`mooring.core.config.policy`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OLD_VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1beta1", "v1beta2", 
 
 
 class ConversionNote(msgspec.Struct, frozen=True):
-    """What became of one field; ``lost`` says that v1 has no equivalent for it."""
+    """The fate of one field; ``lost`` means that v1 has no equivalent."""
 
     path: str
     text: str
@@ -52,7 +52,7 @@ _REMOVED_FIELDS = {
 
 
 def convert_document(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[ConversionNote]]:
-    """Return a v1beta1, v1beta2 or v1beta3 document as v1, and what was changed on the way."""
+    """Convert a v1beta1, v1beta2 or v1beta3 document to v1; return it with notes."""
     old = str(document.get("apiVersion"))
     new = copy.deepcopy(dict(document))
     notes = [ConversionNote("apiVersion", f"{old} is now {API_VERSION}")]
@@ -78,7 +78,7 @@ def convert_document(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[
 
 
 def _says_weights(profiles: Any) -> bool:
-    """Whether all profiles list the plugins whose default weights changed, as a scheduler prints its configuration."""
+    """Report whether all profiles list the plugins whose default weights changed, as in a scheduler's own output."""
     return bool(_objects(profiles)) and all(
         {name_of(plugin) for plugin in _objects(_at(profile, "plugins", "score", "enabled"))} >= _REWEIGHTED
         for profile in _objects(profiles)
@@ -153,7 +153,7 @@ class _Profile:
             name = name_of(plugin)
             path = f"{at}.disabled[{i}]"
             if name == "NodeResourcesLeastAllocated" and point == "score" and not replaced and self._is("v1beta1"):
-                # It was the default resource scorer; the one of today is NodeResourcesFit.
+                # It was the default resource scorer; today that is NodeResourcesFit.
                 kept.append({"name": "NodeResourcesFit"})
                 self._note(path, "NodeResourcesLeastAllocated is now NodeResourcesFit")
             elif name in _GONE or name in _STRATEGIES or name == "NodeLabel":
@@ -243,7 +243,7 @@ def label_affinity(
     prefer_present: list[tuple[str, int]],
     prefer_absent: list[tuple[str, int]],
 ) -> dict[str, Any]:
-    """Return the node affinity that asks for labels to be there or not to be there."""
+    """Return the node affinity that requires or prefers labels to be present or absent."""
     affinity: dict[str, Any] = {}
     wanted = [{"key": label, "operator": "Exists"} for label in present]
     wanted += [{"key": label, "operator": "DoesNotExist"} for label in absent]
@@ -262,7 +262,7 @@ def label_affinity(
 
 
 def _merge_args(entries: list[Any], name: str, args: dict[str, Any]) -> None:
-    """Add to a plugin's arguments; existing values win."""
+    """Merge into a plugin's arguments; existing values win."""
     for entry in entries:
         if entry.get("name") == name:
             said = entry.get("args")
@@ -272,18 +272,18 @@ def _merge_args(entries: list[Any], name: str, args: dict[str, Any]) -> None:
 
 
 def name_of(value: Any) -> str:
-    """Return an object's name; empty if it has none, or not a proper one."""
+    """Return an object's name; empty if it is missing or invalid."""
     name = value.get("name") if isinstance(value, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; what is malformed is left for strict decoding to report."""
+    """Return the objects of a list; malformed entries are left for strict decoding to report."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return []
     return value
 
 
 def strings(value: Any) -> list[str]:
-    """Return the strings of a list and nothing of anything else."""
+    """Return the strings of a list, ignoring other values."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

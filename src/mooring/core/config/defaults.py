@@ -1,4 +1,4 @@
-"""What upstream fills in: the default plugins, their arguments, and everything left unsaid."""
+"""Upstream's defaults: plugins, their arguments, and every other omitted field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
-    """Return the default multiPoint list, in order; weight 0 means that none is given."""
+    """Return the default multiPoint list, in order; weight 0 means that none is set."""
     first = ("NodeName", "NodeUnschedulable") if features["NodeNameComesFirst"] else ("NodeUnschedulable", "NodeName")
     plugins = [
         Plugin("SchedulingGates"),
@@ -71,7 +71,7 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
 def set_defaults(
     config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES
 ) -> KubeSchedulerConfiguration:
-    """Return the configuration with nothing left unsaid, as ``--write-config-to`` shows it."""
+    """Return the configuration with all defaults, as ``--write-config-to`` shows it."""
     profiles = config.profiles or [KubeSchedulerProfile()]
     # With several profiles a missing name is a mistake for validation to report.
     if len(profiles) == 1 and not profiles[0].scheduler_name:
@@ -89,7 +89,7 @@ def set_defaults(
 
 
 def default_args(args: PluginArgs, features: Features = DEFAULT_FEATURES) -> PluginArgs:
-    """Return a plugin's arguments with what an empty or zero value stands for."""
+    """Return a plugin's arguments with defaults for empty and zero values."""
     match args:
         case NodeResourcesFitArgs():
             strategy = args.scoring_strategy
@@ -106,7 +106,7 @@ def default_args(args: PluginArgs, features: Features = DEFAULT_FEATURES) -> Plu
 
 
 def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeSchedulerProfile:
-    # Only multiPoint has defaults; every other set is as it was written.
+    # Only multiPoint has defaults; every other set stays as written.
     multi_point = _merge_set(default_plugins(features), profile.plugins.multi_point)
     plugins = replace(profile.plugins, multi_point=multi_point)
     configured = [
@@ -122,7 +122,7 @@ def _profile(profile: KubeSchedulerProfile, features: Features) -> KubeScheduler
 
 
 def _merge_set(defaults: list[Plugin], custom: PluginSet) -> PluginSet:
-    """Re-listing a default keeps its position and takes the new weight; what is new comes after."""
+    """Merge sets: a default that is listed again keeps its position and takes the new weight; new ones follow."""
     disabled = {plugin.name for plugin in custom.disabled}
     last_at = {plugin.name: i for i, plugin in enumerate(custom.enabled)}
     replaced: set[int] = set()
@@ -154,6 +154,6 @@ def _dynamic_resources(args: DynamicResourcesArgs, features: Features) -> Dynami
 
 
 def _where_empty(said: T, usual: T, *as_said: str) -> T:
-    """Return what was said, with the usual value for every field that is zero or empty, except these."""
+    """Return ``said`` with the usual value for every zero or empty field, except these."""
     names = [name for name in said.__struct_fields__ if name not in as_said]
     return replace(said, **{name: getattr(said, name) or getattr(usual, name) for name in names})

@@ -1,6 +1,6 @@
-"""What is on in the version of Kubernetes that mooring decides as: feature gates, and changes without a gate.
+"""Feature gates and ungated changes of the emulated Kubernetes version.
 
-:class:`Features` answers both by name. What there is in which version stands in :mod:`mooring.core.config.versions`.
+:class:`Features` answers for both by name. :mod:`mooring.core.config.versions` lists them by version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNSUPPORTED: Mapping[str, str] = {
     "DRADerivedAttributes": "attributes of devices that follow from others are not understood",
     "DRADeviceCompatibilityGroups": "groups of compatible devices are not understood",
 }
-"""Gates that a scheduler of any version accepts only with their default, and why; a version adds its own.
+"""Gates that are accepted only with their default in any version, and why; a version adds its own.
 
 All others are honoured or have no effect here: writes never block a decision, with SchedulerAsyncAPICalls or without
 it, and ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge concern only the API
@@ -35,7 +35,7 @@ _ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
 class Features(Mapping[str, bool]):
-    """What is on in one version: ``features["NodeDeclaredFeatures"]``; immutable and hashable.
+    """The state of gates and changes in one version: ``features["NodeDeclaredFeatures"]``; immutable and hashable.
 
     It iterates over the version's gates. It also answers for the names in :data:`CHANGES`, which cannot be set, and for
     gates that only other versions have: a gate that was merged into another follows that one, others are off.
@@ -89,7 +89,7 @@ DEFAULT_FEATURES = Features()
 
 
 def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAULT_VERSION) -> Features:
-    """Read ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; a later word on a gate wins."""
+    """Parse ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; the last value of a gate wins."""
     wanted: dict[str, bool] = {}
     groups: dict[Stage, bool] = {}
     for text in texts:
@@ -114,7 +114,7 @@ def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAU
                 wanted[name] = on
             elif name not in version.elsewhere:
                 raise UsageError(f"--feature-gates: unrecognized feature gate: {name}{_suggest(name, version)}")
-    # AllAlpha and AllBeta speak only for the gates that are not named.
+    # AllAlpha and AllBeta apply only to gates that are not named.
     named_by_stage = {g.name: groups[g.stage] for g in version.gates.values() if g.stage in groups and not g.locked}
     features = Features(version, **{**named_by_stage, **wanted})
     _check_dependencies(features)
@@ -122,7 +122,7 @@ def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAU
 
 
 def check_supported(features: Features) -> None:
-    """Reject gates that this scheduler cannot honour: it would decide differently than its operator expects."""
+    """Reject gates that this scheduler cannot honour: its decisions would differ from what the operator expects."""
     unsupported = {**UNSUPPORTED, **features.version.unsupported}
     problems = [
         f"{name}={str(on).lower()} is not supported: {unsupported[name]}"

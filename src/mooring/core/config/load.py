@@ -1,4 +1,4 @@
-"""Reads a KubeSchedulerConfiguration: strictly, with defaults set and everything checked."""
+"""Loads a KubeSchedulerConfiguration: strictly, with defaults and validation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TYPE_META = frozenset(("apiVersion", "kind"))
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
-    """A usable configuration and what its author should know: one line per changed field of an old version."""
+    """A usable configuration with notes for its author: one line per changed field of an old version."""
 
     config: KubeSchedulerConfiguration
     warnings: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def load_config(text: str | bytes, features: Features = DEFAULT_FEATURES, *, sou
 
 
 def load_document(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> LoadedConfig:
-    """Load a document that is already a plain value; it must say its apiVersion and kind."""
+    """Load a document that is already a plain value; apiVersion and kind are required."""
     examined, problems = examine(document, features)
     if problems:
         raise ConfigError(*problems)
@@ -62,7 +62,7 @@ def load_document(document: dict[str, Any], features: Features = DEFAULT_FEATURE
 
 
 def examine(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> tuple[LoadedConfig, list[str]]:
-    """Return what a document says as far as it can be understood, and everything that is wrong with it."""
+    """Return a document's configuration as far as it can be understood, and all of its mistakes."""
     _check_kind(document)
     warnings: tuple[str, ...] = ()
     if document["apiVersion"] in OLD_VERSIONS:
@@ -71,7 +71,7 @@ def examine(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> 
     config, problems = _decode(document)
     problems = [*_later_fields(document, features.version), *problems]
     config = set_defaults(config, features)
-    # What could not be decoded stands at its default here; a second complaint about it would only confuse.
+    # What could not be decoded has its default here; a second error about it would only confuse.
     undecoded = tuple(problem.partition(": ")[0] for problem in problems)
     problems += [problem for problem in validate(config, features) if not problem.startswith(undecoded)]
     return LoadedConfig(config, warnings), problems
@@ -88,12 +88,12 @@ def config_from_dict(
 
 
 def default_config(features: Features = DEFAULT_FEATURES) -> KubeSchedulerConfiguration:
-    """Return what an empty configuration stands for."""
+    """Return the default configuration."""
     return set_defaults(KubeSchedulerConfiguration(), features)
 
 
 def read_file(path: str | Path) -> bytes:
-    """Return a file's bytes, or say in one line why not."""
+    """Return a file's bytes; raise a one-line error if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError as e:
@@ -101,7 +101,7 @@ def read_file(path: str | Path) -> bytes:
 
 
 def read_document(text: str | bytes, source: str = "") -> dict[str, Any]:
-    """Return the one document of a text; a key that is written twice is a mistake."""
+    """Return the only document of a text; a duplicate key is a mistake."""
     where = f"{source}: " if source else ""
     documents = yaml.load_documents(text, source)
     if not documents:
@@ -129,7 +129,7 @@ def _decode(document: Mapping[str, Any]) -> tuple[KubeSchedulerConfiguration, li
 
 
 def _later_fields(document: Mapping[str, Any], version: KubernetesVersion) -> Iterator[str]:
-    """What another version would understand; a field that says nothing is no mistake."""
+    """Yield fields that only another version supports; an empty field is ignored."""
     profiles = document.get("profiles")
     for i, profile in enumerate(profiles if isinstance(profiles, list) else ()):
         plugins = profile.get("plugins") if isinstance(profile, dict) else None
@@ -171,7 +171,7 @@ def _with_typed_args(profile: KubeSchedulerProfile, i: int, problems: list[str])
 
 
 def _typed(entry: PluginConfig, at: str, path: str, problems: list[str]) -> PluginConfig:
-    """Decode an in-tree plugin's arguments into their type; those of other plugins stay as they are."""
+    """Decode an in-tree plugin's arguments into their type; those of other plugins stay unchanged."""
     kind = ARGS_TYPES.get(entry.name)
     if kind is None:
         return entry
@@ -208,11 +208,12 @@ def _unknown(mistakes: Mistakes) -> str:
     return ", ".join(f'unknown field "{path}"' for path in sorted(mistakes.unknown))
 
 
-# ---- plugins of the user's own: enabled where there is no file, warned of where a file forgets them ------------------
+# ---- the user's own plugins: enabled without a configuration file, with warnings where a file omits them
+# --------------
 
 
 def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """The configuration with these plugins enabled in every profile, wherever they can run."""
+    """Return the configuration with these plugins enabled in every profile, wherever they can run."""
     found = dict(document or {})
     if names:
         found["profiles"] = [_with_plugins(profile, names) for profile in found.get("profiles") or [{}]]
@@ -220,7 +221,7 @@ def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[s
 
 
 def unused(config: KubeSchedulerConfiguration, names: Sequence[str], where: str) -> list[str]:
-    """A warning for each of these plugins that no profile enables."""
+    """Return a warning for each of these plugins that no profile enables."""
     enabled = {name for profile in config.profiles for name in enabled_names(profile.plugins)}
     return [
         f"{where}: no profile enables the plugin {name}, so it does nothing" for name in names if name not in enabled

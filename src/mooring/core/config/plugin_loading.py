@@ -1,4 +1,4 @@
-"""Plugins from outside: by ``module:Class``, by path to a file, or by entry point. Mistakes are one line each."""
+"""External plugins: by ``module:Class``, by path to a file, or by entry point. Every mistake is one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """The file or module, and the class if one is named: ``file.py:Class`` or ``package.module:Class``."""
+    """Split a reference into the file or module, and the class if there is one: ``file.py:Class`` or
+    ``package.module:Class``.
+    """
     place, colon, class_name = reference.rpartition(":")
     if not colon or class_name.endswith(".py") or "/" in class_name:
         return reference, ""
@@ -64,7 +66,7 @@ def _import(name: str, where: str) -> ModuleType:
 
 
 class _AsItIsNow(SourceFileLoader):
-    """Compiles the file each time: kept byte code may be that of an older text of the same second and size."""
+    """Compiles the file each time: cached byte code may belong to an older text of the same second and size."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -74,7 +76,7 @@ def _run(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIsNow(name, str(path)))
     assert spec is not None and spec.loader is not None, "a loader was given"
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and type hints look their module up
+    sys.modules[name] = module  # dataclasses and type hints look up their module
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -84,7 +86,7 @@ def _run(path: Path, name: str) -> ModuleType:
 
 
 def problem_in(error: Exception, place: str) -> str:
-    """What went wrong in an author's module, with the line if it is known."""
+    """Describe an error in an author's module, with the line if known."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or place}, line {error.lineno}: {error.msg}"
     trace, line = error.__traceback__, None
@@ -100,7 +102,7 @@ GROUP = "mooring.plugins"
 
 
 def load_plugins(references: Iterable[str], registry: Registry) -> list[str]:
-    """Register what each reference names; return the names that configurations can use from now on.
+    """Register the plugins of each reference; return their names for configurations.
 
     A reference is ``package.module:Class``, ``file.py`` (every plugin in it), ``file.py:Class``, or the name of an
     installed entry point of the group ``mooring.plugins``.
@@ -113,7 +115,7 @@ def load_plugins(references: Iterable[str], registry: Registry) -> list[str]:
 
 
 def load_installed(registry: Registry) -> list[str]:
-    """Register every installed plugin; one that cannot be loaded is a line in what is returned, not a failure."""
+    """Register every installed plugin; return a line for each that cannot be loaded."""
     problems: list[str] = []
     for point in _installed():
         try:
@@ -124,13 +126,13 @@ def load_installed(registry: Registry) -> list[str]:
 
 
 def _installed() -> tuple[EntryPoint, ...]:
-    """The entry points of plugins. Installing a package changes the folder that contains it."""
+    """Return the entry points of plugins. Installing a package changes the folder that contains it."""
     return _entry_points(tuple((place, _changed_at(place)) for place in map(os.path.abspath, sys.path)))
 
 
 @lru_cache(maxsize=1)
 def _entry_points(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """To ask for them reads a file of every installed package: only where something has changed."""
+    """Read entry points, which opens a file of every installed package: only where something has changed."""
     if not any(_may_offer_plugins(place) for place, _ in places):
         return ()
     from importlib.metadata import entry_points  # takes 1.4 MiB, and most have no plugins installed
@@ -139,7 +141,7 @@ def _entry_points(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]
 
 
 def _may_offer_plugins(place: str) -> bool:
-    """Whether a package in this folder names our group, or the entry is not a folder and cannot be inspected."""
+    """Report whether a package in this folder has our group, or the entry is not a folder and cannot be inspected."""
     try:
         packages = [name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info"))]
     except OSError:
@@ -157,12 +159,12 @@ def _may_offer_plugins(place: str) -> bool:
 def _changed_at(place: str) -> int:
     try:
         return os.stat(place).st_mtime_ns
-    except OSError:  # Python has entries in its path that are not there
+    except OSError:  # Python's path may contain entries that do not exist
         return 0
 
 
 def find_plugins(reference: str) -> list[type]:
-    """The classes that a reference names."""
+    """Return the classes of a reference."""
     place, class_name = split_reference(reference)
     if place != reference and not (place and class_name):
         raise PluginError(f"plugin {reference!r}: expected module:Class, file.py, file.py:Class or an entry point")
@@ -190,7 +192,7 @@ def _named(module: ModuleType, class_name: str, reference: str) -> type:
 
 
 def _is_plugin_of(value: Any, module: ModuleType) -> bool:
-    """A class that this module defines, that has a name, and that is no mere base."""
+    """Report whether a class is defined in this module, has a name, and is not just a base."""
     return (
         isinstance(value, type)
         and value.__module__ == module.__name__

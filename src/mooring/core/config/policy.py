@@ -1,7 +1,7 @@
-"""Scheduling Policy v1 (predicates, priorities, extenders), removed in Kubernetes 1.23, as a v1 configuration.
+"""Converts Scheduling Policy v1 (predicates, priorities, extenders), removed in Kubernetes 1.23, to a v1 configuration.
 
-The default plugins stay the ground: a predicate or priority that the Policy leaves out is switched off, and what
-came later (scheduling gates, dynamic resources, …) stays on, because no Policy could speak about it.
+The default plugins are the basis: a predicate or priority that the Policy leaves out is disabled, and newer plugins
+(scheduling gates, dynamic resources, …) stay enabled, because no Policy could name them.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ _EXTENDER_FIELDS = (
 
 
 def is_policy(document: Mapping[str, Any]) -> bool:
-    """Report whether a document is a Policy; many on the web leave out the kind."""
+    """Report whether a document is a Policy; many published ones omit the kind."""
     if document.get("kind"):
         return bool(document["kind"] == "Policy")
     return "predicates" in document or "priorities" in document
 
 
 def convert_policy(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[ConversionNote]]:
-    """Return a Policy as a v1 document, and what changed or was lost."""
+    """Convert a Policy to a v1 document; return it with notes."""
     return _Policy(document).convert()
 
 
@@ -224,7 +224,7 @@ class _Policy:
         self._note(at, f"{name} became NodeResourcesFit with scoringStrategy.type {kind}")
 
     def _plugins(self) -> dict[str, Any]:
-        """Say what differs from the defaults."""
+        """Return the differences from the defaults."""
         disabled: dict[str, list[str]] = {}
         enabled: list[dict[str, Any]] = []
         for plugin in default_plugins():
@@ -304,6 +304,6 @@ class _Policy:
         self._notes.append(ConversionNote(path, text, lost))
 
 
-# What a Policy could switch on and off at all.
+# Plugins that a Policy could enable and disable.
 _KNOWN_FILTERS = frozenset(name for plugins in _PREDICATES.values() for name in plugins)
 _KNOWN_SCORES = frozenset(_PRIORITIES.values()) | {"NodeResourcesFit"}

@@ -26,8 +26,8 @@ from mooring.core.config.validation import validate_args
 from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
 from mooring.core.framework.extension_points import EXTENSION_POINTS as POINTS
 
-# Where the plugins that come with kube-scheduler can run, in its newest version. The plugins themselves say so too; a
-# test holds them together. With this table a configuration can be checked without building anything.
+# Where the plugins that come with kube-scheduler can run, in its newest version. A test compares this with the plugins
+# themselves. With this table a configuration can be checked without building anything.
 IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
     name: frozenset(points.split())
     for name, points in {
@@ -80,8 +80,8 @@ def expand(
     """Return, for each extension point, its plugins in order with their weights.
 
     ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements. The
-    weight is 0 at points that do not score. Raises ConfigError in kube-scheduler's words, with all the mistakes of
-    which it would name the first.
+    weight is 0 at points that do not score. Raises ConfigError with kube-scheduler's texts for all mistakes, of which
+    it would report the first.
     """
     plugins = profile.plugins
     registry_points = points_in(version, registry_points)
@@ -151,7 +151,7 @@ def effective_args(profile: KubeSchedulerProfile, plugin: str, features: Feature
 
 
 class _Problems:
-    """What is wrong with one profile, each thing said once."""
+    """Mistakes in one profile, without duplicates."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = known
@@ -159,14 +159,14 @@ class _Problems:
         self._named: set[str] = set()
 
     def add_arguments(self, profile: KubeSchedulerProfile, version: KubernetesVersion) -> None:
-        """Check what upstream checks when it builds the plugins."""
+        """Add what upstream checks when it builds the plugins."""
         seen: set[str] = set()
         for entry in profile.plugin_config:
             if entry.name in seen:
                 self._texts.append(f"repeated config for plugin {entry.name}")
             seen.add(entry.name)
             if isinstance(entry.args, NodeResourcesFitArgs) and entry.name in enabled_names(profile.plugins):
-                # Upstream's validation misses these arguments; the plugin itself refuses them.
+                # Upstream's validation misses these arguments; the plugin itself rejects them.
                 problems = validate_args(entry.args, features=Features(version))
                 if problems:
                     text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
@@ -219,7 +219,7 @@ def _with_multi_point(
     registry_points: Mapping[str, frozenset[str]],
     problems: _Problems,
 ) -> list[str]:
-    """Put what multiPoint brings between the plugins it also names and the ones it does not."""
+    """Insert multiPoint's plugins between those that it also names and those it does not."""
     disabled = {plugin.name for plugin in plugin_set(profile.plugins, point).disabled}
     if "*" in disabled:
         return explicit
@@ -259,7 +259,7 @@ def _weights(
 
 
 def with_ignored_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """What extenders answer for alone replaces NodeResourcesFit's ignoredResources in every profile."""
+    """Replace NodeResourcesFit's ignoredResources by resources that only extenders check, in every profile."""
     ignored = [
         resource.name
         for extender in config.extenders

@@ -1,8 +1,8 @@
-"""KubeSchedulerConfiguration v1 as values, after decoding: every field holds what will be used.
+"""KubeSchedulerConfiguration v1 as decoded values with their defaults.
 
-Names are upstream's in snake_case. A field that upstream fills in when it is absent has that value as its
-default here, so ``NodeResourcesFitArgs()`` is what an empty ``args`` means. What depends on other fields or on
-feature gates is filled in by :mod:`mooring.core.config.defaults`.
+Names are upstream's in snake_case. A field that upstream fills in when it is absent has that value as its default here,
+so ``NodeResourcesFitArgs()`` is what an empty ``args`` means. What depends on other fields or on feature gates is
+filled in by :mod:`mooring.core.config.defaults`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ConfigStruct(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Plugin(ConfigStruct, frozen=True):
-    """A plugin's place in a set; weight 0 stands for "not said" and counts as 1 where it scores."""
+    """A plugin's entry in a set; weight 0 means unset and counts as 1 where it scores."""
 
     name: str = ""
     weight: Int32 = 0
@@ -63,7 +63,7 @@ class Plugins(ConfigStruct, frozen=True):
     pod_group_post_filter: PluginSet = msgspec.field(default_factory=PluginSet)
 
 
-# The extension points by their wire names, in the order a pod meets them; multiPoint is a way to write, not a point.
+# The extension points by their wire names, in the order in which a pod passes them; multiPoint is only a notation.
 EXTENSION_POINTS: tuple[str, ...] = tuple(point.name for point in extension_points.EXTENSION_POINTS)
 _ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
 
@@ -134,7 +134,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
 
 
 class UtilizationShapePoint(ConfigStruct, frozen=True):
-    """At this utilisation (percent) a node scores this much (0 to 10)."""
+    """A point of a scoring function: utilisation in percent, score from 0 to 10."""
 
     utilization: Int32 = 0
     score: Int32 = 0
@@ -145,7 +145,9 @@ class RequestedToCapacityRatioParam(ConfigStruct, frozen=True):
 
 
 class ScoringStrategy(ConfigStruct, frozen=True):
-    """How NodeResourcesFit scores; unlike the strategy itself, its ``type`` has no default once one is written."""
+    """Strategy of NodeResourcesFit's score; unlike the strategy itself, its ``type`` has no default once one is
+    written.
+    """
 
     type: str = ""
     resources: list[ResourceSpec] = msgspec.field(default_factory=_cpu_and_memory)
@@ -239,12 +241,12 @@ class Extender(ConfigStruct, frozen=True):
 
     @property
     def shown_url(self) -> str:
-        """Return the URL for logs, metrics and pages: without the secrets that it may hold."""
+        """Return the URL without secrets, for logs, metrics and pages."""
         return without_secrets(self.url_prefix)
 
     @property
     def request_timeout_s(self) -> float:
-        """Return how long one request may take; no timeout given means five seconds."""
+        """Return the request timeout; five seconds if none is set."""
         return self.http_timeout or 5.0
 
 
@@ -271,7 +273,7 @@ class KubeSchedulerConfiguration(ConfigStruct, frozen=True):
     leader_election: LeaderElectionConfiguration = msgspec.field(default_factory=LeaderElectionConfiguration)
     client_connection: ClientConnectionConfiguration = msgspec.field(default_factory=ClientConnectionConfiguration)
     enable_profiling: bool = True
-    enable_contention_profiling: bool | None = None  # filled in: what enableProfiling says
+    enable_contention_profiling: bool | None = None  # filled in from enableProfiling
     percentage_of_nodes_to_score: Int32 = 0
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10

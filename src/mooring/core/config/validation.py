@@ -1,4 +1,4 @@
-"""Validation with upstream's rules, texts, paths and order; every mistake is reported, each once."""
+"""Validation with upstream's rules, texts, paths and order; every mistake is reported once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mooring.core.config.types import (
 from mooring.core.config.wire import show
 from mooring.core.framework.extension_points import EXTENSION_POINTS
 
-# Gone since the volume limits of all cloud providers moved to CSI.
+# Removed since the volume limits of all cloud providers moved to CSI.
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 
 # The points that upstream checks for removed plugins; at multiPoint they fail later, as plugins that do not exist.
@@ -40,7 +40,7 @@ _CHECKED_POINTS = tuple(point.name for point in EXTENSION_POINTS if point.checks
 
 
 def validate(config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES) -> list[str]:
-    """Return what is wrong with a configuration whose defaults are set, in upstream's words and order."""
+    """Return the mistakes of a configuration with defaults set, in upstream's texts and order."""
     return list(dict.fromkeys(_problems(config, features)))
 
 
@@ -128,7 +128,7 @@ def _removed(path: str, name: str) -> str:
 
 
 def _common_queue_sort(profiles: list[KubeSchedulerProfile]) -> Iterator[str]:
-    """All profiles share one queue, so they must sort it alike."""
+    """Check that all profiles share a queueSort plugin, because they share one queue."""
     canon = profiles[0].plugins.queue_sort
     name = canon.enabled[0].name if canon.enabled else ""
     if len(canon.enabled) > 1:
@@ -192,7 +192,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
 def validate_args(args: PluginArgs, path: str = "", features: Mapping[str, bool] = DEFAULT_FEATURES) -> list[str]:
-    """Return what is wrong with a plugin's arguments; ``path`` is where they stand, empty when a plugin asks itself."""
+    """Return the mistakes in a plugin's arguments; ``path`` is their position, empty when a plugin asks itself."""
     return list(dict.fromkeys(_args_problems(args, path + "." if path else "", features)))
 
 
@@ -236,7 +236,7 @@ def _default_preemption(args: DefaultPreemptionArgs, at: str) -> Iterator[str]:
 
 
 def _dynamic_resources(args: DynamicResourcesArgs, at: str, features: Mapping[str, bool]) -> Iterator[str]:
-    """Setting what has no effect because its gate is off is a mistake here."""
+    """Report a field without effect because its gate is off, which is a mistake here."""
     timeout = args.filter_timeout
     if timeout is not None:
         if not features["DRASchedulerFilterTimeout"]:
@@ -411,7 +411,8 @@ def _volume_binding(args: VolumeBindingArgs, at: str, features: Mapping[str, boo
         )
 
 
-# ---- the words of Kubernetes' field errors, and the rules for names ------------------------------------------------
+# ---- texts of Kubernetes' field errors, and rules for names
+# ------------------------------------------------------------
 
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -420,7 +421,7 @@ _ENDS = "and must start and end with an alphanumeric character"
 
 
 class DurationValue(float):
-    """Seconds to be shown as Go shows a metav1.Duration."""
+    """Seconds, shown as Go shows a metav1.Duration."""
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
@@ -449,7 +450,7 @@ def _shown(value: Any) -> str:
 
 
 def qualified_name(name: str) -> list[str]:
-    """Return what keeps ``name`` from being a label key or resource name: ``[prefix/]name``."""
+    """Return why ``name`` is not a label key or resource name: ``[prefix/]name``."""
     prefix, slash, bare = name.rpartition("/")
     well_formed = _regex(
         f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}", _NAME, "MyName", "my.name", "123-abc"
@@ -473,7 +474,7 @@ def qualified_name(name: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """Return what keeps ``value`` from being a label's value."""
+    """Return why ``value`` is not a label value."""
     rule = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
     mistakes = ["must be no more than 63 bytes"] if len(value) > 63 else []
     if not _LABEL_VALUE.fullmatch(value):

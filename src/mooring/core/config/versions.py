@@ -1,8 +1,8 @@
-"""The versions of Kubernetes whose scheduler mooring can be, and everything in which they differ, as tables.
+"""The supported versions of Kubernetes and all their differences for scheduling, as tables.
 
 A version is a value. Code that decides asks :class:`~mooring.core.config.features.Features` by name whether a gate is
-on or a change is in, and never compares version numbers. To add a version: add what is new to the tables below, its
-tag to ``_TAGS``, and a recorded corpus under ``tests/parity``. ``docs/reference/versions.md`` is made from this module.
+on or a change is in, and never compares version numbers. To add a version: extend the tables below, add its tag to
+``_TAGS``, and a recorded corpus under ``tests/parity``. ``docs/reference/versions.md`` is generated from this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mooring.api.version import UNKNOWN, Release, release_of
 
 
 class Stage(Enum):
-    """How far a feature has come."""
+    """Maturity of a feature."""
 
     ALPHA = "ALPHA"
     BETA = "BETA"
@@ -26,7 +26,7 @@ class Stage(Enum):
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """A switch; a locked one may be named, but only with its default."""
+    """A feature gate; a locked one may be named, but only with its default."""
 
     name: str
     default: bool
@@ -38,16 +38,17 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What upstream changed without a gate."""
+    """A change without a gate."""
 
     name: str
     since: int  # the first minor version that has it
-    about: str  # whose users notice it
-    says: str  # what is so since then, in one sentence
-    upstream: str  # the pull request that made it, or the enhancement proposal
+    about: str  # what it concerns
+    says: str  # the behaviour since then, in one sentence
+    upstream: str  # the pull request, or the enhancement proposal
 
 
-# ---- what changed without a gate ----------------------------------------------------------------------------------
+# ---- changes without a gate
+# --------------------------------------------------------------------------------------------
 
 _CHANGES = {
     (35, "configuration"): {
@@ -324,10 +325,10 @@ _DEPENDS_ON: dict[str, tuple[str, ...]] = {
     "WorkloadAwarePreemption": ("GangScheduling",),
 }
 
-# Gates that were removed, and the gate that now means the same.
+# Removed gates, and the gate that now means the same.
 _MERGED = {"GangScheduling": (37, "GenericWorkload"), "WorkloadAwarePreemption": (37, "GenericWorkload")}
 
-# Gates that are refused away from their default up to a minor version, and why.
+# Gates that are rejected away from their default up to a minor version, and why.
 _UNSUPPORTED = {
     "pod groups are scheduled as Kubernetes 1.37 does (--kubernetes-version 1.37)": (
         36,
@@ -346,7 +347,7 @@ _UNSUPPORTED = {
     ),
 }
 
-# Gates that kube-scheduler takes although they concern other components, by the first and the last minor version that
+# Gates that kube-scheduler accepts although they concern other components, with the first and last minor version that
 # knows them: naming one is no mistake and has no effect.
 _ELSEWHERE: dict[tuple[int, int | None], str] = {
     (34, 34): """
@@ -424,7 +425,7 @@ _POINTS_SINCE = {
     ("DynamicResources", "podGroupPostFilter"): 37,
 }
 
-# Fields of a profile's plugins in the configuration: the first minor version that knows them.
+# Fields of a profile's plugins in the configuration: the first minor version that supports them.
 _FIELDS_SINCE = {"placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37}
 
 
@@ -436,21 +437,21 @@ class KubernetesVersion:
     """One minor version of kube-scheduler, as recorded from its newest patch release."""
 
     minor: int
-    tag: str  # what the recorded decisions come from
+    tag: str  # source of the recorded decisions
     gates: Mapping[str, Gate]
     depends_on: Mapping[str, tuple[str, ...]]
     elsewhere: frozenset[str]
     merged: Mapping[str, str]
     changes: frozenset[str]  # names in CHANGES
     unsupported: Mapping[str, str]  # gates that are not honoured in this version, and why
-    is_preview: bool  # not released yet: what is merged upstream so far
+    is_preview: bool  # not released yet: includes what is merged upstream so far
 
     def __str__(self) -> str:
         return f"1.{self.minor}"
 
     @property
     def later_fields(self) -> frozenset[str]:
-        """The fields of a profile's plugins that this version does not know yet."""
+        """Fields of a profile's plugins that this version does not support yet."""
         return frozenset(name for name, since in _FIELDS_SINCE.items() if since > self.minor)
 
     def later_points(self, plugin: str) -> frozenset[str]:
@@ -505,8 +506,8 @@ def parse_version(text: str, where: str = "--kubernetes-version") -> KubernetesV
 
 
 def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
-    """The version to be for a cluster of this release (major, minor), and a warning if it is another one."""
-    if release == UNKNOWN:  # the cluster does not say
+    """Return the version to emulate for a cluster of this release (major, minor), and a warning if they differ."""
+    if release == UNKNOWN:  # the cluster does not report it
         return DEFAULT_VERSION, ""
     versions = list(VERSIONS.values())
     oldest, newest = versions[0], versions[-1]
@@ -523,11 +524,12 @@ def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
     )
 
 
-# ---- what differs --------------------------------------------------------------------------------------------------
+# ---- differences
+# ------------------------------------------------------------------------------------------------------
 
 
 def differences(old: KubernetesVersion, new: KubernetesVersion) -> Iterator[Change]:
-    """Everything that came for scheduling after the older version, up to the newer one, gates last."""
+    """Yield all changes for scheduling after the older version, up to the newer one, gates last."""
     yield from (change for change in CHANGES.values() if old.minor < change.since <= new.minor)
     for name, since in _FIELDS_SINCE.items():
         if old.minor < since <= new.minor:

@@ -1,7 +1,8 @@
-"""A configuration on the wire: strict decoding with every mistake and its path, and writing it as kube-scheduler does.
+"""Configurations on the wire: strict decoding that reports every mistake with its path, and encoding like
+kube-scheduler.
 
 msgspec stops at the first mistake; a user who fixes a configuration wants to see all of them. Unknown fields are
-collected apart from wrong types, because upstream reports them as ``unknown field "profiles[0].foo"``.
+collected separately from wrong types, because upstream reports them as ``unknown field "profiles[0].foo"``.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ from mooring.core.config.types import (
 
 T = TypeVar("T")
 
-_FAILED: Any = object()  # stands for a value that was not understood and has been reported
+_FAILED: Any = object()  # stands for a value that was invalid and has been reported
 _FIELDS: dict[type[Any], dict[str, tuple[str, Any]]] = {}  # by struct type: wire name to attribute and type
 
 
 class Mistakes:
-    """What was found wrong in one document."""
+    """Mistakes in one document."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []  # paths of fields that do not exist
@@ -61,7 +62,7 @@ class Mistakes:
 
 
 def decode(kind: type[T], value: Any, path: str, mistakes: Mistakes, *, ignore: frozenset[str] = frozenset()) -> T:
-    """Return ``value`` as a ``kind``; what is wrong with it goes to ``mistakes`` and is left at its default.
+    """Return ``value`` as a ``kind``; mistakes go to ``mistakes``, and their fields keep the default.
 
     ``ignore`` names fields of the outermost object that are known but not kept, such as ``apiVersion``.
     """
@@ -168,7 +169,7 @@ def _scalar(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
 
 
 def _bytes(value: Any, path: str, mistakes: Mistakes) -> Any:
-    # Never quoted back: this is where keys and certificates are.
+    # Not quoted in the error: it may be a key or a certificate.
     if isinstance(value, str):
         try:
             return base64.b64decode("".join(value.split()), validate=True)
@@ -203,11 +204,11 @@ def _child(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-# ---- a configuration as kube-scheduler writes it: ``--write-config-to`` and ``/configz``, field by field -----------
+# ---- a configuration as kube-scheduler writes it: ``--write-config-to`` and ``/configz``, field by field -------------
 
 _REDACTED = "REDACTED"
 
-# Fields that Go leaves out when they are empty; all others are written, even if they say nothing.
+# Fields that Go omits when they are empty; all others are written, even if empty.
 _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
     KubeSchedulerConfiguration: frozenset(("profiles", "extenders", "delay_cache_until_active")),
     KubeSchedulerProfile: frozenset(("percentage_of_nodes_to_score", "plugin_config")),
@@ -234,7 +235,7 @@ def to_wire(
 ) -> dict[str, Any]:
     """Return the configuration as a plain v1 document; ``redact`` hides private keys and passwords.
 
-    ``leave_out`` names fields of profiles' plugins that the reader's version does not know.
+    ``leave_out`` names fields of profiles' plugins that the reader's version does not support.
     """
     document: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     document.update(_object(config, redact))
@@ -277,7 +278,7 @@ def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:
 
 def _wire_value(item: Any, redact: bool) -> Any:
     if isinstance(item, msgspec.Struct):
-        # Kubernetes API objects (affinity, constraints) know their own wire form.
+        # Kubernetes API objects (affinity, constraints) have their own encoding.
         return (
             _object(item, redact)
             if type(item).__module__.startswith("mooring.core.config")

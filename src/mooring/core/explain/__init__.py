@@ -1,4 +1,4 @@
-"""Why a pod goes where it goes, or nowhere, and what would help; and how that looks in print.
+"""Explanations: why a pod is placed or not, what would help, and their rendering.
 
-Nothing here decides, and nothing here knows a rule: a session is asked, plugins name facts and remedies.
+Nothing here decides or contains rules: a session decides, plugins provide facts and remedies.
 """

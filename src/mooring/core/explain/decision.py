@@ -1,6 +1,6 @@
-"""A decision for people: the outcome, the nodes with their scores, the refusals with their nodes.
+"""A decision in the form shown to users: the outcome, the nodes with their scores, the refusals with their nodes.
 
-The engine's decision is made of columns that keep changing with the cluster. This one is immutable and turns columns
+The engine's decision consists of columns that keep changing with the cluster. This one is immutable and turns columns
 into names on demand.
 """
 
@@ -22,20 +22,21 @@ from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.state.cluster import ClusterState
 
-# ---- rows and columns for people: text in a shell, HTML in a notebook, a DataFrame where pandas is installed -------
+# ---- tables: text in a shell, HTML in a notebook, a DataFrame where pandas is installed
+# --------------------------------
 
 TEXT_ROWS, HTML_ROWS = 10, 20
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionTable:
-    """Cells under headers. Numbers stand at the right."""
+    """Cells under headers. Numbers are aligned right."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[object]]
 
     def text(self, limit: int = TEXT_ROWS) -> str:
-        """Aligned columns without lines, as kubectl prints them."""
+        """Return aligned columns without lines, as kubectl prints them."""
         shown = [self.columns, *([str(cell) for cell in row] for row in self.rows[:limit])]
         widths = [max(len(row[i]) for row in shown) for i in range(len(self.columns))]
         is_number = [bool(self.rows) and isinstance(self.rows[0][i], int) for i in range(len(self.columns))]
@@ -49,7 +50,7 @@ class DecisionTable:
         return "\n".join([*lines, *self._more(limit)])
 
     def html(self, limit: int = HTML_ROWS) -> str:
-        """A plain table, styled by the notebook."""
+        """Return a plain table, styled by the notebook."""
         head = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in self.rows[:limit]
@@ -61,7 +62,7 @@ class DecisionTable:
         return [f"… and {len(self.rows) - limit} more"] if len(self.rows) > limit else []
 
     def to_pandas(self, index: str) -> Any:
-        """A DataFrame whose index is one of the columns."""
+        """Return a DataFrame whose index is one of the columns."""
         try:
             import pandas
         except ImportError:
@@ -80,7 +81,7 @@ class NodeShare:
 
 @dataclass(frozen=True, slots=True)
 class RefusalRow:
-    """One reason (or several at once), and exactly the nodes it holds for."""
+    """A reason (or several together), and the nodes that it applies to."""
 
     plugin: str
     code: str
@@ -97,7 +98,7 @@ class Scores(list[NodeShare]):
         return DecisionTable(("node", "total", *plugins), rows)
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per node and a column per plugin, and the total."""
+        """Return a DataFrame with a row per node and a column per plugin, and the total."""
         return self.table().to_pandas("node")
 
     def __repr__(self) -> str:
@@ -108,14 +109,14 @@ class Scores(list[NodeShare]):
 
 
 class Refusals(list[RefusalRow]):
-    """Reasons with their nodes, those that hold for most nodes first."""
+    """Reasons with their nodes, those of most nodes first."""
 
     def table(self) -> DecisionTable:
         rows = [(len(each.nodes), ", ".join(each.reasons), each.plugin, first_of(each.nodes)) for each in self]
         return DecisionTable(("nodes", "refused because", "plugin", "which"), rows)
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per refused node."""
+        """Return a DataFrame with a row per refused node."""
         rows = [(node, each.plugin, each.code, ", ".join(each.reasons)) for each in self for node in each.nodes]
         return DecisionTable(("node", "plugin", "code", "reasons"), rows).to_pandas("node")
 
@@ -126,7 +127,7 @@ class Refusals(list[RefusalRow]):
         return self.table().html()
 
 
-GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words
+GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +140,13 @@ class Victim:
 
 
 def broken_budgets(pod: Pod, cluster: ClusterState) -> tuple[str, ...]:
-    """The budgets that do not allow this pod to be evicted."""
+    """Return the budgets that do not allow this pod to be evicted."""
     theirs = budgets_of(pod, cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace))
     return tuple(budget.key for budget in theirs if budget.status.disruptions_allowed <= 0)
 
 
 class Decision:
-    """What was decided about one pod."""
+    """The decision about one pod."""
 
     def __init__(self, decided: EngineDecision, scheduler_name: str, cluster: ClusterState) -> None:
         pod = decided.pod.pod
@@ -170,12 +171,12 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """The reason of the PodScheduled condition; empty for a pod that has a node."""
+        """Reason of the PodScheduled condition; empty for a pod that has a node."""
         return self.decided.reason
 
     @property
     def message(self) -> str:
-        """What users read in the condition and in the event: ``0/3 nodes are available: …``."""
+        """Text of the condition and the event: ``0/3 nodes are available: …``."""
         return GATED if self._has_gates else self.decided.message
 
     @cached_property
@@ -199,9 +200,9 @@ class Decision:
 
     @cached_property
     def refusals(self) -> Refusals:
-        """Reasons with their nodes, those that hold for most nodes first."""
+        """Reasons with their nodes, those of most nodes first."""
         statuses = self.decided.statuses
-        together = ", ".join(sorted(self.decided.unschedulable_plugins))  # where no single plugin signed
+        together = ", ".join(sorted(self.decided.unschedulable_plugins))  # if no single plugin is named
         found = [
             RefusalRow(status.plugin or together, status.code.name, status.reasons, statuses.names(rows))
             for status, rows in self._groups
@@ -210,7 +211,7 @@ class Decision:
         return Refusals(sorted(found, key=lambda refusal: -len(refusal.nodes)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "pod": self.pod,
             "schedulerName": self.scheduler_name,
@@ -233,11 +234,11 @@ class Decision:
             "victims": [{"pod": v.pod, "priority": v.priority, "breaksBudgets": list(v.breaks)} for v in self.victims],
         }
 
-    # ---- how it looks ------------------------------------------------------------------------------------------
+    # ---- rendering ------------------------------------------------------------------------------------------------
 
     @property
     def headline(self) -> str:
-        """One line: where the pod goes, or why nowhere."""
+        """Return one line: where the pod goes, or that it fits nowhere."""
         if self.is_scheduled:
             feasible = f"{self.feasible_nodes} of {count_of(self.num_nodes, 'node')} can take it"
             return f"{self.pod} goes to {self.node}: {feasible}"
@@ -245,7 +246,7 @@ class Decision:
         return f"{self.pod} {self.outcome.value}: {self.message}{room}"
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per node: the scores of those that can take the pod, or why each refuses it."""
+        """Return a DataFrame with a row per node: its scores, or why it refuses the pod."""
         return (self.scores or self.refusals).to_pandas()
 
     def __repr__(self) -> str:

@@ -1,10 +1,8 @@
 """The smallest changes that would let a refused pod run: plugins offer them, the engine confirms them.
 
-First one plugin at a time is silenced: the nodes that are feasible then have
-only that plugin against them, and a single change may help. Where a node has
-several plugins against it, a few nodes that are close are repaired step by
-step. The number of questions is bounded; on large clusters each costs a few
-milliseconds.
+First one plugin at a time is disabled: the nodes that are feasible then are rejected by that plugin only, and a single
+change may help. Where several plugins reject a node, a few nodes that are close are repaired step by step. The number
+of questions is bounded; on large clusters each costs a few milliseconds.
 """
 
 from __future__ import annotations
@@ -31,15 +29,16 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows, distance
 from mooring.core.state.pod_info import PodInfo
 
-# ---- suggestions: changes that were tried and help, and which of them are worth telling ----------------------------
+# ---- suggestions: changes that were tried and help, and a selection of them
+# ---------------------------------------------
 
 MAX_SUGGESTIONS = 8
-ANOTHER_CHANGE = 3.0  # what each change costs that has to be made besides the first
+ANOTHER_CHANGE = 3.0  # cost of each change besides the first
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Changes that together let the pod run, and on which nodes. Every one of them was tried."""
+    """Changes that together let the pod run, and the nodes. Every suggestion was tried."""
 
     changes: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -47,12 +46,12 @@ class Suggestion:
     cost: float
     about_node: bool = False  # the change is made on a node, which is then the one that fits
     also: tuple[str, ...] = ()  # other nodes on which the same change helps
-    pattern: tuple[str, ...] = ()  # the changes with the node's name left open; empty if none is made on a node
-    remedy: Remedy = field(default=(), compare=False, repr=False)  # the changes themselves; empty: none is known
+    pattern: tuple[str, ...] = ()  # the changes without the node's name; empty if none is made on a node
+    remedy: Remedy = field(default=(), compare=False, repr=False)  # empty if none is known
 
     @staticmethod
     def of(remedy: Remedy, nodes: tuple[str, ...]) -> Suggestion:
-        """The text of a remedy that helps on these nodes."""
+        """Return the suggestion for a remedy that helps on these nodes."""
         return Suggestion(
             changes=tuple(str(change) for change in remedy),
             kinds=tuple(change.kind for change in remedy),
@@ -78,12 +77,12 @@ def cost_of(remedy: Remedy) -> float:
 
 
 def pattern_of(remedy: Remedy) -> tuple[str, ...]:
-    """The changes without the names of the nodes that they are made on."""
+    """Return the changes without the names of their nodes."""
     return tuple(change.text for change in remedy)
 
 
 def best(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
-    """The cheapest; the same change on several nodes is one, and none contains a cheaper one."""
+    """Return the cheapest; the same change on several nodes is one, and none contains a cheaper one."""
     kept: list[Suggestion] = []
     for suggestion in sorted(suggestions, key=lambda each: each.cost):
         if any(set(other.changes) <= set(suggestion.changes) for other in kept):
@@ -98,22 +97,21 @@ def best(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Hypotheses asked of the real engine: the same rules, a changed pod, a changed node, a pod less.
+# Hypotheses for the real engine: the same rules with a changed pod, a changed node, or without a pod.
 #
-# Nothing here knows a rule. A change says how the pod or the cluster would be
-# different; the engine says what it would decide then. Nodes are changed and
-# pods removed on a fork, so the cluster that is asked about stays as it is.
+# A change describes how the pod or the cluster would differ; the engine decides. Nodes are changed and pods removed on
+# a fork, so the actual cluster stays unchanged.
 
 MAX_QUESTIONS = 160
 
 
 class Exhausted(Exception):
-    """Enough questions for one explanation."""
+    """The limit of questions for one explanation is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What the engine would decide, and the cluster and the profile as they would be then."""
+    """The engine's decision about a hypothesis, with the changed cluster and profile."""
 
     decision: ScheduleResult
     cluster: ClusterState
@@ -133,7 +131,7 @@ class Hypothesis:
         return (self.decision.node,) if self.decision.node else ()
 
     def refusal(self, node: str) -> Status | None:
-        """Why the node is refused; None if it is not."""
+        """Return why the node is refused; None if it is not."""
         if self.decision.statuses is None:
             return self.decision.status
         status = self.decision.statuses.get(node)
@@ -141,7 +139,7 @@ class Hypothesis:
 
 
 class WhatIf:
-    """Asks about one pod. Looks at every node, whatever the profile samples, and evicts no pod."""
+    """Asks hypothetical questions about one pod. Searches every node, without sampling, and evicts no pod."""
 
     def __init__(self, session: Session, scheduler_name: str, pod: Pod) -> None:
         self.cluster = session.state
@@ -162,7 +160,7 @@ class WhatIf:
         return pod
 
     def ask(self, changes: Sequence[Change] = (), *, without: str = "", preempt: bool = False) -> Hypothesis:
-        """Decide with these changes, and with one plugin silenced if ``without`` names it."""
+        """Decide with these changes, and without the plugin named ``without``."""
         if self.asked >= MAX_QUESTIONS:
             raise Exhausted
         self.asked += 1
@@ -176,7 +174,7 @@ class WhatIf:
         return Hypothesis(decide(engine, profile, cluster.info(self.edited(changes))), cluster, profile)
 
     def _profile(self, session: Session, preempt: bool) -> Profile:
-        """The profile for questions: all nodes are considered, and nothing is counted as an attempt."""
+        """Return the profile for questions: all nodes are searched, and nothing counts as an attempt."""
         profile = session.profiles[self._scheduler_name]
         points = profile.points if preempt else {**profile.points, "postFilter": ()}
         return replace(profile, percentage_of_nodes_to_score=0, observer=None, points=points)
@@ -199,14 +197,14 @@ def _changed(cluster: ClusterState, changes: Sequence[Change]) -> ClusterState:
 
 # ---- the lowest priority with which a pod gets room by evicting others ---------------------------------------------
 
-MANY_NODES = 2000  # from here on a preemption is not tried for every priority
+MANY_NODES = 2000  # from here on preemption is not tried for every priority
 MAX_VICTIMS_NAMED = 3
 COST = 5.0
-PRIORITY = "priority"  # the kind of a change with which the pod evicts others
+PRIORITY = "priority"  # kind of a change with which the pod evicts others
 
 
 def lowest_priority(what_if: WhatIf) -> Suggestion | None:
-    """Search among the priorities of the running pods, from the highest down: if it does not help, none does."""
+    """Search the priorities of the running pods from the highest down: if that does not help, none does."""
     is_never = what_if.pod.spec.preemption_policy == "Never"
     levels = _levels(what_if, is_never)
     best: Suggestion | None = None
@@ -228,7 +226,7 @@ def lowest_priority(what_if: WhatIf) -> Suggestion | None:
 
 
 def _levels(what_if: WhatIf, is_never: bool) -> list[int]:
-    """The priorities that would let the pod preempt a pod that it cannot preempt now."""
+    """Return the priorities that would let the pod preempt more pods than now."""
     own = what_if.pod.spec.priority or 0
     present = {running.priority for running in what_if.cluster.pods()}
     levels = sorted(level + 1 for level in present if level >= own)
@@ -255,7 +253,8 @@ def _suggestion(change: Change, decision: ScheduleResult) -> Suggestion:
     return Suggestion((text,), (change.kind,), (node,), change.cost + len(victims), about_node=True, remedy=(change,))
 
 
-# ---- which plugins refused a pod -----------------------------------------------------------------------------------
+# ---- the plugins that refused a pod
+# -------------------------------------------------------------------------------------
 
 
 def refusers(decision: ScheduleResult) -> list[str]:
@@ -266,15 +265,15 @@ def refusers(decision: ScheduleResult) -> list[str]:
 
 
 def signers(status: Status, decision: ScheduleResult) -> Sequence[str]:
-    """The plugin of the status. It is empty where several plugins together left no node."""
+    """Return the plugin of the status, or all if several plugins together left no node."""
     return (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins)
 
 
-MAX_CHANGES = 16  # of one remedy: what needs more is no small change, and a pod may ask for thousands of labels
-MAX_OFFERED = 64  # remedies that are taken from one plugin
-TRIES_PER_PLUGIN = 8  # remedies of it that are tried
+MAX_CHANGES = 16  # of one remedy: more is no small change, and a pod may request thousands of labels
+MAX_OFFERED = 64  # remedies accepted from one plugin
+TRIES_PER_PLUGIN = 8  # of its remedies
 MAX_TWINS = 4  # nodes on which the same change is tried
-MAX_REPAIRS = 10  # nodes that are repaired step by step
+MAX_REPAIRS = 10  # nodes repaired step by step
 MAX_STEPS = 5
 ONLY_ONE_COST = 30.0
 
@@ -287,7 +286,7 @@ class RemedySearch:
         self._decision = decision
         self._found: list[Suggestion] = []
         self._tried: set[tuple[str, ...]] = set()
-        self.notes: list[str] = []  # about plugins whose remedies could not be used
+        self.notes: list[str] = []  # about plugins whose remedies failed
 
     def run(self) -> list[Suggestion]:
         with suppress(Exhausted):
@@ -296,7 +295,7 @@ class RemedySearch:
                 self._try_plugin(base.decision.status.plugin, base, base.cluster.nodes())
             elif not base.fits and base.decision.statuses is not None:
                 self._search(base)
-            # otherwise only a nomination or sampling stood in the way; or something broke, and no change is known
+            # otherwise only a nomination or sampling prevented it; or an error, for which no change is known
         return best(self._found)
 
     def _search(self, base: Hypothesis) -> None:
@@ -320,7 +319,7 @@ class RemedySearch:
     # ---- one remedy --------------------------------------------------------------------------------------------
 
     def _try_plugin(self, plugin: str, base: Hypothesis, nodes: NodeRows) -> bool:
-        """Only this plugin is against these nodes: try its cheapest remedies, each on a few nodes."""
+        """Only this plugin rejects these nodes: try its cheapest remedies, each on a few nodes."""
         tries: Counter[tuple[str, ...]] = Counter()
         before = len(self._found)
         for remedy in self._offered(plugin, base, nodes):
@@ -337,7 +336,7 @@ class RemedySearch:
         return len(self._found) > before
 
     def _offered(self, name: str, answer: Hypothesis, nodes: NodeRows) -> list[Remedy]:
-        """What the plugin offers for these nodes, the cheapest first; what it raises is worth a note."""
+        """Return the plugin's remedies for these nodes, the cheapest first; an exception becomes a note."""
         plugin = answer.profile.plugins.get(name)
         if plugin is None or plugin.remedies is None:
             return []
@@ -351,7 +350,7 @@ class RemedySearch:
         return sorted((remedy for remedy in remedies if remedy), key=cost_of)
 
     def _ask(self, remedy: Remedy) -> Hypothesis | None:
-        """What the engine says of a remedy; None if it cannot be made, which is worth a note."""
+        """Decide with a remedy; return None, with a note, if it cannot be applied."""
         try:
             return self._what_if.ask(remedy)
         except Exhausted:
@@ -366,14 +365,14 @@ class RemedySearch:
             self.notes.append(text)
 
     def _name_plugin(self, plugin: str, nodes: NodeRows) -> None:
-        """No remedy is known for this plugin. It is still worth reporting that it alone rejects these nodes."""
+        """Report that this plugin alone rejects these nodes, if no remedy is known."""
         names = tuple(info.name for info in nodes.infos)
         self._found.append(Suggestion((f"only {plugin} stands in the way",), ("plugin",), names, ONLY_ONE_COST))
 
     # ---- several remedies --------------------------------------------------------------------------------------
 
     def _repair(self, node: str, answer: Hypothesis, steps: int) -> None:
-        """Remove one objection after the other, the cheapest way each, until the node takes the pod."""
+        """Remove one rejection after the other, by the cheapest change, until the node takes the pod."""
         changes: Remedy = ()
         for _ in range(steps):
             status = answer.refusal(node)
@@ -386,7 +385,7 @@ class RemedySearch:
                 return
 
     def _step(self, node: str, status: Status, before: Hypothesis, changes: Remedy) -> tuple[Remedy, Hypothesis] | None:
-        """The cheapest addition to the changes after which no plugin rejects the pod, or not for the same reason."""
+        """Return the cheapest addition to the changes after which the rejection is gone or has another reason."""
         here = before.cluster.nodes().subset(_rows((node,), before))
         for plugin in signers(status, before.decision):
             for remedy in self._offered(plugin, before, here):
@@ -414,7 +413,7 @@ def _rows(names: Sequence[str], answer: Hypothesis) -> NDArray[np.int64]:
 
 
 def _representatives(base: ScheduleResult, nodes: NodeRows, helped: set[str]) -> list[str]:
-    """Nodes of plugins that nothing has helped with yet: from each group of refusals those that look closest."""
+    """Return nodes of plugins without a helpful remedy yet: from each group of refusals the closest ones."""
     return [nodes.infos[row].name for row in islice(dict.fromkeys(_by_turns(base, nodes, helped)), MAX_REPAIRS)]
 
 
@@ -429,11 +428,11 @@ def _by_turns(base: ScheduleResult, nodes: NodeRows, helped: set[str]) -> Iterat
         yield from (group[turn] for group in groups if turn < len(group))
 
 
-# ---- what else is worth knowing: the facts behind refusals, and the pod's claims and volumes -----------------------
+# ---- notes: the facts behind refusals, and the pod's claims and volumes ----------------------------------------------
 
 
 def facts(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> list[str]:
-    """What plugins say that the cluster has where the pod asks for something else, most refused nodes first."""
+    """Return facts of plugins about the cluster, most refused nodes first."""
     if not decision.num_nodes:
         return ["the cluster has no Node objects"]
     refused: dict[str, list[int]] = {}
@@ -454,7 +453,7 @@ def facts(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> 
 
 
 def volume_notes(pod: PodInfo, cluster: ClusterState) -> Iterator[str]:
-    """What is known of the pod's claims and where their volumes can be reached."""
+    """Yield the state of the pod's claims, and where their volumes can be reached."""
     for name in dict.fromkeys(pod.shape.claim_names):
         key = f"{pod.pod.namespace}/{name}"
         claim = cluster.objects.get(PersistentVolumeClaim, key)

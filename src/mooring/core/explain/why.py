@@ -1,4 +1,4 @@
-"""Why a pod goes where it goes, or nowhere, and what would help."""
+"""Explanations of pods and pod groups, and suggestions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mooring.core.state.requests import display_name, written
 
 
 class Explanation(Decision):
-    """A decision with everything worth saying about it. Printed, it reads as ``mooring explain`` shows it."""
+    """A decision with explanations. Printed, it reads as ``mooring explain`` shows it."""
 
     def __init__(self, decided: EngineDecision, scheduler_name: str, cluster: ClusterState) -> None:
         super().__init__(decided, scheduler_name, cluster)
@@ -38,7 +38,7 @@ class Explanation(Decision):
         self.notes: list[str] = []  # facts behind refusals, claims and volumes that matter
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         suggestions = [
             {"text": s.text, "changes": list(s.changes), "kinds": list(s.kinds), "nodes": list(s.nodes)}
             | ({"alsoOn": list(s.also)} if s.also else {})
@@ -47,7 +47,7 @@ class Explanation(Decision):
         return {**super().to_dict(), "suggestions": suggestions, "notes": self.notes}
 
     def __repr__(self) -> str:
-        # which draws explanations, and knows them therefore
+        # imported late, because it imports this module
 
         return text(self)
 
@@ -65,12 +65,12 @@ class Explanation(Decision):
 
 
 def explain_pod(session: Session, pod: Pod, *, suggest: bool = True) -> Explanation:
-    """Decide about a pod and explain the decision. Nothing in the cluster changes, not even for a moment."""
+    """Decide about a pod and explain the decision. The cluster is not changed, even temporarily."""
     return explain(session, session.decide(pod), session.profile_for(pod), suggest=suggest)
 
 
 def explain(session: Session, decided: EngineDecision, profile: Profile, *, suggest: bool = True) -> Explanation:
-    """Turn a decision into words. Suggestions are sought only for a refusal, on the cluster as it is now."""
+    """Explain a decision. Suggestions are searched only for a refusal, on the cluster as it is now."""
     cluster = session.state
     found = Explanation(decided, profile.scheduler_name, cluster)
     found.notes += volume_notes(decided.pod, cluster)
@@ -84,30 +84,31 @@ def explain(session: Session, decided: EngineDecision, profile: Profile, *, sugg
 
 
 def explain_with(session: Session, decided: EngineDecision, profile: Profile, suggestion: Suggestion) -> Explanation:
-    """What would be decided if a suggestion were followed; the cluster stays as it is."""
+    """Return the decision if a suggestion were followed; the cluster stays unchanged."""
     what_if = WhatIf(session, profile.scheduler_name, decided.pod.pod)
     asked = what_if.ask(suggestion.remedy, preempt=PRIORITY in suggestion.kinds)
     return Explanation(asked.decision, profile.scheduler_name, asked.cluster)
 
 
-# ---- why a pod group is scheduled, or not: how many of its pods fit, what the others lack, and what would help -----
+# ---- explanations of pod groups: how many pods fit, what the others lack, and what would help
+# -------------------------
 
 SHORT = "Insufficient "
 
 
 @dataclass(slots=True)
 class GroupExplanation:
-    """A decision about a group with everything worth saying about it."""
+    """A decision about a group with explanations."""
 
     group: PodGroup
     pods: Sequence[Pod]  # those without a node, in the order in which they are tried
     running: int  # pods of the group that have a node already
-    held: str = ""  # why the group is not tried at all, or nothing
+    held: str = ""  # why the group is not tried at all, or ""
     decided: GroupDecision | None = None
     nodes: dict[str, str] = field(default_factory=dict)  # pod key -> node, of as many pods as fit, enough or not
     refusals: dict[str, str] = field(default_factory=dict)  # pod key -> why it has no node beside those that fit
     rest: Explanation | None = None  # of the first pod that does not fit beside those that do
-    requests: dict[str, int] = field(default_factory=dict)  # what that pod asks for
+    requests: dict[str, int] = field(default_factory=dict)  # that pod's requests
 
     def __repr__(self) -> str:
         return printed(lambda to: draw_group(to, self))
@@ -118,12 +119,12 @@ class GroupExplanation:
 
     @property
     def message(self) -> str:
-        """What people read in the group's condition, or what holds its pods back."""
+        """Message of the group's condition, or why its pods are held back."""
         return self.held if self.decided is None else self.decided.message
 
     @property
     def suggestions(self) -> list[Suggestion]:
-        """What would help the first pod that does not fit, without harm to others of its group."""
+        """Suggestions for the first pod that does not fit, without harm to others of its group."""
         own = {pod.key for pod in self.pods}
         found = [] if self.rest is None else self.rest.suggestions
         return [each for each in found if not own.intersection(each.text.replace(",", " ").split())]
@@ -143,7 +144,7 @@ class GroupExplanation:
         return f"{fit} of {total} pods of group {name} fit{enough}; {missing} more {self._lack(missing)}"
 
     def _lack(self, missing: int) -> str:
-        """What the pods that do not fit ask for and do not find."""
+        """Return the missing requests of the pods that do not fit."""
         if self.rest is None:
             return "find no node"
         each = " each" if missing > 1 else ""
@@ -155,7 +156,7 @@ class GroupExplanation:
         return f"{needs} {' and '.join(wanted)}{each}" if wanted else "find no node"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "podGroup": self.group.key,
             "outcome": "held" if self.held else "scheduled" if self.is_scheduled else "unschedulable",
@@ -175,7 +176,7 @@ class GroupExplanation:
 
 
 def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> GroupExplanation:
-    """Decide about a group and explain the decision. ``pods`` are those without a node. Nothing changes."""
+    """Decide about a group and explain the decision. ``pods`` are those without a node. The cluster is not changed."""
     cluster = session.state
     placed = len(cluster.groups.placed(group.key))
     if not pods:
@@ -188,7 +189,7 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
     info = PodGroupInfo(group, [cluster.info(pod) for pod in pods])
     cycle = session.groups(profile)
     found = GroupExplanation(group, pods, placed, decided=cycle.decide(info))
-    # An attempt ends once it cannot succeed. As a basic group it continues, which says how many pods fit.
+    # An attempt ends once it cannot succeed. As a basic group it continues, which shows how many pods fit.
     as_basic = replace(group.spec, scheduling_policy=PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy()))
     basic = PodGroupInfo(replace(group, spec=as_basic), info.pods)
     run = cycle.run(basic)
@@ -205,11 +206,11 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
     return found
 
 
-# ---- how an explanation looks on a terminal, and as text -----------------------------------------------------------
+# ---- rendering of explanations, on a terminal and as text ------------------------------------------------------------
 
 
 def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> None:
-    """Print the decision for a person: the outcome, then its reasons, then what would help."""
+    """Print a decision: the outcome, then its reasons, then suggestions."""
     if found.is_scheduled:
         _draw_placement(to, found, top)
         print_notes(to, found.notes)
@@ -218,7 +219,7 @@ def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> 
 
 
 def text(found: Explanation) -> str:
-    """The same without colours."""
+    """Return the explanation without colours."""
     return printed(lambda to: draw(to, found, top=5))
 
 
@@ -240,7 +241,7 @@ def _draw_placement(to: Console, found: Explanation, top: int) -> None:
 
 
 def draw_scores(to: Console, shares: Sequence[NodeShare]) -> None:
-    """Nodes down, plugins across; a plugin that gives none of them anything is left out."""
+    """Print nodes by plugins; a plugin that gives 0 to all of them is left out."""
     plugins = [name for name in shares[0].shares if any(share.shares[name] for share in shares)]
     rows: list[list[str | Text]] = [
         [
@@ -257,7 +258,7 @@ def draw_scores(to: Console, shares: Sequence[NodeShare]) -> None:
 
 
 def _header(name: str, to: Console) -> str:
-    """On a terminal long names are broken between their words, so that the table fits."""
+    """Break a long name between its words on a terminal, so that the table fits."""
     return "\n".join(re.findall(r"[A-Z][a-z0-9]*|[^A-Z]+", name)) if to.is_terminal else name
 
 
@@ -292,7 +293,7 @@ def _suggestion(suggestion: Suggestion) -> str:
 
 
 def _draw_groups(to: Console, refusals: Sequence[RefusalRow]) -> None:
-    """One line per reason, whether or not evicting pods could change it (``-o json`` tells these apart)."""
+    """Print one line per reason, whether or not evicting pods could help (``-o json`` distinguishes these)."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for refusal in refusals:
         nodes.setdefault((", ".join(refusal.reasons), refusal.plugin), []).extend(refusal.nodes)
@@ -303,13 +304,13 @@ def _draw_groups(to: Console, refusals: Sequence[RefusalRow]) -> None:
     print_table(to, ["NODES", "REFUSED BECAUSE", "PLUGIN", "WHICH"], rows)
 
 
-# ---- how the explanation of a pod group looks on a terminal --------------------------------------------------------
+# ---- rendering of a pod group's explanation on a terminal -----------------------------------------------------------
 
 MAX_PODS = 20
 
 
 def draw_group(to: Console, found: GroupExplanation, *, suggestions: int = 8) -> None:
-    """Print the decision for a person: one sentence, then the pods, then what would help."""
+    """Print a decision: one sentence, then the pods, then suggestions."""
     to.print(f"[{'green' if found.is_scheduled else 'red'}]{escape(found.headline)}[/]")
     if found.message:
         to.print(escape(found.message))

@@ -1,4 +1,4 @@
-"""Cluster events: what changed between two versions of a node or a pod, and what happened during an attempt."""
+"""Cluster events: changes between two versions of a node or a pod, and events during an attempt."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionTyp
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
-CONFIGURATION_CHANGE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ConfigurationChange")  # ours alone
+CONFIGURATION_CHANGE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ConfigurationChange")  # not upstream's
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
-PREEMPTION_BROKE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "PreemptionBroke")  # ours alone
+PREEMPTION_BROKE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "PreemptionBroke")  # not upstream's
 
 # Labels of entries into a queue that no cluster event caused.
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
-RESTORED = "Restored"  # ours alone: a simulation goes on with a record's queue
+RESTORED = "Restored"  # not upstream's: a simulation continues with a record's queue
 
 
-# Made once: events are compared and looked up for every change in the cluster.
+# Created once: events are compared and looked up for every change in the cluster.
 _NODE_EVENTS = {
     action: ClusterEvent(EventResource.NODE, action)
     for action in (
@@ -50,7 +50,7 @@ _NODE_EVENTS = {
 
 
 def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> list[ClusterEvent]:
-    """The events of a node's update, in upstream's order; none for a heartbeat."""
+    """Return the events of a node's update, in upstream's order; none for a heartbeat."""
     actions = []
     if old.spec.unschedulable and not new.spec.unschedulable:
         actions.append(ActionType.UPDATE_NODE_TAINT)
@@ -70,7 +70,7 @@ def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> lis
 
 
 def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth: bool = False) -> list[ClusterEvent]:
-    """The events of a pod's update; a plain Update if nothing with a named event changed.
+    """Return the events of a pod's update; a plain Update if nothing with a named event changed.
 
     ``whole_resizes``: a pod that is being resized counts as a whole, since 1.37. ``tells_growth``: a pod that requests
     more has its own event, also since 1.37.
@@ -85,21 +85,21 @@ def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth
         actions.append(ActionType.UPDATE_POD_SCALE_UP)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-    if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API lets them only be added
+    if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API only allows additions
         actions.append(ActionType.UPDATE_POD_TOLERATION)
     if (
         old.status.resource_claim_statuses != new.status.resource_claim_statuses
         or old.status.extended_resource_claim_status != new.status.extended_resource_claim_status
     ):
         actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    if not actions:  # so it is for nearly all updates
+    if not actions:  # the usual case
         return [ASSIGNED_POD_UPDATE if new.spec.node_name else UNSCHEDULED_POD_UPDATE]
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     return [ClusterEvent(resource, action) for action in actions]
 
 
 def _same_quantities(old: Mapping[str, Quantity], new: Mapping[str, Quantity]) -> bool:
-    """Compare amounts, not spellings: ``1`` is ``1000m``. What does not parse is compared as it stands."""
+    """Compare amounts, not spellings: ``1`` is ``1000m``. Unparsable values are compared as text."""
     if old == new:
         return True
     if old.keys() != new.keys():
@@ -115,7 +115,7 @@ def _statuses(conditions: list[Condition]) -> dict[str, str]:
 
 
 def _scaled(old: Pod, new: Pod, whole_resizes: bool) -> tuple[bool, bool]:
-    """Report whether the pod now asks for less of anything, or got what it asked less for; and whether for more."""
+    """Report whether the pod now requests less of anything, or was granted such a reduction; and whether more."""
     if _asks_alike(old, new):
         return False, False
     try:
@@ -132,7 +132,7 @@ def _has_more(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 def _asks_alike(old: Pod, new: Pod) -> bool:
     """Report whether everything that requests are computed from is the same: true for nearly all updates."""
     before, after = old.spec, new.spec
-    if before is not after and (  # a change of the status alone leaves the spec as it is
+    if before is not after and (  # a change of only the status keeps the spec
         before.containers != after.containers
         or before.init_containers != after.init_containers
         or before.resources != after.resources
@@ -154,10 +154,12 @@ def _resize_reason(conditions: list[Condition]) -> str:
 
 
 # ---- what happened while pods were being tried ---------------------------------------------------------------------
+# ---- events while pods are being tried
+# ---------------------------------------------------------------------------------
 #
-# A pod that is in the middle of an attempt cannot be woken. So events are kept while any pod is in flight, and a pod
-# that comes back refused is shown those that it missed. Without this, an event between the decision and its refusal
-# would be lost, and the pod would wait five minutes.
+# A pod in the middle of an attempt cannot be woken. So events are kept while any pod is in flight, and a rejected pod
+# is shown those that it missed. Otherwise an event between the decision and the requeueing would be lost, and the pod
+# would wait five minutes.
 
 POD_POPPED = "PodPopped"
 
@@ -171,12 +173,12 @@ class Happening(NamedTuple):
 
 
 class InFlight:
-    """Pods that are being tried, each with the place in the list of events where its attempt began."""
+    """Pods that are being tried, each with the position in the list of events where its attempt began."""
 
     def __init__(self, recorder: QueueRecorder | None = None) -> None:
         self._pods: dict[str, tuple[int, QueuedPodInfo]] = {}  # by uid, oldest attempt first
         self._events: deque[Happening] = deque()
-        self._dropped = 0  # events that were pruned: the first one kept has this number
+        self._dropped = 0  # number of pruned events: the position of the first one kept
         self._recorder = recorder
 
     def __len__(self) -> int:
@@ -197,7 +199,7 @@ class InFlight:
         return [info for _, info in self._pods.values()]
 
     def start(self, info: QueuedPodInfo) -> bool:
-        """Note that an attempt begins; a uid that is in flight already is refused."""
+        """Note the start of an attempt; false for a uid that is already in flight."""
         uid = info.uid
         if uid in self._pods:
             return False
@@ -214,12 +216,12 @@ class InFlight:
                 self._recorder.in_flight_events(event.label, 1)
 
     def since(self, uid: str) -> list[Happening] | None:
-        """The events since this pod's attempt began, or None if it is not in flight."""
+        """Return the events since this pod's attempt began, or None if it is not in flight."""
         started = self._pods.get(uid)
         return None if started is None else list(islice(self._events, started[0] - self._dropped, None))
 
     def done(self, uid: str) -> None:
-        """Note that an attempt is over, and forget the events that only it could have asked for."""
+        """Note the end of an attempt, and drop the events that only it could have needed."""
         if self._pods.pop(uid, None) is None:
             return
         if self._recorder is not None:

@@ -1,7 +1,7 @@
-"""Which waiting pods are nominated to which node.
+"""Nominations: which pending pods are nominated to which node.
 
-A pod's own status may say less than what is known here: a nomination is made
-in memory first, and written to the API server afterwards.
+A pod's own status may be older than its nomination here: a nomination is made in memory first, and written to the API
+server afterwards.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from mooring.core.framework.handle import Nominations
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.sharing import ChangeLog
 
-PodLookup = Callable[[str], Pod | None]  # "namespace/name" -> the pod as the API server last told of it
-InfoLookup = Callable[[str], PodInfo | None]  # "namespace/name" -> the pod as it waits now
+PodLookup = Callable[[str], Pod | None]  # "namespace/name" -> the pod as the API server last sent it
+InfoLookup = Callable[[str], PodInfo | None]  # "namespace/name" -> the pending pod
 
 
 class QueueNominator:
     """The nominations of pending pods, per node in the order in which they were made."""
 
     def __init__(self, waiting: InfoLookup | None = None, known: PodLookup | None = None) -> None:
-        """``waiting`` is the queue's; a queue that is made later brings it then."""
+        """``waiting`` is the queue's lookup; a queue that is created later sets it."""
         self.waiting: InfoLookup = waiting or (lambda key: None)
         self._known = known
         self._by_node: dict[str, dict[str, str]] = {}  # node name -> pod uid -> pod key
@@ -29,10 +29,10 @@ class QueueNominator:
         self._uids_of: dict[str, dict[str, None]] = {}  # pod key -> uids of nominated pods of that name
         self.log: ChangeLog[str] = ChangeLog()  # nodes whose nominated pods changed; "" is no node
 
-    # ---- what filters ask --------------------------------------------------------------------------------------
+    # ---- queries of filters ---------------------------------------------------------------------------------------
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        """The pods nominated to this node, as they wait now; one that is just being tried is not among them."""
+        """Yield the pending pods nominated to this node, except one that is being tried."""
         nominated = self._by_node.get(node_name)
         if not nominated:
             return ()
@@ -42,7 +42,7 @@ class QueueNominator:
         return [name for name in self._by_node if name]
 
     def node_of(self, uid: str) -> str | None:
-        """The node that this pod is nominated to, or None."""
+        """Return the node that this pod is nominated to, or None."""
         return self._node_of.get(uid)
 
     def copy(self) -> Nominations:
@@ -52,12 +52,12 @@ class QueueNominator:
                 copy.nominate(info, name)
         return copy
 
-    # ---- what the scheduler says -------------------------------------------------------------------------------
+    # ---- changes by the scheduler ---------------------------------------------------------------------------------
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate the pod to a node: the given one (even ``""``), or None for the one in its status, if any.
 
-        A pod that is gone or runs somewhere already is not nominated.
+        A pod that is deleted or has a node is not nominated.
         """
         self.withdraw(pod.metadata.uid)
         name = pod.status.nominated_node_name if node_name is None else node_name
@@ -74,7 +74,7 @@ class QueueNominator:
             self.log.note(name)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Follow a change of the pod. If neither version names a node, a nomination made in memory stands."""
+        """Follow a change of the pod. If neither version names a node, a nomination made in memory is kept."""
         kept: str | None = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             kept = self._node_of.get(old.metadata.uid)
@@ -99,7 +99,7 @@ class QueueNominator:
                 self.log.note(name)
 
     def touch(self, key: str) -> None:
-        """The pod of this name is now pending, or no longer pending, or another pod: its nomination changes."""
+        """Note that the pod of this name has become pending, stopped being pending, or is another pod."""
         for uid in self._uids_of.get(key, ()):
             if name := self._node_of[uid]:
                 self.log.note(name)

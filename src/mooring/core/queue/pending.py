@@ -1,4 +1,4 @@
-"""A waiting pod as a person wants to see it."""
+"""A pending pod in the form that is shown to users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mooring.core.state.cluster import group_of
 
 
 class PendingPod(msgspec.Struct, frozen=True):
-    """Pending pods: since when, why, and which events would wake them."""
+    """A pending pod: since when it waits, why, and which events would wake it."""
 
     namespace: str
     name: str
@@ -33,7 +33,7 @@ class PendingPod(msgspec.Struct, frozen=True):
 
 
 def describe(info: QueuedPodInfo, queue: str, hints: HintTable, now: float, wall: float) -> PendingPod:
-    """Describe a pod; ``now`` is the monotonic time that is ``wall`` since the epoch."""
+    """Describe a pod; ``now`` is the monotonic time that corresponds to ``wall`` since the epoch."""
     meta = info.pod_info.pod.metadata
     waits = queue in ("unschedulable", "gated")
     plugins = frozenset((info.gating_plugin,)) if info.is_gated else info.rejectors
@@ -62,7 +62,7 @@ _SINGLE_ACTIONS = [action for action in ActionType if action not in (ActionType.
 
 
 def wake_labels(registered: Iterable[ClusterEvent]) -> tuple[str, ...]:
-    """Spell out registrations: one label per kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
+    """Return a label per registered kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
     return _wake_labels(tuple(registered))
 
 

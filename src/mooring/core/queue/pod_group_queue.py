@@ -9,7 +9,7 @@ A pod that names a group is in exactly one of these places:
 | pending | its group is being tried right now; it joins the group when that is over |
 | in flight | it is being tried |
 
-Pods without a group go their way as in :class:`SchedulingQueue`.
+Pods without a group are handled as in :class:`SchedulingQueue`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Members = dict[str, dict[str, QueuedPodInfo]]  # group -> the keys of its pods -
 
 
 class PodGroupQueue(SchedulingQueue):
-    """See the module. The queue has its own view of PodGroups, so that it is consistent in itself."""
+    """A queue with pod groups. It has its own view of PodGroups, so that it is consistent in itself."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class PodGroupQueue(SchedulingQueue):
         self._incomplete: Members = {}
         self._pending: Members = {}
         self._trying = ""  # the group that was popped last, until ``finish_group``
-        self._changes = 0  # how many times something has happened that may matter
-        self._told: dict[str, tuple[str, str]] = {}  # by uid, where observers last heard a pod is, and why
+        self._changes = 0  # number of changes that may matter to groups
+        self._told: dict[str, tuple[str, str]] = {}  # by uid, the last reported place, and the event
 
-    # ---- groups come and go ------------------------------------------------------------------------------------
+    # ---- changes of groups ----------------------------------------------------------------------------------------
 
     def put_group(self, group: PodGroup) -> None:
-        """Take in a group, or its new version; pods that waited for it may be tried now."""
+        """Add a group, or its new version; pods that waited for it may be tried now."""
         self._groups[group.key] = group
         entity = self._entity(group.key)
         if entity is not None:
@@ -76,7 +76,7 @@ class PodGroupQueue(SchedulingQueue):
             self._add_member(info)
 
     def delete_group(self, group: PodGroup) -> None:
-        """Forget a group: its pods wait until it is there again."""
+        """Remove a group: its pods wait until it exists again."""
         if self._groups.pop(group.key, None) is None:
             return
         entity, _ = self._take(entity_key(group.key))
@@ -84,7 +84,7 @@ class PodGroupQueue(SchedulingQueue):
         for info in left:
             _file(self._incomplete, info)
 
-    # ---- pods come and go --------------------------------------------------------------------------------------
+    # ---- changes of pods ------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo) -> None:
         if not group_of(pod.pod):
@@ -95,7 +95,7 @@ class PodGroupQueue(SchedulingQueue):
             self._add_member(self._new(pod))
 
     def update(self, old: Pod | None, new: PodInfo) -> None:
-        """Take over a pod's new version. The group that a pod belongs to never changes."""
+        """Update a pod. Its group never changes."""
         is_new = new.uid not in self._in_flight and self.get(new.pod.key) is None
         if group_of(new.pod) and is_new:
             self._add_member(self._new(new))
@@ -133,7 +133,7 @@ class PodGroupQueue(SchedulingQueue):
             self._requeue(entity, strategy, events.UNSCHEDULED_POD_ADD.label)
 
     def _add_member(self, info: QueuedPodInfo) -> None:
-        """Put a pod where its group is."""
+        """Put a pod into the place of its group."""
         name = group_of(info.pod_info.pod)
         group, label = self._groups.get(name), events.UNSCHEDULED_POD_ADD.label
         self._waiting[info.key] = info
@@ -185,10 +185,10 @@ class PodGroupQueue(SchedulingQueue):
         self._add_member(info)
 
     def finish_group(self, tried: QueuedPodGroupInfo, status: Status) -> None:
-        """The attempt at a group is over, and its pods that have no node are back: the group waits as one again.
+        """End the attempt at a group, after its pods without a node were requeued: the group waits as one again.
 
-        After a success the rest is tried at once, and pods that were refused keep the group's place. After a failure
-        the group backs off; unlike a pod it does not wait for an event.
+        After a success the remaining pods are tried immediately, and rejected pods keep the group's place. After a
+        failure the group backs off; unlike a pod it does not wait for an event.
         """
         self._trying = ""
         left = [*self._pending.pop(tried.group.key, {}).values()]
@@ -223,7 +223,7 @@ class PodGroupQueue(SchedulingQueue):
 
     @property
     def is_quiet(self) -> bool:
-        """A group that was refused is tried again and again. If nothing has happened since, it is refused again."""
+        """Report whether retries would only repeat rejections, because nothing has changed since."""
         tried_in_vain = (
             isinstance(info, QueuedPodGroupInfo) and info.seen == self._changes for info in self._backoff.pods()
         )
@@ -242,11 +242,11 @@ class PodGroupQueue(SchedulingQueue):
     # ---- what wakes groups -------------------------------------------------------------------------------------
 
     def _worth(self, info: QueuedEntity, event: ClusterEvent, old: Object | None, new: Object | None) -> MoveStrategy:
-        """The most urgent answer for any of the pods."""
+        """Return the most urgent strategy for any of the pods."""
         return max((self._hints.decide(member, event, old, new) for member in info.members), default=MoveStrategy.SKIP)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """A member stands for its whole group."""
+        """Activate the whole group of a member."""
         for pod in pods:
             name = group_of(pod)
             if not name:
@@ -265,7 +265,7 @@ class PodGroupQueue(SchedulingQueue):
         return entity_key(group) if group else pod.key
 
     def _passes_gates(self, info: QueuedEntity) -> bool:
-        """A group passes if all its pods do. Every pod is asked: what it waits for is shown."""
+        """Report whether all pods of a group pass their gates. All are asked, so that the gates can be shown."""
         if not isinstance(info, QueuedPodGroupInfo):
             return super()._passes_gates(info)
         held = [member for member in info.members if not super(PodGroupQueue, self)._passes_gates(member)]
@@ -274,11 +274,11 @@ class PodGroupQueue(SchedulingQueue):
         return not held
 
     def _is_still_gated(self, info: QueuedEntity) -> bool:
-        """A group's gates are asked when it moves to another part of the queue, not earlier."""
+        """A group's gates are evaluated only when it moves to another part of the queue."""
         return isinstance(info, QueuedPodInfo) and super()._is_still_gated(info)
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
-        """Report a pod only if it moved: putting a group back moves no pod."""
+        """Report a pod only if it moved: requeueing a group moves no pod."""
         if isinstance(info, QueuedPodGroupInfo):
             is_new = label != events.UNSCHEDULED_POD_ADD.label or len(info.members) == 1
             self._recorder.incoming_group(queue, label, len(info.members), is_new=is_new)
@@ -289,7 +289,7 @@ class PodGroupQueue(SchedulingQueue):
                 self._told[member.uid] = (place, member.message)
                 self.on_move(member, place, label, self._cause)
 
-    # ---- looking -----------------------------------------------------------------------------------------------
+    # ---- queries --------------------------------------------------------------------------------------------------
 
     def _entity(self, group: str) -> QueuedPodGroupInfo | None:
         key = entity_key(group)

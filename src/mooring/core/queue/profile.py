@@ -1,4 +1,4 @@
-"""What the queue knows of a profile: its PreEnqueue plugins, the events its plugins registered for, and their hints."""
+"""The queue's view of a profile: its PreEnqueue plugins, and the events with hints that its plugins register."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ EVERYTHING = tuple(
         EventResource.DEVICE_CLASS,
     )
 )
-"""Registered for those that cannot say what would help: extenders, and plugins without ``events_to_register``."""
+"""Registered for extenders, and for plugins without ``events_to_register``."""
 
 NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 _REFUSING_POINTS = frozenset(point.name for point in EXTENSION_POINTS if point.can_refuse)
 
 
 class PluginHint(msgspec.Struct, frozen=True):
-    """An event that a plugin registers for; without a hint every such event is worth another attempt."""
+    """An event that a plugin registers for; without a hint every such event justifies another attempt."""
 
     plugin: str
     event: ClusterEvent
@@ -60,7 +60,7 @@ class PluginHint(msgspec.Struct, frozen=True):
 
 
 class QueueProfile(msgspec.Struct, frozen=True):
-    """A profile as the queue sees it. The sort key of the first profile orders the pods of all."""
+    """A profile's data for the queue. The sort key of the first profile orders the pods of all."""
 
     scheduler_name: str
     pre_enqueue: tuple[ResolvedPlugin, ...] = ()
@@ -72,14 +72,16 @@ ABOUT_OTHERS = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL 
 
 
 def split_pod_event(event: ClusterEvent) -> list[ClusterEvent]:
-    """A registration for events of pods, as 1.37 has it: of pods with a node, of the waiting pod itself, or of both.
+    """Split a registration for events of pods, as since 1.37: of pods with a node, of the pending pod itself, or of
+    both.
 
-    Other pods matter when they come, go, shrink or change their labels. What else changes matters to the pod itself.
+    Other pods matter when they are added, deleted, shrink or change their labels. Other changes matter to the pod
+    itself.
     """
     if event.resource is not EventResource.POD or event.action == ActionType.ALL:
         return [event]
     parts = [(EventResource.TARGET_POD, event.action & ActionType.UPDATE)]
-    if event.action & ActionType.UPDATE != ActionType.UPDATE:  # one that asks for any update asks for its own
+    if event.action & ActionType.UPDATE != ActionType.UPDATE:  # one for any update includes its own
         parts.insert(0, (EventResource.ASSIGNED_POD, event.action & ABOUT_OTHERS))
     return [ClusterEvent(resource, action) for resource, action in parts if action]
 
@@ -91,12 +93,12 @@ def registered_hints(
     implies_taints: bool = True,
     splits_pod_events: bool = False,
 ) -> list[PluginHint]:
-    """A plugin's registrations, and until 1.36 (``implies_taints``) what goes without saying.
+    """Return a plugin's registrations, and until 1.36 (``implies_taints``) the implied one.
 
     ``splits_pod_events``: events of pods are those of assigned pods or of the pod itself, as since 1.37.
 
-    A plugin that waits for new nodes also waits for taints to change: upstream added this
-    because a tainted node that was added may have been overlooked.
+    A plugin that waits for new nodes also waits for changed taints: upstream added this because a tainted node that was
+    added may have been overlooked.
     """
     hints = [
         PluginHint(plugin, event, each.hint)
@@ -125,9 +127,8 @@ def queue_profile(
 ) -> QueueProfile:
     """Ask every plugin of a profile which events it registers for.
 
-    ``plugins`` are all plugin instances of the profile, each once;
-    ``pre_enqueue`` those of that extension point, in configured order.
-    Registrations of plugins that cannot refuse a pod are not asked for.
+    ``plugins`` are all plugin instances of the profile, each once; ``pre_enqueue`` those of that extension point, in
+    configured order. Plugins that cannot reject a pod are not asked.
     """
     hints = registered_hints(EXTENDER_PLUGIN, EVERYTHING) if has_extenders else []
     for plugin in plugins:
@@ -145,7 +146,7 @@ def queue_profile(
 def from_runtime(
     profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True, splits_pod_events: bool = False
 ) -> QueueProfile:
-    """The queue's view of a profile that the engine uses."""
+    """Return the queue's view of a profile that the engine uses."""
     return queue_profile(
         profile.scheduler_name,
         profile.plugins.values(),
@@ -157,44 +158,45 @@ def from_runtime(
     )
 
 
-# ---- what the queue tells a meter. The counts of waiting pods are asked for instead: ``SchedulingQueue.counts`` ----
+# ---- metrics of the queue. The counts of pending pods are computed by ``SchedulingQueue.counts``
+# ----------------------
 
 
 class QueueRecorder:
-    """Called as things happen; must be quick and must not fail. This one does nothing."""
+    """Records metrics of the queue; must be fast and must not fail. This base class does nothing."""
 
-    wants_hint_durations = False  # whether hints are to be timed; it costs as much as a small hint
+    wants_hint_durations = False  # whether hints are timed, which costs as much as a small hint
 
     def incoming_pod(self, queue: str, event: str) -> None:
         """A pod entered ``active``, ``backoff`` or ``unschedulable`` because of this event."""
 
     def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
-        """A pod group with this many pods entered a part of the queue; one that was only put back is not reported."""
+        """A pod group with this many pods entered a part of the queue; a requeued one is not reported."""
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
-        """The number of pods that this plugin keeps waiting went up or down."""
+        """The number of pods that this plugin rejected changed."""
 
     def in_flight_events(self, event: str, change: int) -> None:
-        """The number of remembered events of this kind went up or down."""
+        """The number of kept events of this kind changed."""
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """A queueing hint took this long to say ``Queue``, ``QueueSkip`` or ``Error``."""
+        """A queueing hint returned ``Queue``, ``QueueSkip`` or ``Error``."""
 
     def pre_enqueue(self, profile: str) -> GateTimes | None:
-        """Observer of the time that PreEnqueue plugins take for a pod; None: do not measure."""
+        """Return an observer of the duration of PreEnqueue plugins for a pod; None: do not measure."""
         return None
 
 
 class GateTimes(Protocol):
-    """Told about the PreEnqueue plugins of one profile."""
+    """Times the PreEnqueue plugins of one profile."""
 
     def plugin_timer(self) -> PluginTimer | None:
-        """Observer that times each plugin for the current pod; None for most pods."""
+        """Return a timer for the current pod; None for most pods."""
 
     def extension_point(self, point: str, status: str, seconds: float) -> None: ...
 
 
-# ---- whether an event is worth another attempt at a pod that was refused -------------------------------------------
+# ---- whether an event justifies another attempt at a rejected pod ----------------------------------------------------
 
 log = logging.getLogger("mooring.core.queue")
 
@@ -202,15 +204,15 @@ HintsOfPlugin = dict[str, tuple[QueueingHint | None, ...]]
 
 
 class MoveStrategy(IntEnum):
-    """What becomes of a waiting pod; more urgent is larger."""
+    """Where an event moves a pending pod; more urgent is larger."""
 
-    SKIP = 0  # it waits on
+    SKIP = 0  # it keeps waiting
     AFTER_BACKOFF = 1
     IMMEDIATELY = 2
 
 
 class HintTable:
-    """All profiles' registrations, sorted out once per kind of event."""
+    """All profiles' registrations, grouped once per kind of event."""
 
     def __init__(self, profiles: Sequence[QueueProfile], clock: Clock, recorder: QueueRecorder) -> None:
         self._profiles = {profile.scheduler_name: profile for profile in profiles}
@@ -221,7 +223,7 @@ class HintTable:
         self._last: tuple[ClusterEvent | None, dict[str, HintsOfPlugin]] = (None, {})
 
     def listeners(self, event: ClusterEvent) -> dict[str, HintsOfPlugin]:
-        """By scheduler name and plugin, the hints to ask about this event; not of profiles without listeners."""
+        """Return, by scheduler name and plugin, the hints to ask about this event; without profiles that have none."""
         if event is self._last[0]:  # one event is shown to many pods
             return self._last[1]
         found = self._listeners.get(event)
@@ -252,7 +254,7 @@ class HintTable:
         return found
 
     def decide(self, info: QueuedPodInfo, event: ClusterEvent, old: Object | None, new: Object | None) -> MoveStrategy:
-        """Ask the plugins that refused the pod; the most urgent answer counts."""
+        """Ask the plugins that rejected the pod; the most urgent answer counts."""
         rejectors = info.rejectors
         if not rejectors:
             return MoveStrategy.AFTER_BACKOFF
@@ -279,11 +281,11 @@ class HintTable:
     def _ask(
         self, hint: QueueingHint, plugin: str, pod: Pod, event: ClusterEvent, old: Object | None, new: Object | None
     ) -> Hint:
-        """Ask one hint. One that fails counts as a yes: a pod must not be stuck because a plugin has a bug."""
+        """Ask one hint. A failing one counts as Queue: a plugin's bug must not block a pod."""
         started = self._clock.monotonic() if self._recorder.wants_hint_durations else 0.0
         try:
             answer = hint(pod, old, new)
-            said = _SKIP if answer is Hint.SKIP else answer.value  # nearly always; enums give their value slowly
+            said = _SKIP if answer is Hint.SKIP else answer.value  # the usual case; enums return their value slowly
         except Exception:
             log.exception("QueueingHintFn returns error event=%s plugin=%s pod=%s", event.label, plugin, pod.key)
             answer, said = Hint.QUEUE, "Error"

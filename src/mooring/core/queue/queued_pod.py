@@ -1,4 +1,4 @@
-"""What waits in the queue, with its history: attempts, rejections, backoff."""
+"""Entries of the queue with their history: attempts, rejections, backoff."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class QueuedEntity:
-    """A pod, or a group of pods that is tried as one. The parts of the queue do not care which.
+    """A pod, or a group of pods that is tried as one. The parts of the queue treat both alike.
 
-    Not an ABC: asking whether something is an instance of one takes several times as long, and loops ask for every pod.
+    Not an ABC: isinstance checks of one take several times as long, and loops check every pod.
 
-    Times are monotonic seconds: a clock that is set must neither free a pod nor keep it.
+    Times are monotonic seconds: setting the clock must neither release a pod nor keep it.
     """
 
     __slots__ = (
@@ -41,20 +41,20 @@ class QueuedEntity:
         self.key = key
         self.added_timestamp = timestamp
         self.timestamp = timestamp  # of the last entry as a new or a failed pod
-        self.sequence = sequence  # orders pods with equal timestamps: first come, first served
+        self.sequence = sequence  # orders pods with equal timestamps by arrival
         self.attempts = 0
         self.unschedulable_count = 0
         self.consecutive_errors_count = 0
-        self.backoff_expiration: float | None = None  # computed when first asked for
+        self.backoff_expiration: float | None = None  # computed on first use
         self.initial_attempt_timestamp: float | None = None  # the first entry into the active queue
         self.gating_plugin = ""
         self.was_flushed = False
         self.flush_timestamp = float("-inf")
-        self.message = ""  # why it waits, for people
+        self.message = ""  # why it waits, for users
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:
-        """The pods that it stands for, in the order in which they are tried."""
+        """The pods that it consists of, in the order in which they are tried."""
         raise NotImplementedError
 
     @property
@@ -67,7 +67,7 @@ class QueuedEntity:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Plugins that refused it, at its last attempt or before one."""
+        """Plugins that rejected it, in its last attempt or before one."""
         raise NotImplementedError
 
     @property
@@ -79,7 +79,7 @@ class QueuedEntity:
 
 
 class QueuedPodInfo(QueuedEntity):
-    """What the queue remembers of a pod from the first time it sees it until it is done with it."""
+    """A pod in the queue, from its first appearance until it is done."""
 
     __slots__ = ("pending_plugins", "pod_info", "unschedulable_plugins")
 
@@ -112,11 +112,12 @@ class QueuedPodInfo(QueuedEntity):
         return self.unschedulable_plugins | self.pending_plugins
 
 
-# ---- a pod group as one entity of the queue: its pods wait, back off and are tried together ------------------------
+# ---- a pod group as one entity of the queue: its pods wait, back off and are tried together
+# ----------------------------
 
 
 def entity_key(group: str) -> str:
-    """The key of a group in the queue; no pod has it, because a pod's has one slash only."""
+    """Return the key of a group in the queue, distinct from pods' keys, which have one slash."""
     return f"PodGroup/{group}"
 
 
@@ -126,7 +127,7 @@ def member_order(info: QueuedPodInfo) -> tuple[int, int, float, int, str]:
 
 
 class QueuedPodGroupInfo(QueuedEntity):
-    """The waiting pods of a group. It takes the first one's place in the order; its own failures make it back off."""
+    """The pending pods of a group. It is ordered by its first pod; its own failures determine its backoff."""
 
     __slots__ = ("_members", "group", "seen")
 
@@ -135,7 +136,7 @@ class QueuedPodGroupInfo(QueuedEntity):
         self.group = group
         self.initial_attempt_timestamp = first.initial_attempt_timestamp
         self._members: list[QueuedPodInfo] = [first]
-        self.seen = -1  # the number of changes that the last attempt knew of, if it was refused
+        self.seen = -1  # number of changes at the last attempt, if it was rejected
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:
@@ -151,7 +152,7 @@ class QueuedPodGroupInfo(QueuedEntity):
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """None: plugins refuse the members. So a group that failed waits for its backoff, whatever happens."""
+        """Return nothing: plugins reject the members. So a failed group waits for its backoff, whatever happens."""
         return NO_PLUGINS
 
     def add(self, info: QueuedPodInfo) -> None:
@@ -164,15 +165,15 @@ class QueuedPodGroupInfo(QueuedEntity):
         return None
 
 
-# ---- what a pod has gone through in another queue, so that a simulation can go on from there -----------------------
+# ---- a pod's state in another queue, from which a simulation continues -----------------------------------------------
 
 
 class History(msgspec.Struct, frozen=True):
-    """Where a pod waited, and what the queue remembered of it. Times are seconds before now."""
+    """A pod's place in the queue and its history. Times are seconds before now."""
 
     place: str  # active, backoff or unschedulable
     attempts: int
-    added_s_ago: float  # it first entered the queue
-    entered_s_ago: float  # it last entered as a new or a failed pod
-    plugins: tuple[str, ...] = ()  # that refused it
+    added_s_ago: float  # first entry into the queue
+    entered_s_ago: float  # last entry as a new or a failed pod
+    plugins: tuple[str, ...] = ()  # that rejected it
     message: str = ""

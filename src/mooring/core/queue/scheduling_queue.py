@@ -1,4 +1,4 @@
-"""The scheduling queue: which pod is tried next, which pods wait, and what wakes them.
+"""The scheduling queue: which pod is tried next, which pods wait, and which events wake them.
 
 A pod is in exactly one place: **active** (ready), **backoff** (ready soon), **unschedulable** (waits for an event;
 gated pods are here as well), or **in flight** (popped, and not yet done). The queue is a state machine without threads
@@ -50,7 +50,7 @@ OnMove = Callable[[QueuedPodInfo, str, str, Object | None], None]
 
 
 class QueueOptions(msgspec.Struct, frozen=True):
-    """The numbers of the configuration that concern the queue, and its feature gates."""
+    """Settings of the queue, and its feature gates."""
 
     pod_initial_backoff_s: float = 1.0
     pod_max_backoff_s: float = 10.0
@@ -62,7 +62,7 @@ class QueueOptions(msgspec.Struct, frozen=True):
 
 
 class SchedulingQueue:
-    """See the module. ``known_pods`` looks up what the API server last said of a pod (for nominations)."""
+    """The queue. ``known_pods`` looks up pods as the API server last sent them (for nominations)."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class SchedulingQueue:
         nominator: QueueNominator | None = None,
     ) -> None:
         self.options = options or QueueOptions()
-        self.on_ready: Callable[[], None] | None = None  # called when a pod has come that ``pop`` returns, now or soon
+        self.on_ready: Callable[[], None] | None = None  # called when a pod was added that ``pop`` returns, now or soon
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
-        self.preemptions: Preemptions | None = None  # no event is shown to preemptors that it holds back
-        self._cause: Object | None = None  # the object whose event is being looked at
+        self.preemptions: Preemptions | None = None  # holds preemptors back: they are shown no events
+        self._cause: Object | None = None  # the object of the current event
         self._clock = clock
         self._recorder: QueueRecorder = recorder or QueueRecorder()
         self._is_recorded = recorder is not None
@@ -102,14 +102,14 @@ class SchedulingQueue:
         self._left_over_round = self._started
         self._sequence = 0
 
-    # ---- pods come and go --------------------------------------------------------------------------------------
+    # ---- changes of pods ------------------------------------------------------------------------------------------
 
     def handles(self, scheduler_name: str) -> bool:
-        """Report whether a profile of this name is among ours."""
+        """Report whether there is a profile of this name."""
         return scheduler_name in self._pre_enqueue
 
     def replace_profiles(self, profiles: Sequence[QueueProfile], *, wake: bool = True) -> None:
-        """Go on with another configuration: pods that no profile handles any more leave, and all others may be tried.
+        """Switch to another configuration: pods without a profile leave, and all others may be tried.
 
         The order of the queue stays that of the first configuration. ``wake`` is false if only the plugins were
         rebuilt.
@@ -123,16 +123,16 @@ class SchedulingQueue:
             self.move_all(events.CONFIGURATION_CHANGE)
 
     def add(self, pod: PodInfo) -> None:
-        """Take in a new pod; one that is here already is updated, so that no pod waits in two places."""
+        """Add a new pod; an existing one is updated, so that no pod waits in two places."""
         if self._holds(pod.pod.key) or self._in_flight.get(pod.uid) is not None:
             self.update(None, pod)
         else:
             self._to_active(self._new(pod), events.UNSCHEDULED_POD_ADD.label)
 
     def update(self, old: Pod | None, new: PodInfo) -> None:
-        """Take over a pending pod's new version; one that is not known is taken in.
+        """Update a pending pod; an unknown one is added.
 
-        Without the old version, the one that the queue has is compared.
+        Without the old version, the queue's own is compared.
         """
         pod = new.pod
         key = pod.key
@@ -146,7 +146,7 @@ class SchedulingQueue:
             self._update_waiting(info, self._replace(info, old, new), pod)
 
     def _update_waiting(self, info: QueuedPodInfo, old: Pod, new: Pod) -> None:
-        """A waiting pod has changed: its place may change with it."""
+        """Update a waiting pod, whose place may change."""
         if info.key in self._active:
             self._active.add(info)
         elif info.key in self._backoff:
@@ -158,7 +158,7 @@ class SchedulingQueue:
                     break
 
     def delete(self, pod: Pod) -> None:
-        """Forget a pod that is gone, or that got its node elsewhere. One in flight is forgotten when it is done."""
+        """Remove a pod that was deleted, or bound by others. One in flight is removed when it is done."""
         key = pod.key
         self.nominator.withdraw(pod.metadata.uid)
         self.nominator.touch(key)
@@ -168,7 +168,7 @@ class SchedulingQueue:
                 self._count_rejectors(info, -1)
 
     def restore(self, key: str, history: History) -> None:
-        """Let a pod that has just come wait where it waited in another queue. One that is gated stays gated."""
+        """Give a new pod the place and history that it had in another queue. A gated one stays gated."""
         if not self._holds(key) or (info := self.get(key)) is None or info.is_gated:
             return
         self._take(key)
@@ -189,7 +189,7 @@ class SchedulingQueue:
             self._to_active(info, events.RESTORED)
 
     def _take(self, key: str) -> tuple[QueuedEntity | None, MoveStrategy]:
-        """Take something out of the part that it waits in; also how urgently it would come back there."""
+        """Remove an entry from its part, and return it with the strategy for requeueing it."""
         if (info := self._active.remove(key)) is not None:
             return info, MoveStrategy.IMMEDIATELY
         if (info := self._backoff.remove(key)) is not None:
@@ -197,15 +197,15 @@ class SchedulingQueue:
         return self._unschedulable.remove(key), MoveStrategy.SKIP
 
     def pod_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
-        """The events of a pod's update, as the version sees them."""
+        """Return the events of a pod's update in this Kubernetes version."""
         options = self.options
         return events.pod_changes(old, new, whole_resizes=options.whole_resizes, tells_growth=options.tells_growth)
 
     def put_group(self, group: PodGroup) -> None:
-        """A pod group is there: here it means nothing, see :mod:`mooring.core.queue.pod_group_queue`."""
+        """Ignore pod groups; see :mod:`mooring.core.queue.pod_group_queue`."""
 
     def delete_group(self, group: PodGroup) -> None:
-        """A pod group is gone."""
+        """Ignore pod groups."""
 
     def _new(self, pod: PodInfo) -> QueuedPodInfo:
         self._sequence += 1
@@ -215,7 +215,7 @@ class SchedulingQueue:
         return QueuedPodInfo(pod, self._clock.monotonic(), self._sequence)
 
     def _replace(self, info: QueuedPodInfo, old: Pod | None, new: PodInfo) -> Pod:
-        """Let a waiting pod be its new version; returns the old one."""
+        """Replace a waiting pod by its new version; return the old one."""
         before = old or info.pod_info.pod
         info.pod_info = new
         self.nominator.update(before, new.pod)
@@ -225,9 +225,9 @@ class SchedulingQueue:
     # ---- attempts ----------------------------------------------------------------------------------------------
 
     def pop(self) -> QueuedEntity | None:
-        """The next pod to try, or None. With nothing else to do, rejected pods are let off their backoff.
+        """Return the next pod to try, or None. With nothing else ready, rejected pods skip their backoff.
 
-        The caller owes ``done`` or ``add_unschedulable_if_not_present``.
+        The caller must call ``done`` or ``add_unschedulable_if_not_present``.
         """
         while True:
             info = self._active.pop()
@@ -241,7 +241,7 @@ class SchedulingQueue:
             log.error("Discarding the popped pod: the same pod is tracked in multiple places pod=%s", info.key)
 
     def _begin(self, info: QueuedEntity) -> bool:
-        """Note that an attempt begins; false if a pod of that uid is in flight already."""
+        """Note the start of an attempt; false if a pod of that uid is already in flight."""
         assert isinstance(info, QueuedPodInfo)
         info.attempts += 1
         if not self._in_flight.start(info):
@@ -282,7 +282,7 @@ class SchedulingQueue:
         self._in_flight.done(info.uid)
 
     def done(self, uid: str) -> None:
-        """Say that a popped pod is bound, or not wanted any more."""
+        """Note that a popped pod is bound, or no longer needed."""
         self._in_flight.done(uid)
 
     def add_unschedulable_if_not_present(
@@ -294,7 +294,7 @@ class SchedulingQueue:
         pod: PodInfo | None = None,
         message: str = "",
     ) -> None:
-        """Bring back a popped pod whose attempt has failed, and say that it is done.
+        """Requeue a popped pod after a failed attempt, which also ends the attempt.
 
         ``plugins`` are those that rejected the pod; none means that an error occurred. ``pod`` is the newest version,
         if the caller knows it; ``message`` is shown to users. Events that the pod missed while it was in flight are
@@ -319,7 +319,7 @@ class SchedulingQueue:
             self.done(uid)
 
     def _come_back(self, info: QueuedPodInfo) -> None:
-        """Put a pod whose attempt failed where it belongs."""
+        """Put a pod whose attempt failed into its part."""
         self._requeue(info, self._strategy_after_attempt(info, info.uid), events.SCHEDULE_ATTEMPT_FAILURE)
 
     def _note_failure(self, info: QueuedEntity) -> None:
@@ -338,7 +338,7 @@ class SchedulingQueue:
         if not info.rejectors:
             return MoveStrategy.AFTER_BACKOFF
         missed = self._in_flight.since(uid)
-        if missed is None:  # missed events are unknown, so the pod does not wait for an event
+        if missed is None:  # missed events are unknown, so the pod does not wait for one
             return MoveStrategy.AFTER_BACKOFF
         urgent_enough = MoveStrategy.IMMEDIATELY if info.pending_plugins else MoveStrategy.AFTER_BACKOFF
         strategy = MoveStrategy.SKIP
@@ -348,7 +348,7 @@ class SchedulingQueue:
                 break
         return strategy
 
-    # ---- what wakes pods ---------------------------------------------------------------------------------------
+    # ---- events ---------------------------------------------------------------------------------------------------
 
     def move_all(
         self,
@@ -357,7 +357,7 @@ class SchedulingQueue:
         new: Object | None = None,
         pre_check: PreCheck | None = None,
     ) -> None:
-        """Show an event to the waiting pods whose plugins care, and keep it for those in flight."""
+        """Show an event to the waiting pods whose plugins registered for it, and keep it for those in flight."""
         if not self._hints.is_of_interest(event):
             return
         if len(self._unschedulable):
@@ -368,7 +368,7 @@ class SchedulingQueue:
         self._in_flight.note(event, old, new)
 
     def _concerned(self, event: ClusterEvent) -> list[QueuedEntity]:
-        """The waiting pods that a plugin which listens to this event has refused, or gates."""
+        """Return the waiting pods that a plugin with this event has rejected or gates."""
         if event.is_wildcard:
             return list(self._unschedulable)
         found: dict[str, QueuedEntity] = {}
@@ -381,7 +381,8 @@ class SchedulingQueue:
     def _move(self, pods: Iterable[QueuedEntity], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         self._cause = new or old
         for info in pods:
-            # A gated pod moves if its gate opens and a hint says so. One hint comes before the gate, several after it.
+            # A gated pod moves if its gate opens and a hint agrees. One hint is asked before the gate, several after
+            # it.
             is_gated = bool(info.gating_plugin) and not event.is_wildcard
             asks_gate_first = is_gated and len(info.rejectors) > 1
             if asks_gate_first and self._is_still_gated(info):
@@ -394,18 +395,18 @@ class SchedulingQueue:
         self._cause = None
 
     def _worth(self, info: QueuedEntity, event: ClusterEvent, old: Object | None, new: Object | None) -> MoveStrategy:
-        """What becomes of something that waits, because of this event."""
+        """Return the strategy for an entry because of this event."""
         assert isinstance(info, QueuedPodInfo)
         return self._hints.decide(info, event, old, new)
 
     def opened(self, plugin: str, key: str) -> None:
-        """This plugin no longer gates the pod: events are considered for it again."""
+        """Note that this plugin no longer gates the pod: events are considered for it again."""
         info = self._unschedulable.get(key)
         if info is not None and info.gating_plugin == plugin:
             self._unschedulable.put(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make pods ready at once, without backoff; a plugin asks for it. One in flight is retried afterwards."""
+        """Make pods ready without backoff, on behalf of a plugin. One in flight is retried afterwards."""
         for pod in pods:
             key = pod.key
             if (info := self._unschedulable.get(key)) is not None:
@@ -416,7 +417,7 @@ class SchedulingQueue:
                 self._in_flight.note(events.FORCE_ACTIVATE, None, pod)
 
     def set_back(self, pod: Pod) -> None:
-        """Let a waiting pod back off as after an attempt that broke: what was to make room for it did."""
+        """Let a waiting pod back off as after an error, because making room for it failed."""
         key = self._key_of(pod)
         if (info := self._unschedulable.remove(key) or self._backoff.remove(key)) is not None:
             self._count_rejectors(info, -1)
@@ -429,13 +430,13 @@ class SchedulingQueue:
             self._in_flight.note(events.PREEMPTION_BROKE, None, pod)
 
     def _key_of(self, pod: Pod) -> str:
-        """The key of what a pod waits as."""
+        """Return the key of the entry of a pod."""
         return pod.key
 
     # ---- timers ------------------------------------------------------------------------------------------------
 
     def flush_backoff_completed(self) -> None:
-        """Make the pods ready whose backoff has ended."""
+        """Make pods ready whose backoff has ended."""
         _, rejected, failed, _ = self._parts
         if not (rejected or failed):
             return
@@ -443,7 +444,7 @@ class SchedulingQueue:
             self._to_active(info, events.BACKOFF_COMPLETE, from_backoff=True)
 
     def flush_unschedulable_left_over(self) -> None:
-        """Try pods again that have waited very long: an event may have been missed, or a hint be wrong."""
+        """Retry pods that have waited very long: an event may have been missed, or a hint be wrong."""
         now = self._clock.monotonic()
         limit = self.options.pod_max_in_unschedulable_pods_s
         oldest = self._unschedulable.oldest_touch()
@@ -457,7 +458,7 @@ class SchedulingQueue:
         self._in_flight.note(events.UNSCHEDULABLE_TIMEOUT, None, None)
 
     def run_timers(self) -> None:
-        """Do whatever is due. Calling it too early or too often does no harm."""
+        """Process due timers. Calling it too early or too often does no harm."""
         self.flush_backoff_completed()
         now = self._clock.monotonic()
         if now >= self._left_over_round:
@@ -465,9 +466,9 @@ class SchedulingQueue:
             self._left_over_round = self._first_round_after(now)
 
     def next_wakeup(self) -> float | None:
-        """The monotonic time at which ``run_timers`` will next have something to do, or None.
+        """Return the monotonic time of the next timer, or None.
 
-        Backoff is looked at every whole second, long waiters every 30 seconds, as upstream does.
+        Backoff is checked every whole second, long waiters every 30 seconds, as upstream.
         """
         _, rejected, failed, unschedulable = self._parts
         backoff = self._backoff.next_completion() if rejected or failed else None
@@ -484,17 +485,17 @@ class SchedulingQueue:
         return max(self._left_over_round, self._first_round_after(overdue))
 
     def _first_round_after(self, when: float) -> float:
-        """The start of the first look at long waiters that is strictly later."""
+        """Return the next check of long waiters after ``when``."""
         rounds = max(0, math.floor((when - self._started) / LEFT_OVER_PERIOD_S) - 1)
         start = self._started + rounds * LEFT_OVER_PERIOD_S
         while start <= when:
             start += LEFT_OVER_PERIOD_S
         return start
 
-    # ---- moving between the parts ------------------------------------------------------------------------------
+    # ---- moves ----------------------------------------------------------------------------------------------------
 
     def _requeue(self, info: QueuedEntity, strategy: MoveStrategy, label: str) -> str:
-        """Put a pod where it belongs; returns the part of the queue in which it ended up."""
+        """Put a pod into its part, and return that part's name."""
         if strategy is MoveStrategy.SKIP:
             self._to_unschedulable(info, label)
             return UNSCHEDULABLE
@@ -527,7 +528,7 @@ class SchedulingQueue:
             self._unschedulable.remove(info.key)
         self._backoff.put(info)
         self._entered(info, BACKOFF, BACKOFF, label)
-        if self.on_ready is not None:  # also for a pod that has to wait: the owner's alarm may have to ring sooner
+        if self.on_ready is not None:  # also for a pod that has to wait: the owner's timer may have to fire sooner
             self.on_ready()
         return True
 
@@ -541,7 +542,7 @@ class SchedulingQueue:
             self._entered(info, UNSCHEDULABLE, GATED if info.is_gated else UNSCHEDULABLE, label)
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
-        """Tell of every pod that it is in another part of the queue now."""
+        """Report that every pod of the entry is in another part of the queue now."""
         if not self._is_recorded and self.on_move is None:
             return
         for member in info.members:
@@ -550,9 +551,9 @@ class SchedulingQueue:
                 self.on_move(member, place, label, self._cause)
 
     def _passes_gates(self, info: QueuedEntity) -> bool:
-        """Ask the PreEnqueue plugins, the one that gated the pod first; the first refusal counts.
+        """Run the PreEnqueue plugins, the one that gated the pod first; the first rejection counts.
 
-        Upstream asks them in random order; here it is the configured one.
+        Upstream's order is random; here it is the configured one.
         """
         assert isinstance(info, QueuedPodInfo)
         plugins = self._pre_enqueue.get(info.scheduler_name, ())
@@ -573,14 +574,14 @@ class SchedulingQueue:
 
     @staticmethod
     def _ask(info: QueuedPodInfo, plugins: Iterable[ResolvedPlugin], timer: PluginTimer | None = None) -> Status:
-        """One that fails keeps its pod back, and only its pod."""
+        """Run the plugins; a failing one keeps only its own pod back."""
         status = run_pre_enqueue(plugins, info.pod_info.pod, timer)
         if status is not SUCCESS and status.code is Code.ERROR:
             log.error("%s pod=%s", status.message, info.key)
         return status
 
     def _is_still_gated(self, info: QueuedEntity) -> bool:
-        """Ask the gatekeeper itself first: no other opinion counts while it says no."""
+        """Ask the gating plugin first: no other plugin matters while it rejects."""
         assert isinstance(info, QueuedPodInfo)
         for plugin in self._pre_enqueue.get(info.scheduler_name, ()):
             if plugin.name == info.gating_plugin:
@@ -602,19 +603,19 @@ class SchedulingQueue:
         for plugin in info.rejectors:
             self._recorder.unschedulable_pods(plugin, info.scheduler_name, change)
 
-    # ---- looking -----------------------------------------------------------------------------------------------
+    # ---- queries --------------------------------------------------------------------------------------------------
 
     def _holds(self, key: str) -> bool:
-        """Whether a pod of this name waits here."""
+        """Report whether a pod of this name waits here."""
         return self._is_filed(key)
 
     def _is_filed(self, key: str) -> bool:
-        """Whether one of the parts has this key."""
+        """Report whether one of the parts has this key."""
         active, rejected, failed, unschedulable = self._parts
         return key in active or key in rejected or key in failed or key in unschedulable
 
     def get(self, key: str) -> QueuedPodInfo | None:
-        """The waiting pod ``namespace/name``, wherever it waits; None if it is in flight or unknown."""
+        """Return the waiting pod ``namespace/name``; None if it is in flight or unknown."""
         if not self._is_filed(key):
             return None
         found = self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
@@ -634,7 +635,7 @@ class SchedulingQueue:
 
     @property
     def in_flight_event_count(self) -> int:
-        """How many events are kept for pods in flight, should they come back refused."""
+        """Number of events kept for pods in flight."""
         return self._in_flight.event_count
 
     @property
@@ -649,7 +650,7 @@ class SchedulingQueue:
         return not len(self._active) and not len(self._backoff)
 
     def counts(self) -> dict[str, int]:
-        """How many pods wait where: upstream's metric ``pending_pods``."""
+        """Count waiting pods by part: upstream's metric ``pending_pods``."""
         gated = self._unschedulable.gated_count
         return {
             ACTIVE: len(self._active),
@@ -659,16 +660,16 @@ class SchedulingQueue:
         }
 
     def entity_counts(self) -> dict[str, dict[str, int]]:
-        """How many pods wait where that are in no group, and how many groups: ``queued_entities``."""
+        """Count waiting pods without a group, and groups, by part: ``queued_entities``."""
         return {place: {"pod": count} for place, count in self.counts().items()}
 
     def pending_pods(self) -> list[PendingPod]:
-        """All pending pods: since when, why, and what would wake them, in the order of the queues."""
+        """Return all pending pods: since when they wait, why, and which events would wake them, in queue order."""
         now, wall = self._clock.monotonic(), self._clock.now()
         return [describe(info, place, self._hints, now, wall) for info, place in self.places()]
 
     def places(self) -> list[tuple[QueuedPodInfo, str]]:
-        """Every pod, and the part of the queue that it is in."""
+        """Return every pod with the part of the queue that it is in."""
         waiting: list[tuple[QueuedEntity, str]] = [(info, ACTIVE) for info in self._active.in_order()]
         waiting += [(info, BACKOFF) for info in self._backoff.pods()]
         waiting += [(info, GATED if info.is_gated else UNSCHEDULABLE) for info in self._unschedulable]

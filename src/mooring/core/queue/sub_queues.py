@@ -1,8 +1,8 @@
 """The parts of the scheduling queue: active (ready), backoff (ready soon), unschedulable (waits for an event).
 
-In backoff, a pod that plugins refused waits so that others get their turn; it may be tried early when no other pod is
-ready. A pod whose attempt broke (an error, no nodes at all) really waits, because trying again at once would only add
-to the trouble. The two kinds are kept apart.
+In backoff, a rejected pod waits so that others get their turn; it may be tried early when no other pod is ready. A pod
+whose attempt failed (an error, no nodes at all) always waits, because an immediate retry would only add to the trouble.
+The two kinds are kept apart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 from mooring.api.clock import Clock
 from mooring.core.queue.queued_pod import QueuedEntity, QueuedPodInfo
 
-# ---- a heap of waiting pods from which any pod can be taken by its key ---------------------------------------------
+# ---- a heap of pods with removal by key
+# ---------------------------------------------------------------------------------
 
 Entry = tuple[Any, int, int, QueuedEntity]  # order, the pod's sequence, serial number of the entry, pod
 _SLACK = 64
@@ -28,7 +29,7 @@ class PodHeap:
     __slots__ = ("_entries", "_serial", "by_key")
 
     def __init__(self) -> None:
-        self.by_key: dict[str, Entry] = {}  # by key; others may look, and only look: asking a dict takes no call
+        self.by_key: dict[str, Entry] = {}  # by key; read-only for others, who save a call
         self._entries: list[Entry] = []
         self._serial = 0
 
@@ -50,7 +51,7 @@ class PodHeap:
         return None if entry is None else entry[3]
 
     def put(self, order: Any, info: QueuedEntity) -> None:
-        """Add a pod, or give one that is here its new place."""
+        """Add a pod, or update its position."""
         self._serial += 1
         entry = (order, info.sequence, self._serial, info)
         self.by_key[info.key] = entry
@@ -103,20 +104,19 @@ class ActiveQueue(PodHeap):
         self._sort_key = sort_key
 
     def add(self, info: QueuedEntity) -> None:
-        """Add a pod, or give one that is here its new place."""
+        """Add a pod, or update its position."""
         self.put(self._sort_key(info.priority, info.timestamp), info)
 
 
 NEVER = float("-inf")
-_MAX_SHIFT = 62  # a larger count changes nothing: the maximum has long been reached
+_MAX_SHIFT = 62  # a larger count makes no difference
 
 
 class BackoffQueue:
     """Two heaps by the time their pods' backoff ends.
 
-    With ``aligned`` (upstream's SchedulerPopFromBackoffQ) ends are cut to whole
-    seconds, and within a second the more important pod comes first. A pod
-    still backs off during the whole second of its end.
+    With ``aligned`` (upstream's SchedulerPopFromBackoffQ) ends are truncated to whole seconds, and within a second the
+    pod of higher priority comes first. A pod still backs off during the whole second of its end.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class BackoffQueue:
         self.rejected = PodHeap()  # the owner may take the first of them early
         self._failed = PodHeap()
 
-    # ---- how long ----------------------------------------------------------------------------------------------
+    # ---- duration -------------------------------------------------------------------------------------------------
 
     def duration(self, count: int) -> float:
-        """Seconds of backoff after this many rejections, or this many errors in a row: 1, 2, 4, 8, 10, 10, …"""
+        """Return seconds of backoff after this many rejections, or consecutive errors: 1, 2, 4, 8, 10, 10, …"""
         if count <= 0:
             return 0.0
         doubled: int = 1 << min(count - 1, _MAX_SHIFT)
@@ -142,7 +142,7 @@ class BackoffQueue:
         return self._initial_s * doubled
 
     def expiration(self, info: QueuedEntity) -> float:
-        """When the pod's backoff ends; a pod without failures has none."""
+        """Return when the pod's backoff ends; a pod without failures has none."""
         count = info.consecutive_errors_count or info.unschedulable_count
         if self._max_s == 0 or count == 0:
             return NEVER
@@ -156,7 +156,7 @@ class BackoffQueue:
     def _align(self, when: float) -> float:
         return math.floor(when) if self._aligned else when
 
-    # ---- who ---------------------------------------------------------------------------------------------------
+    # ---- pods -----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.rejected) + len(self._failed)
@@ -166,11 +166,11 @@ class BackoffQueue:
 
     @property
     def by_key(self) -> tuple[Mapping[str, object], Mapping[str, object]]:
-        """The pods by key, for membership tests; it always reflects the queue."""
+        """The pods by key, for membership tests; always current."""
         return self.rejected.by_key, self._failed.by_key
 
     def put(self, info: QueuedEntity) -> None:
-        """Add a pod, or give one that is here its new place."""
+        """Add a pod, or update its position."""
         if info.rejectors:
             if info.key in self._failed.by_key:
                 self._failed.remove(info.key)
@@ -180,7 +180,7 @@ class BackoffQueue:
             self._failed.put((self.expiration(info),), info)
 
     def refresh(self, key: str) -> None:
-        """Give a pod that has changed its new place; it stays among the rejected, or among the failed."""
+        """Update the position of a changed pod; it stays among the rejected, or among the failed."""
         info = self.rejected.get(key)
         if info is not None:
             self._put_rejected(info)
@@ -196,11 +196,11 @@ class BackoffQueue:
         return self.rejected.remove(key) or self._failed.remove(key)
 
     def pop_early(self) -> QueuedEntity | None:
-        """The next of the rejected pods, whether or not its backoff has ended."""
+        """Return the next of the rejected pods, even if its backoff has not ended."""
         return self.rejected.pop()
 
     def pop_completed(self) -> list[QueuedEntity]:
-        """Take out all pods whose backoff has ended, the rejected ones first."""
+        """Remove and return all pods whose backoff has ended, the rejected ones first."""
         completed = []
         for heap in (self.rejected, self._failed):
             while (info := heap.peek()) is not None and not self.is_backing_off(info):
@@ -209,7 +209,7 @@ class BackoffQueue:
         return completed
 
     def next_completion(self) -> float | None:
-        """The whole second at which the next backoff will be seen to have ended, if any pod is here."""
+        """Return the whole second at which the next backoff ends, if there is a pod."""
         if not self:
             return None
         heads = [info for heap in (self.rejected, self._failed) if (info := heap.peek()) is not None]
@@ -219,27 +219,27 @@ class BackoffQueue:
         return [*self.rejected.in_order(), *self._failed.in_order()]
 
 
-# ---- pods that wait for something to happen, filed by whose refusal they wait to be lifted -------------------------
+# ---- pods that wait for an event, indexed by the plugins that rejected them
+# -------------------------------------------
 
 Drawer = dict[str, QueuedEntity]  # by key
 
 
 class UnschedulablePods:
-    """A map of pods with drawers, so that an event is only shown to pods whose plugins care.
+    """A map of pods with an index by plugin, so that an event is only shown to pods that it may help.
 
-    A rejected pod lies in a drawer per (profile, plugin that refused it). A
-    gated pod lies in the drawer of its gating plugin alone: nothing else can
-    free it. While the gate is shut, it lies in none.
+    A rejected pod is in a drawer per (profile, rejecting plugin). A gated pod is in the drawer of its gating plugin
+    alone: nothing else can release it. While the gate is closed, it is in none.
     """
 
     def __init__(self) -> None:
-        self.by_key: Drawer = {}  # all of them; others may look, and only look
-        self._filed: dict[str, tuple[bool, list[Drawer]]] = {}  # whether gated, and in which drawers a pod lies
+        self.by_key: Drawer = {}  # all of them; read-only for others
+        self._filed: dict[str, tuple[bool, list[Drawer]]] = {}  # whether gated, and the drawers of a pod
         self._rejected: defaultdict[tuple[str, str], Drawer] = defaultdict(dict)
         self._drawers: dict[tuple[str, frozenset[str]], list[Drawer]] = {}  # of pods that these plugins refused
         self._gated: defaultdict[str, Drawer] = defaultdict(dict)
         self._gated_count = 0
-        self._oldest: list[tuple[float, int, QueuedEntity]] = []  # by last touch; stale entries go when they surface
+        self._oldest: list[tuple[float, int, QueuedEntity]] = []  # by last touch; stale entries are removed on access
         self._serial = 0
 
     def __len__(self) -> int:
@@ -259,7 +259,7 @@ class UnschedulablePods:
         return self.by_key.get(key)
 
     def put(self, info: QueuedEntity, *, is_shut: bool = False) -> bool:
-        """Insert a pod, or reinsert it after its rejections have changed; report whether it is new here."""
+        """Add a pod, or update it after its rejections have changed; report whether it is new here."""
         is_new = info.key not in self.by_key or self.remove(info.key) is None
         drawers = [] if is_shut else self._drawers_for(info)
         for drawer in drawers:
@@ -280,14 +280,14 @@ class UnschedulablePods:
         return info
 
     def rejected_by(self, scheduler_name: str, plugin: str) -> Drawer:
-        """Pods of a profile that wait, among others, for this plugin; gated ones not included."""
+        """Return pods of a profile that this plugin rejected, without gated ones."""
         return self._rejected.get((scheduler_name, plugin), _EMPTY)
 
     def gated_by(self, plugin: str) -> Drawer:
         return self._gated.get(plugin, _EMPTY)
 
     def oldest_touch(self) -> float | None:
-        """The earliest time at which a pod here was last tried or flushed."""
+        """Return the earliest time at which a pod here was last tried or flushed."""
         oldest = self._oldest
         while oldest:
             touched, _, info = oldest[0]
@@ -299,7 +299,7 @@ class UnschedulablePods:
     def _drawers_for(self, info: QueuedEntity) -> list[Drawer]:
         if info.gating_plugin:
             return [self._gated[info.gating_plugin]]
-        if isinstance(info, QueuedPodInfo):  # thousands that wait for the same, again and again
+        if isinstance(info, QueuedPodInfo):  # thousands may wait for the same event
             key = info.scheduler_name, info.rejectors
             found = self._drawers.get(key)
             if found is None:

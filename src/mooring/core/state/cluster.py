@@ -1,7 +1,7 @@
 """The scheduler's cache: nodes, pods (running and assumed), and every other object, in any order of arrival.
 
 A pod is *assumed* when the scheduler has placed it but the API server has not confirmed it yet. From then on it counts
-on its node, until the watch confirms it or the binding fails and it is forgotten. There is no expiry, as in upstream
+on its node, until the watch confirms it, or the binding fails and it is forgotten. There is no expiry, as in upstream
 since 1.36; the live scheduler looks up assumed pods that are never confirmed.
 """
 
@@ -22,7 +22,8 @@ from mooring.core.state.pod_index import PodIndex, TermIndex
 from mooring.core.state.pod_info import NO_TERMS, PodClass, PodInfo, PodInterner, is_resized
 from mooring.core.state.sharing import ChangeLog, Forkable, Overlay
 
-# ---- which pods belong to which pod group: those that the API server knows, and those that have a node -------------
+# ---- members of pod groups: those in the API server, and those with a node
+# ---------------------------------------------
 
 M = TypeVar("M")
 _NOBODY: Mapping[str, PodInfo] = MappingProxyType({})
@@ -30,7 +31,7 @@ _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
 
 
 def group_of(pod: Pod) -> str:
-    """``namespace/name`` of the group that the pod names, or nothing."""
+    """Return ``namespace/name`` of the pod's group, or ""."""
     group = pod.spec.scheduling_group
     if group is None or not group.pod_group_name:
         return ""
@@ -43,7 +44,7 @@ class GroupMembers:
     __slots__ = ("_known", "_own_known", "_own_placed", "_placed")
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, Pod]] = {}  # pods without a node, as the API server last told of them
+        self._known: dict[str, dict[str, Pod]] = {}  # pods without a node, as the API server last sent them
         self._placed: dict[str, dict[str, PodInfo]] = {}  # running and assumed
         self._own_known: set[str] = set()  # groups whose map no copy shares
         self._own_placed: set[str] = set()
@@ -55,42 +56,42 @@ class GroupMembers:
         self._own_placed.clear()
         return copy
 
-    # ---- reading -----------------------------------------------------------------------------------------------
+    # ---- queries --------------------------------------------------------------------------------------------------
 
     def count(self, group: str) -> int:
-        """How many pods of the group there are, with a node or without."""
+        """Count the group's pods, with a node or without."""
         known, placed = self._known.get(group, _NO_PODS), self._placed.get(group, _NOBODY)
-        return len(known) + len(placed) - len(known.keys() & placed.keys())  # quick where few have a node, or most
+        return len(known) + len(placed) - len(known.keys() & placed.keys())  # fast where few have a node, or most
 
     def placed(self, group: str) -> Mapping[str, PodInfo]:
-        """The pods of the group that have a node: running or assumed. The set is updated in place."""
+        """Return the group's pods that have a node: running or assumed. The mapping is updated in place."""
         return self._placed.get(group, _NOBODY)
 
     @property
     def has_placed(self) -> bool:
-        """Whether any pod that has a node belongs to a group."""
+        """Whether any pod with a node belongs to a group."""
         return bool(self._placed)
 
     def nodes(self) -> set[str]:
-        """The names of the nodes on which members of any group are."""
+        """Return the names of the nodes with members of any group."""
         return {pod.pod.spec.node_name for members in self._placed.values() for pod in members.values()}
 
     def unplaced(self, group: str) -> list[Pod]:
-        """The pods of the group that have no node."""
+        """Return the group's pods without a node."""
         placed = self.placed(group)
         return [pod for uid, pod in self._known.get(group, _NO_PODS).items() if uid not in placed]
 
-    # ---- changing ----------------------------------------------------------------------------------------------
+    # ---- changes --------------------------------------------------------------------------------------------------
 
     def note(self, pod: Pod) -> None:
-        """The API server tells of a member: one without a node is known from now on."""
+        """Add or update a member from the API server."""
         if pod.spec.node_name:
             self.forget(pod)
         else:
             _writable(self._known, self._own_known, group_of(pod))[pod.uid] = pod
 
     def forget(self, pod: Pod) -> None:
-        """The member is gone, or has a node."""
+        """Remove a member without a node, which was deleted or has a node now."""
         _drop(self._known, self._own_known, group_of(pod), pod.uid)
 
     def place(self, pod: PodInfo) -> None:
@@ -118,13 +119,14 @@ def _drop(by_group: dict[str, dict[str, M]], own: set[str], group: str, uid: str
         own.discard(group)
 
 
-# ---- the objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims --------------------
+# ---- other objects: namespaces, services, volumes, classes, budgets, claims
+# --------------------------------------------
 
 T = TypeVar("T", bound=Object)
 
 
 class Objects(Forkable):
-    """A lister per kind, by ``namespace/name`` (or bare name). Reads are what an informer's lister would give."""
+    """A lister per kind, by ``namespace/name`` (or bare name), like an informer's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +136,7 @@ class Objects(Forkable):
         self._own_kinds: set[type[Object]] | None = None  # those that are not shared with a fork; None: all of them
 
     def fork(self) -> Objects:
-        """The same objects; neither sees what happens to the other from now on."""
+        """Return a fork with the same objects; later changes of one do not affect the other."""
         fork = Objects()
         fork._by_kind, fork._by_namespace = self._by_kind, self._by_namespace
         self.share_with(fork, 1)
@@ -162,7 +164,7 @@ class Objects(Forkable):
         return old
 
     def _writable(self, kind: type[Object]) -> dict[str, Any]:
-        """The objects of a kind, copied first if a fork or its parent also reads them."""
+        """Return the objects of a kind, copied first if a fork or its parent also reads them."""
         if self.shared:
             if self.must_copy(1):
                 self._by_kind, self._by_namespace = dict(self._by_kind), dict(self._by_namespace)
@@ -186,11 +188,11 @@ class Objects(Forkable):
         return self._by_namespace.get((kind, namespace), {}).values()
 
     def version(self, kind: type[Object]) -> int:
-        """A number that grows whenever an object of this kind comes, changes or goes."""
+        """Return a number that grows whenever an object of this kind is added, changed or removed."""
         return self._logs[kind].end
 
     def log(self, kind: type[Object]) -> ChangeLog[str]:
-        """The keys of this kind that came, changed or went, in order."""
+        """Return the log of added, changed or removed keys of this kind."""
         return self._logs[kind]
 
     def __iter__(self) -> Iterator[Object]:
@@ -201,11 +203,11 @@ class Objects(Forkable):
         return sum(map(len, self._by_kind.values()))
 
 
-PODS, RELATIONS = 1, 2  # the parts that a fork shares: pods, and what is counted of their claims and groups
+PODS, RELATIONS = 1, 2  # the shared parts of a fork: pods, and counts of their claims and groups
 
 
 class ClusterState(Forkable):
-    """Everything a decision reads. One owner changes it; a decision never does."""
+    """The state for decisions. One owner changes it; a decision never does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +219,7 @@ class ClusterState(Forkable):
         self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
         self.groups = GroupMembers()
         self._pods: MutableMapping[str, PodInfo] = {}  # by uid, those counted on a node
-        self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
+        self._assumed: set[str] = set()  # uids of unconfirmed pods
         self._base: ClusterState | None = None  # what this is a fork of
 
     def count_resizes(self, *, whole: bool) -> None:
@@ -232,7 +234,7 @@ class ClusterState(Forkable):
     # ---- forks -------------------------------------------------------------------------------------------------
 
     def fork(self) -> Self:
-        """A cluster for a question. It shares what neither has changed; no change to one is seen by the other."""
+        """Return a cluster for a question. Unchanged parts are shared; changes of one do not affect the other."""
         fork = self.__class__.__new__(self.__class__)
         Forkable.__init__(fork)
         fork.table = self.table.fork()
@@ -242,7 +244,7 @@ class ClusterState(Forkable):
         fork.interner = self.interner
         fork.claim_users, fork._assumed, fork.groups = self.claim_users, self._assumed, self.groups
         self.share_with(fork, PODS | RELATIONS)
-        fork._pods, fork._base = Overlay(self._pods), self  # held: it must not write to what forks of forks lie over
+        fork._pods, fork._base = Overlay(self._pods), self  # held: it must not write to what forks of forks use
         fork.shared &= ~PODS
         fork._with_parent &= ~PODS
         return fork
@@ -254,15 +256,15 @@ class ClusterState(Forkable):
         if self.shared & PODS and self.must_copy(PODS):
             self._pods = dict(self._pods.items())
 
-    # ---- reading -----------------------------------------------------------------------------------------------
+    # ---- queries --------------------------------------------------------------------------------------------------
 
     def nodes(self) -> NodeRows:
-        """All nodes in order, up to date, for one decision: what is read from it changes with the cluster."""
+        """Return all nodes in order for one decision; the result changes with the cluster."""
         self.table.refresh()
         return NodeRows(self.table)
 
     def snapshot(self) -> NodeRows:
-        """All nodes in order as they are now, for as long as it is held."""
+        """Return all nodes in order as they are now, unaffected by later changes."""
         table = self.table.fork()
         table.refresh()
         return NodeRows(table)
@@ -283,14 +285,14 @@ class ClusterState(Forkable):
         return len(self._assumed)
 
     def assumed(self) -> list[PodInfo]:
-        """The pods that the API server has not confirmed, in the order of their uids."""
+        """Return the unconfirmed pods, in the order of their uids."""
         return [self._pods[uid] for uid in sorted(self._assumed)]
 
     def is_assumed(self, uid: str) -> bool:
         return uid in self._assumed
 
     def info(self, pod: Pod) -> PodInfo:
-        """Look at a pod that is not (yet) counted: its shape and class."""
+        """Return the shape and class of a pod that is not counted."""
         return self.interner.info(pod)
 
     def namespace_labels(self, name: str) -> dict[str, str]:
@@ -339,9 +341,9 @@ class ClusterState(Forkable):
     # ---- pods --------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod) -> None:
-        """Take over what the API server says of a pod: a new one, a change, or the confirmation of an assumed one.
+        """Update a pod from the API server: a new one, a change, or the confirmation of an assumed one.
 
-        A pod without a node is not counted, but its group knows it; one that has finished is not counted either.
+        A pod without a node is not counted, but added to its group; a finished one is not counted either.
         """
         uid = pod.metadata.uid
         self.note_member(pod)
@@ -363,7 +365,7 @@ class ClusterState(Forkable):
         self._count(info, pod.spec.node_name)
 
     def add_pods(self, pods: Sequence[Pod]) -> None:
-        """The same for many pods that are not known yet, have nodes and have not finished: columns change once."""
+        """Add many new pods that have nodes and have not finished; columns change once."""
         if self.shared:
             self._own()
         shape_of, class_of, node_of, counted = self.interner.shape, self.interner.pod_class, self.table.info, self._pods
@@ -385,7 +387,7 @@ class ClusterState(Forkable):
                 self._count_relations(info, node)
 
     def note_member(self, pod: Pod) -> None:
-        """A pod is there: if it belongs to a group, the group knows it from now on, with a node or without."""
+        """Add a pod to its group, if it has one, with a node or without."""
         if pod.spec.scheduling_group is not None:
             if self.shared:
                 self._own()
@@ -395,14 +397,14 @@ class ClusterState(Forkable):
                 self.groups.note(pod)
 
     def forget_member(self, pod: Pod) -> None:
-        """A pod without a node is gone: its group is smaller by one."""
+        """Remove a deleted pod without a node from its group."""
         if pod.spec.scheduling_group is not None:
             if self.shared:
                 self._own()
             self.groups.forget(pod)
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
-        """Take over a pod's new version, of which nothing has changed that columns hold."""
+        """Replace a pod by its new version, with the same values in columns."""
         if self.shared:
             self._own()
         self._assumed.discard(old.uid)
@@ -410,7 +412,7 @@ class ClusterState(Forkable):
         annotated = old.pod.metadata.annotations != new.pod.metadata.annotations
         if not (self.is_fork or self.has_forks() or self.table.has_forks()):
             old.pod = new.pod
-        else:  # a fork holds the old one
+        else:  # a fork has the old one
             new.terms = old.terms
             self._pods[old.uid] = new
             self.table.replace_pod(new)
@@ -418,13 +420,13 @@ class ClusterState(Forkable):
         self.table.touch(node, new.shape.host_ports, started=started, annotated=annotated)
 
     def remove_pod(self, uid: str) -> None:
-        """Forget a pod that is gone; one that was never known is no mistake."""
+        """Remove a pod; an unknown one is ignored."""
         pod = self._pods.get(uid)
         if pod is not None:
             self._uncount(pod)
 
     def assume(self, pod: PodInfo, node_name: str) -> PodInfo:
-        """Count a pod on a node before the API server knows."""
+        """Count a pod on a node before the API server confirms it."""
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.pod.key} is already counted on {self._pods[pod.uid].pod.spec.node_name}")
         placed = PodInfo(_with_node_name(pod.pod, node_name), pod.shape, pod.cls)
@@ -433,7 +435,7 @@ class ClusterState(Forkable):
         return placed
 
     def forget(self, uid: str) -> None:
-        """Take back an assumption; a pod that the API server has confirmed stays."""
+        """Undo an assumption; a confirmed pod stays."""
         if uid in self._assumed:
             self._uncount(self._pods[uid])
 
@@ -447,7 +449,7 @@ class ClusterState(Forkable):
         self._count_relations(pod, node)
 
     def _count_relations(self, pod: PodInfo, node: NodeInfo) -> None:
-        """Count what others see of a pod: its terms, its claims, its group."""
+        """Count what other pods' rules read of a pod: its terms, its claims, its group."""
         try:
             pod.terms = pod.shape.terms(pod.pod.metadata.namespace)
         except ParseError:
@@ -493,7 +495,7 @@ def _counts_alike(old: PodInfo, new: PodInfo) -> bool:
 
 
 def _with_node_name(pod: Pod, node_name: str) -> Pod:
-    """A shallow copy that says where the pod is; the parts are shared."""
+    """Return a shallow copy with the node's name; the parts are shared."""
     placed = pod.__copy__()
     placed.spec = pod.spec.__copy__()
     placed.spec.node_name = node_name

@@ -1,4 +1,4 @@
-"""Columns of the node table beside the plain figures: labels as numbers, images, and sums over topology domains."""
+"""Columns of the node table besides resource figures: labels as numbers, images, and sums over topology domains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Node
 from mooring.core.state.sharing import stamps
 
-MISSING = -1  # the id of a label that a node does not have
+MISSING = -1  # the id of a missing label
 
 
 class LabelColumn:
@@ -25,7 +25,7 @@ class LabelColumn:
         self._owns_ids = self._owns_values = True
 
     def fork(self) -> LabelColumn:
-        """The same column for a fork of the table; both copy before they write."""
+        """Return the column for a fork of the table; both copy before they write."""
         fork = LabelColumn.__new__(LabelColumn)
         fork.ids, fork.values, fork._id_of = self.ids, self.values, self._id_of
         fork.version, fork._present = self.version, self._present
@@ -41,7 +41,7 @@ class LabelColumn:
             self.version = next(stamps)
 
     def renumber_rows(self, ids: NDArray[np.int32]) -> None:
-        """Take a column whose rows have moved."""
+        """Replace the column after rows have moved."""
         self.ids, self._owns_ids = ids, True
         self.version = next(stamps)
 
@@ -50,7 +50,7 @@ class LabelColumn:
             self.ids, self._owns_ids = self.ids.copy(), True
 
     def present(self) -> tuple[NDArray[np.bool_], bool]:
-        """Which values some node has ([id]), and whether every node has the label."""
+        """Return which values occur on nodes ([id]), and whether every node has the label."""
         known = self._present
         if known is None or known[0] != self.version or len(known[1]) != len(self.values):
             by_id = np.bincount(self.ids + 1, minlength=len(self.values) + 1)
@@ -58,7 +58,7 @@ class LabelColumn:
         return known[1], known[2]
 
     def id_of(self, value: str) -> int:
-        """The id of a value; one that no node has gets an id that equals none."""
+        """Return the id of a value; for a value that no node has, an id that equals none."""
         return self._id_of.get(value, -2)
 
     def intern(self, value: str | None) -> int:
@@ -73,7 +73,7 @@ class LabelColumn:
         return known
 
     def forget_unused(self) -> None:
-        """Renumber the values that a node still has: values of removed nodes would pile up."""
+        """Renumber the values in use: values of removed nodes would accumulate."""
         used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
         self._own_ids()
         self.ids[self.ids >= 0] = ids
@@ -83,11 +83,12 @@ class LabelColumn:
         self._owns_values = True
 
 
-# ---- which node holds which image, how large it is, and on how many nodes it is: what ImageLocality reads ----------
+# ---- images: on which nodes, how large, and on how many nodes; for ImageLocality
+# ---------------------------------------
 
 
 class ImageState:
-    """One image name in the cluster; its size is what the first node to report it said."""
+    """One image name in the cluster; its size is that of the first node to report it."""
 
     __slots__ = ("nodes", "owner", "size")
 
@@ -100,13 +101,12 @@ class ImageState:
 class ImageStates:
     """Image names by node.
 
-    kube-scheduler copies "on how many nodes" into a node's snapshot only when
-    that node itself has changed; ``spread`` keeps these frozen numbers, so that
-    scores agree while images travel through a cluster.
+    kube-scheduler copies "on how many nodes" into a node's snapshot only when that node itself has changed; ``spread``
+    keeps these frozen numbers, so that scores agree while images spread through a cluster.
     """
 
     def __init__(self) -> None:
-        self.version = next(stamps)  # changes when a snapshot sees other numbers than the previous one
+        self.version = next(stamps)  # changes when a snapshot differs from the previous one
         self._states: dict[str, ImageState] = {}
         self._on_node: dict[str, dict[str, int]] = {}  # node -> image -> size as frozen for that node
         self._spread: dict[str, dict[str, int]] = {}  # node -> image -> number of nodes, as of the last snapshot
@@ -114,7 +114,7 @@ class ImageStates:
         self._token = object()
 
     def copy(self) -> ImageStates:
-        """The same images for a fork of the table; afterwards both copy what they share before they write to it."""
+        """Return the images for a fork of the table; both copy shared parts before they write."""
         copy = ImageStates.__new__(ImageStates)
         copy.version = self.version
         copy._states, copy._on_node, copy._spread = dict(self._states), dict(self._on_node), dict(self._spread)
@@ -169,16 +169,16 @@ class ImageStates:
         return name in self._on_node
 
     def touch(self, name: str) -> None:
-        """Remember that this node changed, so that the next snapshot copies its numbers again."""
+        """Mark a changed node, so that the next snapshot copies its numbers again."""
         self._changed.add(name)
 
     @property
     def is_stale(self) -> bool:
-        """Whether ``refresh`` has something to do."""
+        """Report whether ``refresh`` has anything to do."""
         return bool(self._changed)
 
     def refresh(self) -> None:
-        """Take over the numbers of the nodes that changed since the last snapshot."""
+        """Copy the numbers of the nodes that changed since the last snapshot."""
         for name in self._changed:
             sizes = self._on_node.get(name)
             spread = {image: len(self._states[image].nodes) for image in sizes} if sizes else None
@@ -192,7 +192,7 @@ class ImageStates:
         self._changed.clear()
 
     def holders(self, image: str) -> list[tuple[str, int, int]]:
-        """(node, size, number of nodes as that node's snapshot has it) for every node with the image."""
+        """Return (node, size, number of nodes in that node's snapshot) for every node with the image."""
         state = self._states.get(image)
         if state is None:
             return []
@@ -203,19 +203,20 @@ class ImageStates:
         ]
 
 
-# ---- topology domains: a label's column says which domain each node is in; from nodes to domains and back ----------
+# ---- topology domains: from a label's column, which has each node's domain, to sums and back
+# ---------------------------
 
 Ints = NDArray[np.int64]
 
 
 def sum_by_domain(ids: NDArray[np.int32], counts: Ints, size: int) -> Ints:
     """Sum a number per node over ``size`` domains; nodes without one (-1) are left out."""
-    # Shifted by one so that "missing" falls into its own bin, which is dropped. Sums stay far below 2**53.
+    # Shifted by one so that "missing" has its own bin, which is dropped. Sums stay far below 2**53.
     return np.bincount(ids + 1, weights=counts, minlength=size + 1)[1:].astype(np.int64)
 
 
 def at_domain(ids: NDArray[np.int32], by_domain: Ints, size: int) -> Ints:
-    """Each node's domain's number; 0 for nodes without one (-1), and for domains that came later."""
+    """Return the number of each node's domain; 0 for nodes without one (-1), and for newer domains."""
     padded = np.zeros(size + 1, np.int64)  # the last entry is read for -1
     padded[: len(by_domain)] = by_domain
     return padded.take(ids)

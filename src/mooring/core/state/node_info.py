@@ -1,4 +1,4 @@
-"""One node with the pods on it, and the order of nodes."""
+"""A node with its pods, and the order of nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.core.state.pod_info import HostPort, PodInfo
 
 
 class NodeInfo:
-    """A node and its pods. Pods may come before their node, and stay after it: then ``node`` is None and ``row`` -1."""
+    """A node and its pods. Pods may precede their node, and outlast it: then ``node`` is None and ``row`` -1."""
 
     __slots__ = ("has_own_pods", "host_ports", "name", "node", "owner", "pods", "row", "stamp")
 
@@ -19,21 +19,21 @@ class NodeInfo:
         self.name = name
         self.node: Node | None = None
         self.pods: dict[str, PodInfo] = {}  # by uid
-        # A set, as upstream keeps it: of two pods that share a port (bound past the scheduler), the first to go
+        # A set, as upstream keeps it: of two pods that share a port (bound past the scheduler), the first one removed
         # takes the port with it.
         self.host_ports: set[HostPort] = set()
         self.row = -1
         # Only the table that owns it writes to it, and only if it has not been forked since ``stamp``.
         self.owner: object = None
         self.stamp = 0
-        self.has_own_pods = True  # otherwise ``pods`` and ``host_ports`` are copied before they are written
+        self.has_own_pods = True  # otherwise ``pods`` and ``host_ports`` are copied before a write
 
     @property
     def labels(self) -> dict[str, str]:
         return {} if self.node is None else self.node.metadata.labels
 
     def copy(self, owner: object, stamp: int) -> NodeInfo:
-        """The same node for another owner; the pods are shared until they are written."""
+        """Return a copy for another owner; the pods are shared until they are written."""
         copy = NodeInfo.__new__(NodeInfo)
         copy.name = self.name
         copy.node = self.node
@@ -53,21 +53,22 @@ class NodeInfo:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"
 
 
-# ---- the order in which nodes are looked at: one of each zone, round and round -------------------------------------
+# ---- the order of nodes: one of each zone in turn
+# ------------------------------------------------------------------------
 
 ZONE_LABELS = (BETA_ZONE, ZONE)
 REGION_LABELS = (BETA_REGION, REGION)
 
 
 def zone_key(labels: Mapping[str, str]) -> str:
-    """Region and zone in one string; the deprecated labels win where both are there, as upstream has it."""
+    """Return region and zone in one string; the deprecated labels win, as upstream."""
     zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
     region = next((labels[key] for key in REGION_LABELS if key in labels), "")
     return f"{region}:\x00:{zone}" if zone or region else ""
 
 
 class NodeTree:
-    """Zones in order of first appearance, nodes in each in order of arrival."""
+    """Zones in order of first appearance, nodes of each in order of arrival."""
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[str, None]] = {}
@@ -99,10 +100,10 @@ class NodeTree:
             del self._zones[zone]
 
     def by_zone(self) -> list[str]:
-        """Zone after zone: nodes that are added to an empty tree in this order give the same tree."""
+        """Return nodes zone by zone: adding them to an empty tree in this order gives the same tree."""
         return list(chain.from_iterable(self._zones.values()))
 
     def names(self) -> list[str]:
-        """First node of each zone, then the second of each, and so on."""
+        """Return the first node of each zone, then the second of each, and so on."""
         rounds = zip_longest(*self._zones.values())
         return [name for name in chain.from_iterable(rounds) if name is not None]

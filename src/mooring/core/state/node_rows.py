@@ -1,7 +1,7 @@
-"""What a plugin is shown: some rows of a node table, as arrays.
+"""Rows of a node table for plugins, as arrays.
 
-The table may be the cluster's own or a fork of it, a hypothesis. A rule reads
-both in the same way and cannot tell which it got.
+The table may be the cluster's own or a fork of it for a hypothesis. A rule reads both in the same way and cannot tell
+which it got.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ CPU_AND_MEMORY = slice(0, 2)
 
 
 class NodeRows:
-    """Rows of the table: all of them (``index`` is None) or those listed. Arrays are read-only by agreement."""
+    """Rows of the table: all of them (``index`` is None) or those listed. Treat arrays as read-only."""
 
     __slots__ = ("_all", "_gathered", "_given", "_infos", "index", "table")
 
     def __init__(self, table: NodeTable, index: Rows | None = None, infos: Sequence[NodeInfo] | None = None) -> None:
-        """``infos`` stand for the nodes instead of the table's: an extender's nodes carry what it wrote of them."""
+        """``infos`` replace the table's nodes: an extender's nodes have what it wrote of them."""
         self.table = table
         self.index = index
-        self._all = table.infos  # as laid out now: a later layout makes a new list
+        self._all = table.infos  # of the current layout: a later one makes a new list
         self._given = infos
         self._infos: Sequence[NodeInfo] | None = None
-        # What several plugins of a cycle ask for: allocatable, and whether every node has all of it.
+        # Requested by several plugins of a cycle: allocatable, and whether every node has all of it.
         self._gathered: dict[tuple[str, ...], tuple[NDArray[np.int64], bool]] = {}
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class NodeRows:
     def _take(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         return column if self.index is None else column[self.index]
 
-    # ---- who ---------------------------------------------------------------------------------------------------
+    # ---- nodes and pods -------------------------------------------------------------------------------------------
 
     @property
     def rows(self) -> Rows:
@@ -63,15 +63,15 @@ class NodeRows:
         return self._infos
 
     def pods(self, i: int) -> Iterable[PodInfo]:
-        """The pods on the i-th of these nodes."""
+        """Return the pods on the i-th of these nodes."""
         if not self.table.counts_pods:
             return ()
         return self._all[i if self.index is None else int(self.index[i])].pods.values()
 
     def moved_since(self, base: NodeTable) -> Iterable[int]:
-        """Positions of the nodes whose pods are not those of ``base``, the table that this is perhaps a fork of.
+        """Yield positions of the nodes whose pods differ from those of ``base``, of which this may be a fork.
 
-        A plugin that keeps its own column, made from that table's pods, looks at these nodes one by one.
+        A plugin with its own column, made from that table's pods, handles these nodes one by one.
         """
         if self.table is base:
             return ()
@@ -83,7 +83,7 @@ class NodeRows:
         return [i for i, row in enumerate(self.index.tolist()) if row in moved]
 
     def subset(self, positions: Rows) -> NodeRows:
-        """These of the rows, by position among them."""
+        """Return some of the rows, by position among them."""
         given = None if self._given is None else [self._given[i] for i in positions.tolist()]
         return NodeRows(self.table, positions if self.index is None else self.index[positions], given)
 
@@ -106,7 +106,7 @@ class NodeRows:
         return self.requested(resource)
 
     def capacity_of(self, resources: tuple[str, ...]) -> tuple[NDArray[np.int64], bool]:
-        """[resource, node] of several resources at once, and whether every node has all of them: the usual case."""
+        """Return [resource, node] of several resources, and whether every node has all of them: the usual case."""
         known = self._gathered.get(resources)
         if known is None:
             indices = self.table.indices(resources)  # first: a new resource reallocates the table's arrays
@@ -125,7 +125,9 @@ class NodeRows:
         return np.stack(columns) if columns else np.zeros((0, len(self)), np.int64)
 
     def figures_of(self, resources: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What nodes offer and what is taken of it, each [pods | resource, node]: the number of pods comes first."""
+        """Return what nodes offer and what is taken of it, each [pods | resource, node]: the number of pods comes
+        first.
+        """
         indices = self.table.indices_with_pods(resources)
         return self._matrix(self.table.offered, indices), self._matrix(self.table.taken, indices)
 
@@ -136,7 +138,7 @@ class NodeRows:
             return columns[indices].take(self.index, 1, None, "clip")
         picked = np.empty((len(indices), len(self.index)), np.int64)
         for row, i in zip(picked, indices.tolist(), strict=True):
-            columns[i].take(self.index, out=row, mode="clip")  # row by row: several times faster than in one go
+            columns[i].take(self.index, out=row, mode="clip")  # row by row: several times faster than in one call
         return picked
 
     @property
@@ -147,7 +149,7 @@ class NodeRows:
     def allowed_pods(self) -> NDArray[np.int64]:
         return self._take(self.table.allowed_pods)
 
-    # ---- what the node objects say -----------------------------------------------------------------------------
+    # ---- columns of the node objects ------------------------------------------------------------------------------
 
     @property
     def unschedulable(self) -> Mask:
@@ -174,21 +176,21 @@ class NodeRows:
         return self.table.label(key)
 
     def label_ids(self, key: str) -> NDArray[np.int32]:
-        """The id of the label's value on each node, -1 where it is missing."""
+        """Return the id of the label's value on each node, -1 where it is missing."""
         ids = self.table.label(key).ids
         return ids if self.index is None else ids[self.index]
 
     # ---- pods by selector --------------------------------------------------------------------------------------
 
     def counts(self, column: CountColumn) -> NDArray[np.int64]:
-        """The column's number on each node. Pods that a dry run has moved are counted by its cycle state instead."""
+        """Return the column's number on each node. Pods moved in a dry run are counted by its cycle state instead."""
         if not self.table.counts_pods:
             return np.zeros(len(self), np.int64)
         dense = column.dense()
         return dense if self.index is None else dense[self.index]
 
     def counts_by_domain(self, column: CountColumn, key: str) -> NDArray[np.int64]:
-        """The column summed over the domains of a label key; nodes without the label are in none."""
+        """Return the column summed over the domains of a label key; nodes without the label are in none."""
         if self.index is None and self.table is column.table:
             return column.by_domain(self.table.label(key))
         return sum_by_domain(self.label_ids(key), self.counts(column), len(self.table.label(key).values))
@@ -198,7 +200,7 @@ class NodeRows:
         return at_domain(self.label_ids(key), by_domain, len(self.table.label(key).values))
 
     def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
-        """Where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""
+        """Return where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""
         conflict = np.zeros(len(self.table.infos), np.bool_)
         for want in wanted:
             for name in self.table.port_users.get(want[1:], ()):
@@ -208,21 +210,21 @@ class NodeRows:
         return conflict if self.index is None else conflict[self.index]
 
     def fork(self) -> NodeRows:
-        """The same rows of a separate table, for a hypothesis."""
+        """Return the same rows of a separate table, for a hypothesis."""
         return NodeRows(self.table.fork(), self.index)
 
 
 class LateRows(NodeRows):
-    """Rows that are listed when they are first needed. Usually they are not, and listing reads all nodes."""
+    """Rows that are listed on first access. Usually that never happens, and listing reads all nodes."""
 
     __slots__ = ("_mask", "_size")
 
     def __init__(self, table: NodeTable, mask: Mask, size: int) -> None:
-        """``mask`` says which rows these are, ``size`` how many. The rows are listed before the mask changes."""
+        """``mask`` selects the rows, ``size`` is their number. The rows are listed before the mask changes."""
         super().__init__(table)
         self._mask = mask
         self._size = size
-        del self.index  # so that ``__getattr__`` is called for it, once
+        del self.index  # so that ``__getattr__`` is called for it once
 
     def __len__(self) -> int:
         return self._size
@@ -239,13 +241,15 @@ def ports_clash(want: HostPort, have: HostPort) -> bool:
 
 
 # ---- nodes as an extender sent them back, for scoring --------------------------------------------------------------
+# ---- nodes returned by an extender, for scoring
+# --------------------------------------------------------------------------
 #
-# They have no pods, no images, and possibly other labels than ours. kube-scheduler scores what came back and not what
-# it knows. That is a hypothesis about the cluster, and so it is a fork of the node table.
+# They have no pods, no images, and possibly other labels than ours. kube-scheduler scores the returned nodes, not its
+# own. That is a hypothesis about the cluster, and so it is a fork of the node table.
 
 
 def extender_rows(table: NodeTable, answered: Sequence[NodeInfo]) -> NodeRows:
-    """Rows for nodes that came back whole, in that order. The cluster need not know all of them."""
+    """Return rows for whole nodes returned by an extender, in that order. Some may be unknown to the cluster."""
     fork = table.fork()
     fork.forget_pods_and_images()
     for info in answered:
@@ -266,7 +270,8 @@ def _differs(ours: Node, theirs: Node) -> bool:
     )
 
 
-# ---- how much is missing on nodes that have no room for a pod ------------------------------------------------------
+# ---- missing resources on nodes without room for a pod
+# ----------------------------------------------------------------
 
 
 def shortfalls(requests: Mapping[str, int], nodes: NodeRows) -> dict[str, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Node selectors over columns: a requirement is a comparison of integers; and what a pod's spec asks of nodes."""
+"""Node selectors over columns: a requirement is a comparison of integers; and the node requirements of a pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Label = tuple[str, str | None]  # a key and a value; None: any value
 
 
 def requirement_mask(req: Requirement, nodes: NodeRows) -> Mask:
-    """Where the nodes' label meets the requirement."""
+    """Return where the nodes' label meets the requirement."""
     column, ids = nodes.label(req.key), nodes.label_ids(req.key)
     match req.operator:
         case "Exists":
@@ -32,13 +32,13 @@ def requirement_mask(req: Requirement, nodes: NodeRows) -> Mask:
             is_listed[[known for value in req.values if (known := column.id_of(value)) >= 0]] = True
             listed = is_listed[ids]
             return listed if req.operator == "In" else ~listed
-        case _:  # Gt, Lt: judged once per distinct value; the last entry stands for a missing label (-1)
+        case _:  # Gt, Lt: evaluated once per distinct value; the last entry is for a missing label (-1)
             verdicts = np.fromiter((req.matches_value(v) for v in (*column.values, None)), np.bool_)
             return verdicts[ids]
 
 
 def labels_mask(labels: Mapping[str, str], nodes: NodeRows) -> Mask:
-    """Where the nodes carry all of these labels."""
+    """Return where the nodes have all of these labels."""
     mask = np.ones(len(nodes), np.bool_)
     for key, value in labels.items():
         mask &= nodes.label_ids(key) == nodes.label(key).id_of(value)
@@ -46,7 +46,7 @@ def labels_mask(labels: Mapping[str, str], nodes: NodeRows) -> Mask:
 
 
 class CompiledTerm(msgspec.Struct, frozen=True):
-    """One term: all its requirements must hold. A term that says nothing, or does not parse, matches nothing."""
+    """One term: all its requirements must match. An empty or invalid term matches nothing."""
 
     requirements: tuple[Requirement, ...]
     fields: tuple[tuple[str, str], ...]  # (operator, node name)
@@ -68,7 +68,7 @@ class CompiledTerm(msgspec.Struct, frozen=True):
         return mask
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """The same question about one node, for callers without a table (queueing hints)."""
+        """Match one node, for callers without a table (queueing hints)."""
         if self.is_void:
             return False
         return all(req.matches(labels) for req in self.requirements) and all(
@@ -105,7 +105,7 @@ class CompiledNodeSelector:
 
     @cached_property
     def _by_label(self) -> Mapping[Label, list[CompiledTerm]]:
-        """By a label that a node must have, with one of its values if terms list them: one of thousands may match."""
+        """Index terms by a label that a node must have, with a value if they list some: one of thousands may match."""
         found: dict[Label, list[CompiledTerm]] = {}
         for term in self.terms:
             listed = [req for req in term.requirements if req.operator == "In"]
@@ -135,11 +135,12 @@ def compile_node_selector(selector: NodeSelector) -> CompiledNodeSelector:
     return CompiledNodeSelector(tuple(compile_term(term) for term in selector.node_selector_terms))
 
 
-# ---- what a pod's own spec demands of a node's labels: nodeSelector and required node affinity, together -----------
+# ---- node requirements of a pod: nodeSelector and required node affinity together
+# ---------------------------------------
 
 
 class NodeRequirements:
-    """The conjunction; ``is_empty`` when the pod goes anywhere."""
+    """The conjunction; ``is_empty`` if the pod can run on any node."""
 
     __slots__ = ("node_selector", "required")
 
@@ -168,7 +169,7 @@ class NodeRequirements:
 
 
 def node_requirements(shape: PodShape) -> NodeRequirements:
-    """Compiled once per shape."""
+    """Return the compiled requirements, cached per shape."""
     found: NodeRequirements | None = shape.kept.get(NodeRequirements)
     if found is None:
         found = shape.kept[NodeRequirements] = NodeRequirements(shape.spec)

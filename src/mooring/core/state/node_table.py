@@ -1,10 +1,10 @@
 """The cluster as columns: one row per node, in node-tree order.
 
 Arrays are laid out ``[resource, node]`` so that a rule about one resource reads contiguous memory. Adding or removing a
-pod touches one row; adding or removing a node re-lays the table, once, when it is next read.
+pod changes one row; adding or removing a node rebuilds the table, once, when it is next read.
 
-``fork`` returns a separate table for a hypothesis: it shares every column with this one, and each of the two copies a
-column before writing to it.
+``fork`` returns a separate table for a hypothesis: it shares every column with this one, and either copies a column
+before writing to it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mooring.core.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is
 from mooring.core.state.sharing import EVERYTHING, ChangeLog, Forkable, Overlay, OverlayList, stamps
 
 NOBODY = 2**31  # above every priority
-SLACK = 64  # label values and sets of taints that are kept although no node has them any more
+SLACK = 64  # unused label values and sets of taints that are kept
 
-# Parts that a fork shares with its parent, each copied as a whole. Which arrays belong to a part is said in ``_own``.
+# The parts that a fork shares with its parent, each copied as a whole. ``_own`` lists the arrays of a part.
 POD_COLUMNS, LOWEST_PRIORITY, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 16, 32
 EVERY_PART = 63
 
@@ -58,20 +58,20 @@ class NodeTable(Forkable):
         self.feature_sets: list[frozenset[str]] = [frozenset()]
         self.images = ImageStates()
         self.port_users: dict[tuple[str, int], set[str]] = {}  # (protocol, port) -> nodes where it is taken
-        self.problems: dict[str, str] = {}  # node name -> what could not be read in it
+        self.problems: dict[str, str] = {}  # node name -> why it could not be read
         self.node_log: ChangeLog[int] = ChangeLog()  # rows whose node object changed
         self.pod_log: ChangeLog[int] = ChangeLog()  # rows whose pods changed
-        self.start_log: ChangeLog[int] = ChangeLog()  # rows where nothing changed but when a pod started
+        self.start_log: ChangeLog[int] = ChangeLog()  # rows where only a pod's start time changed
         self.base: NodeTable | None = None  # what this is a fork of
-        self.counts_pods = True  # False for nodes that came from an extender: nothing is known of pods there
+        self.counts_pods = True  # False for nodes from an extender, whose pods are unknown
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
-        self._labels: dict[str, LabelColumn] = {}  # of keys that some node has or had, once a rule asks
-        # Pods may name any number of keys that no node has: these share a column, which nothing has to keep up to date.
-        self._label_keys: set[str] = set()  # that some node has or had; a fork's may be among them
+        self._labels: dict[str, LabelColumn] = {}  # of keys that occur on nodes, once a rule asks
+        # Pods may name any number of keys that no node has: these share a column, which needs no updates.
+        self._label_keys: set[str] = set()  # that occur on nodes; a fork's may be included
         self._absent = LabelColumn()
         self._indices: dict[Hashable, NDArray[np.int64] | slice] = {}  # an index never changes once given
-        self.kept: dict[Hashable, Any] = {}  # values that others derive from these columns, each under its own name
+        self.kept: dict[Hashable, Any] = {}  # values derived from these columns, by key
         self._tree = NodeTree()
         self._stale = False
         # A NodeInfo is written in place only by the table that made it (``info.owner is _key``), and only if the table
@@ -99,7 +99,7 @@ class NodeTable(Forkable):
     # ---- forks -------------------------------------------------------------------------------------------------
 
     def fork(self) -> NodeTable:
-        """A table for a hypothesis. Neither of the two sees what happens to the other from now on."""
+        """Return a table for a hypothesis. Later changes of one do not affect the other."""
         fork = NodeTable.__new__(NodeTable)
         fork.__dict__.update(self.__dict__)
         self.share_with(fork, EVERY_PART)
@@ -112,7 +112,7 @@ class NodeTable(Forkable):
         fork._labels = {key: column.fork() for key, column in self._labels.items()}
         fork._indices, fork.kept = {}, {}
         fork._key, fork._epoch = object(), 0
-        self._epoch = next(stamps)  # every node info that there is belongs to both from now on
+        self._epoch = next(stamps)  # all existing node infos belong to both from now on
         return fork
 
     def _own(self, part: int) -> None:
@@ -139,11 +139,11 @@ class NodeTable(Forkable):
             self.images = self.images.copy()
 
     def _writable(self, info: NodeInfo) -> NodeInfo:
-        """The node info itself if this table may write to it, or a copy that takes its place."""
+        """Return the node info itself if this table may write to it, or a copy that replaces it."""
         if info.owner is self._key and info.stamp >= self._epoch:
             return info
         if info.owner is self._key and not self.has_forks():
-            self._epoch = 0  # all forks are gone: what was shared with them is this table's alone again
+            self._epoch = 0  # all forks are gone: nothing is shared with them any more
             return info
         if self.shared & NAMES:
             self._own(NAMES)
@@ -160,17 +160,17 @@ class NodeTable(Forkable):
         return info
 
     def forget_pods_and_images(self) -> None:
-        """Keep the nodes alone, without what runs on them or lies there."""
+        """Drop pods and images, and keep the nodes."""
         self.counts_pods = False
         self._set_taken(np.zeros_like(self._taken))
         self.lowest_priority = np.full_like(self.lowest_priority, NOBODY)
         self.port_users = {}
         self.images = ImageStates()
         for part in (POD_COLUMNS, LOWEST_PRIORITY, PORTS, IMAGES):
-            self.must_copy(part)  # nothing of it is anyone else's any more
+            self.must_copy(part)  # no part of it is shared any more
 
     def moved_since(self, base: NodeTable) -> set[int] | None:
-        """The rows whose pods differ from those of the table that this is a fork of; None: rows have moved."""
+        """Return the rows whose pods differ from those of the parent table; None: rows have moved."""
         rows: set[int] = set()
         table: NodeTable | None = self
         while table is not base:
@@ -185,7 +185,7 @@ class NodeTable(Forkable):
     # ---- nodes -------------------------------------------------------------------------------------------------
 
     def info(self, name: str) -> NodeInfo:
-        """The node of that name, made as a ghost if it is not known yet."""
+        """Return the node of that name, created as a ghost if unknown."""
         info = self.nodes.get(name)
         if info is None:
             info = NodeInfo(name)
@@ -196,7 +196,7 @@ class NodeTable(Forkable):
         return info
 
     def set_node(self, node: Node) -> None:
-        """Add a node or take over its new version."""
+        """Add or update a node."""
         info = self._writable(self.info(node.metadata.name))
         is_new = info.node is None
         info.node = node
@@ -211,11 +211,11 @@ class NodeTable(Forkable):
             self.node_log.note(info.row)
 
     def nodes_by_zone(self) -> list[Node]:
-        """All nodes in an order that gives the same rows when they are added to an empty table."""
+        """Return all nodes in an order that gives the same rows when they are added to an empty table."""
         return [node for name in self._tree.by_zone() if (node := self.nodes[name].node) is not None]
 
     def remove_node(self, name: str) -> None:
-        """Forget the node object; pods that are still counted on it wait for it as on a ghost."""
+        """Remove a node object; pods still counted on it stay on a ghost."""
         info = self.nodes.get(name)
         if info is None or info.node is None:
             return
@@ -226,7 +226,7 @@ class NodeTable(Forkable):
         self.images.remove_node(name)
         self.problems.pop(name, None)
         self._stale = True
-        info.row = -1  # at once: if the node comes back before the next snapshot, it is a new one to lay out
+        info.row = -1  # immediately: if the node returns before the next snapshot, it is new
         if not info.pods:
             del self.nodes[name]
 
@@ -248,7 +248,7 @@ class NodeTable(Forkable):
                 self._own(part)
 
     def refresh(self) -> None:
-        """Bring the layout up to date before columns are read."""
+        """Update the layout before columns are read."""
         if self._stale:
             self._lay_out()
         elif type(self.infos) is OverlayList:  # a fork that is read as a whole, not only a few rows of it
@@ -259,7 +259,7 @@ class NodeTable(Forkable):
             self.images.refresh()
 
     def _lay_out(self) -> None:
-        """Put the rows into node-tree order, keeping what is known of the nodes that stay."""
+        """Put the rows into node-tree order, keeping the data of remaining nodes."""
         self._own_nodes()
         for part in (POD_COLUMNS, LOWEST_PRIORITY):
             if self.shared & part:
@@ -292,7 +292,7 @@ class NodeTable(Forkable):
         self.infos = infos
         self.generation = self.node_version = next(stamps)
         for log in (self.node_log, self.pod_log, self.start_log):
-            log.restart()  # the rows that it names are other nodes now
+            log.restart()  # its rows are other nodes now
         self._stale = False
         for row in (old_rows != np.arange(n)).nonzero()[0].tolist():
             is_new, info = infos[row].row < 0, self._at_row(infos[row], row)
@@ -354,7 +354,7 @@ class NodeTable(Forkable):
         return number
 
     def _forget_unused_taints(self) -> None:
-        """Renumber the sets that a node still has: autoscalers write the time into their taints."""
+        """Renumber the sets in use: autoscalers write the time into their taints."""
         used, ids = np.unique(np.append(self.taint_set, 0), return_inverse=True)  # 0, no taints, keeps its number
         self.taint_set = ids[:-1].astype(np.int32)
         self.taint_sets = [self.taint_sets[i] for i in used.tolist()]
@@ -376,14 +376,14 @@ class NodeTable(Forkable):
         return index
 
     def indices(self, names: tuple[str, ...]) -> NDArray[np.int64] | slice:
-        """The indices of several resources, for reading their columns together: a slice if they lie side by side."""
+        """Return the indices of several resources, to read their columns together: a slice if they are adjacent."""
         found = self._indices.get(names)
         if found is None:
             found = self._index(names, [self.resource_index(name) for name in names])
         return found
 
     def indices_with_pods(self, names: tuple[str, ...]) -> NDArray[np.int64] | slice:
-        """The same in ``offered`` and ``taken``, with the number of pods before the resources."""
+        """Return the indices in ``offered`` and ``taken``, with the number of pods before the resources."""
         key = PODS, names
         found = self._indices.get(key)
         if found is None:
@@ -399,11 +399,11 @@ class NodeTable(Forkable):
         return found
 
     def resource_key(self, row: int) -> bytes:
-        """All figures of a row in one value: rows with equal keys are equally full."""
+        """Return all figures of a row in one value: rows with equal keys are equally full."""
         return self.offered[:, row].tobytes() + self._taken[:, row].tobytes()
 
     def label(self, key: str) -> LabelColumn:
-        """The column of a label key, made when it is first asked for. One that no node has has no values."""
+        """Return the column of a label key, created on first use. One that no node has has no values."""
         column = self._labels.get(key)
         if column is None and key not in self._label_keys:
             if len(self._absent.ids) != len(self):
@@ -430,7 +430,7 @@ class NodeTable(Forkable):
             self._take_ports(info, pod.shape.host_ports)
 
     def add_pods(self, placed: Sequence[tuple[NodeInfo, PodInfo]]) -> None:
-        """The same for many pods: those that ask for the same are counted once for all nodes."""
+        """Count many pods: those with equal requests are counted once for all nodes."""
         listed = [(info.row, pod) for info, pod in placed if info.row >= 0]
         self.move_pods(listed, 1)
         if self.shared & LOWEST_PRIORITY:
@@ -443,7 +443,7 @@ class NodeTable(Forkable):
                 self.add_pod(self.info(info.name), pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
-        """Stop counting a pod; KeyError if it is not counted."""
+        """Stop counting a pod; raise KeyError if it is not counted."""
         if pod.uid not in info.pods:
             raise KeyError(pod.uid)
         if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
@@ -461,23 +461,23 @@ class NodeTable(Forkable):
             self.nodes.pop(info.name, None)
 
     def replace_pod(self, pod: PodInfo) -> None:
-        """Take over another object for a pod that counts as before."""
+        """Replace a pod by another object that counts alike."""
         info = self._with_own_pods(self.nodes[pod.pod.spec.node_name])
         info.pods[pod.uid] = pod
 
     def move_pods(self, moves: Sequence[tuple[int, PodInfo]], sign: int) -> None:
-        """Add (1) or take away (-1) many pods by row, for a dry run on a fork.
+        """Add (1) or remove (-1) many pods by row, for a dry run on a fork.
 
         Pods that ask for the same are counted once for all nodes. Images and lowest priorities stay as they are.
         """
         if self.shared & POD_COLUMNS:
             self._own(POD_COLUMNS)
-        alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
+        alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by the template's requests, whatever volumes its pods have
         key, epoch = self._key, self._epoch
         last = -1
         for row, pod in moves:
             if row != last:  # pods of one node mostly come together
-                info, last = self.infos[row], row  # looked up again: a node that is written to may be a copy by now
+                info, last = self.infos[row], row  # looked up again: a written node may be a copy by now
                 if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
                     info = self._with_own_pods(info)
                 pods = info.pods
@@ -498,7 +498,7 @@ class NodeTable(Forkable):
             self.pod_log.note_all(rows)
 
     def _count_alike(self, shape: PodShape, rows: list[int], sign: int) -> None:
-        """Count pods of one shape, one for every time that a row is listed."""
+        """Count pods of one shape, one per listed row."""
         amount: NDArray[np.int64] | int = sign
         index: NDArray[np.int64] | int
         distinct = set(rows)
@@ -516,7 +516,7 @@ class NodeTable(Forkable):
             self._taken[:, index] += each[:, None] * amount
 
     def _taken_by(self, shape: PodShape) -> NDArray[np.int64]:
-        """What one pod of this shape adds to the figures of its node."""
+        """Return what one pod of this shape adds to the figures of its node."""
         # Shapes outlive tables and are shared with forks. The key is the tuple of names: the figures fit every table
         # with these resources in this order.
         taken: NDArray[np.int64] | None = shape.kept.get(self._names)
@@ -529,7 +529,7 @@ class NodeTable(Forkable):
         return taken
 
     def _touch_images(self, info: NodeInfo) -> None:
-        """Upstream copies a node's image numbers again when its pods change."""
+        """Mark the node's images: upstream copies their numbers again when its pods change."""
         if self.images.has(info.name):
             if self.shared & IMAGES:
                 self._own(IMAGES)
@@ -557,14 +557,14 @@ class NodeTable(Forkable):
     def touch(
         self, info: NodeInfo, ports: tuple[HostPort, ...], *, started: bool = False, annotated: bool = False
     ) -> None:
-        """A pod was updated, and counts as before: upstream takes it out and puts it back in.
+        """Note an update of a pod that counts as before: upstream removes and adds it.
 
-        ``started`` says that its start time is another one now, ``annotated`` that its annotations are.
+        ``started`` means that its start time changed, ``annotated`` that its annotations did.
         """
         self._touch_images(info)
         if started and info.row >= 0:
             self.start_log.note(info.row)
-        are_ports_gone = not info.host_ports.issuperset(ports)  # a pod that shared one has taken it away
+        are_ports_gone = not info.host_ports.issuperset(ports)  # a pod that shared one has removed it
         if are_ports_gone:
             self._take_ports(self._with_own_pods(info), ports)
         if (are_ports_gone or annotated) and info.row >= 0:

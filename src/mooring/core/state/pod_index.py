@@ -17,17 +17,17 @@ from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import AffinityTerm, PodClass, PodInfo
 from mooring.core.state.sharing import Forkable
 
-Predicate = Callable[[PodClass], int]  # how often a pod of the class counts; once or not at all, mostly
+Predicate = Callable[[PodClass], int]  # how often a pod of the class counts, mostly once or not at all
 Bucket = tuple[str, ...]
 
 EVERYWHERE: Bucket = ()
 NONE: Mapping[CountColumn, int] = {}
-# selectors kept in columns; the least recently used is dropped and recounted when it is needed again
+# selectors with a column; the least recently used is dropped and counted again when needed
 MAX_COLUMNS = 4096
 
 
 class _Tally:
-    """A column summed over the domains of a label, good for one state of the rows and the label."""
+    """A column summed over the domains of a label, valid for one state of the rows and the label."""
 
     __slots__ = ("by_domain", "generation", "label_version")
 
@@ -38,7 +38,7 @@ class _Tally:
 
 
 class CountColumn:
-    """A number per node, kept by name and, once it has been read, also in the table's row order and by domain."""
+    """A number per node, kept by name and, once it has been read, also in row order and by domain."""
 
     __slots__ = ("_dense", "_generation", "_tallies", "counts", "is_kept", "table", "total")
 
@@ -46,13 +46,13 @@ class CountColumn:
         self.table = table
         self.counts: dict[str, int] = {}  # by name of the node
         self.total = 0
-        self.is_kept = True  # in step with the pods; not once the index has forgotten it
+        self.is_kept = True  # updated with the pods; not once the index has dropped it
         self._dense: NDArray[np.int64] | None = None  # [node]
         self._generation = -1
         self._tallies: dict[LabelColumn, _Tally] = {}
 
     def copy(self, table: NodeTable) -> CountColumn:
-        """The same numbers over a fork of the table."""
+        """Return a copy over a fork of the table."""
         copy = CountColumn(table)
         copy.counts, copy.total = dict(self.counts), self.total
         return copy
@@ -70,7 +70,7 @@ class CountColumn:
         if self._dense is not None and self._generation == generation:
             self._dense[row] += amount
         for label, tally in self._tallies.items():
-            # A column that is behind stays behind and is recounted when it is read; versions are never reused.
+            # An outdated column stays so and is counted again when it is read; versions are never reused.
             if tally.generation == generation and tally.label_version == label.version:
                 domain = label.ids[row]
                 if domain >= 0:
@@ -93,7 +93,7 @@ class CountColumn:
         return self._dense
 
     def by_domain(self, label: LabelColumn) -> NDArray[np.int64]:
-        """The column summed over the domains of a label of the same table, in an array of the caller's own."""
+        """Return the column summed over the domains of a label of the same table, in a new array."""
         size, generation = len(label.values), self.table.generation
         tally = self._tallies.get(label)
         if tally is None or tally.generation != generation or tally.label_version != label.version:
@@ -107,7 +107,7 @@ class CountColumn:
         return tally.by_domain.copy()
 
     def _by_row(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows with a count, and their counts; not those of nodes that the table does not have."""
+        """Return the rows with a count, and their counts; without nodes that the table does not have."""
         n, nodes = len(self.counts), self.table.nodes
         rows = np.fromiter((nodes[name].row for name in self.counts), np.int64, n)
         counts = np.fromiter(self.counts.values(), np.int64, n)
@@ -119,30 +119,29 @@ class _Column(NamedTuple):
     counts: CountColumn
     predicate: Predicate
     buckets: tuple[Bucket, ...]
-    size: int  # how many selectors the predicate has to ask
+    size: int  # number of selectors in the predicate
 
 
 class PodIndex(Forkable):
     """Counts pods by class, and by any predicate over classes that a plugin has asked about.
 
-    A class and a column find each other through buckets (a namespace, or a
-    namespace and one label), so that neither a new class nor a new column has
-    to be compared with all of the others.
+    A class and a column find each other through buckets (a namespace, or a namespace and one label), so that neither a
+    new class nor a new column has to be compared with all of the others.
     """
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__()
         self._table = table
         self._nodes: dict[PodClass, dict[str, int]] = {}  # how many pods of a class run on which node
-        self._classes: dict[Bucket, dict[int, PodClass]] = {}  # those with at least one pod on a node
+        self._classes: dict[Bucket, dict[int, PodClass]] = {}  # those with at least one pod with a node
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()  # least recently used first
         self._columns_in: dict[Bucket, dict[Hashable, _Column]] = {}
         self._columns_size = 0  # of all of them together
-        self._columns_of: dict[PodClass, dict[CountColumn, int]] = {}  # those that count pods of the class, how often
+        self._columns_of: dict[PodClass, dict[CountColumn, int]] = {}  # that count the class, and how often
         self._own_classes: set[PodClass] | None = None  # whose numbers are not shared with a fork; None: all of them
 
     def fork(self, table: NodeTable) -> PodIndex:
-        """The same pods over a fork of the table. Columns are counted there when they are first asked for."""
+        """Return the index for a fork of the table. Its columns are counted on first use."""
         fork = PodIndex(table)
         fork._nodes, fork._classes = self._nodes, self._classes
         self.share_with(fork, 1)
@@ -158,7 +157,7 @@ class PodIndex(Forkable):
         self._own_classes = set()
 
     def add(self, cls: PodClass, node: NodeInfo, amount: int = 1) -> None:
-        """Count ``amount`` pods of this class on the node (negative to take them away)."""
+        """Count ``amount`` pods of this class on the node (negative to remove them)."""
         if self.shared:
             self._own()
         nodes = self._nodes.get(cls)
@@ -212,10 +211,10 @@ class PodIndex(Forkable):
         of_all: Callable[[Sequence[PodClass]], Iterable[int]] | None = None,
         size: int = 1,
     ) -> CountColumn:
-        """The column of pods for which ``predicate(class)`` holds; ``key`` says when two askers mean the same.
+        """Return the column of pods for which ``predicate(class)`` holds; equal ``key``s share a column.
 
-        ``namespaces`` (None: all) and ``exact`` say where to look: the predicate must imply them. One that asks
-        ``size`` selectors has a quicker way to answer for many classes at once, ``of_all``.
+        ``namespaces`` (None: all) and ``exact`` restrict the search: the predicate must imply them. One with ``size``
+        selectors has a faster way for many classes together, ``of_all``.
         """
         known = self._columns.get(key)
         if known is not None:
@@ -236,13 +235,13 @@ class PodIndex(Forkable):
         return column.counts
 
     def times(self, cls: PodClass, column: CountColumn) -> int | None:
-        """How often a pod of the class counts in a column; None where that is not known here."""
+        """Return how often a pod of the class counts in a column; None if that is not cached here."""
         if not column.is_kept or cls not in self._nodes:
             return None
         return self._columns_of.get(cls, NONE).get(column, 0)
 
     def _narrowest(self, namespaces: Iterable[str] | None, exact: tuple[tuple[str, str], ...]) -> tuple[Bucket, ...]:
-        """For each namespace the bucket with the fewest classes that still holds all that can match."""
+        """Return for each namespace the bucket with the fewest classes that still includes all possible matches."""
         if namespaces is None:
             return (EVERYWHERE,)
         found: list[Bucket] = []
@@ -269,15 +268,16 @@ def _buckets_of(cls: PodClass) -> Iterator[Bucket]:
         yield (cls.namespace, key, value)
 
 
-# ---- the (anti-)affinity terms of the pods that run, each distinct term once, with its number per node -------------
+# ---- the (anti-)affinity terms of running pods, each distinct term once, with its number per node
+# ---------------------
 
-ANY_NAMESPACE = "*"  # not a valid namespace, so it cannot be mistaken for one
-MAX_REMEMBERED = 1024  # classes whose matching terms are kept; all are forgotten when there are more
+ANY_NAMESPACE = "*"  # not a valid namespace
+MAX_REMEMBERED = 1024  # classes with cached matching terms; all are dropped beyond that
 Matches = list[tuple["IndexedTerm", CountColumn]]
 
 
 class TermKind(Enum):
-    """What a term of an existing pod means for a pod that comes."""
+    """Kinds of terms of existing pods."""
 
     REQUIRED_AFFINITY = "required affinity"
     REQUIRED_ANTI_AFFINITY = "required anti-affinity"
@@ -305,15 +305,15 @@ def terms_of(pod: PodInfo) -> Iterator[IndexedTerm]:
 
 
 class TermIndex(Forkable):
-    """Distinct terms with their columns, found through a namespace and a label that a pod must carry to be meant."""
+    """Distinct terms with their columns, indexed by namespace and a label that a matching pod must have."""
 
     def __init__(self, table: NodeTable) -> None:
         super().__init__()
         self._table = table
-        self.version = 0  # grows when a term appears or disappears
+        self.version = 0  # grows when a term is added or removed
         self._columns: dict[IndexedTerm, CountColumn] = {}
         self._buckets: dict[Bucket, dict[IndexedTerm, CountColumn]] = {}
-        self._is_behind = False  # a fork whose columns are still over the table of its parent
+        self._is_behind = False  # a fork whose columns are still over its parent's table
         self._matches: dict[int, tuple[int, Mapping[str, str], Matches]] = {}  # by class: version, labels, answer
 
     def fork(self, table: NodeTable) -> TermIndex:
@@ -325,7 +325,7 @@ class TermIndex(Forkable):
         return fork
 
     def _own(self) -> None:
-        """Copy what is shared. A fork also does so before it reads: its columns belong to another table."""
+        """Copy shared data. A fork also does so before it reads: its columns belong to another table."""
         if not self.must_copy(1):
             return
         self._is_behind = False
@@ -364,11 +364,11 @@ class TermIndex(Forkable):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pod on a node has a term."""
+        """Report whether no pod with a node has a term."""
         return not self._columns
 
     def matching(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> Matches:
-        """The terms of existing pods that mean a pod of this class; do not change the list."""
+        """Return the terms of existing pods that match a pod of this class; do not change the list."""
         if self.is_empty:
             return []
         if self._is_behind:
@@ -395,7 +395,7 @@ class TermIndex(Forkable):
 
 
 def _term_buckets(term: AffinityTerm) -> list[Bucket]:
-    """Where a pod that the term means will look for it: by namespace, and by a label that it must have."""
+    """Return the buckets of a term: by namespace, and by a label that a matching pod must have."""
     namespaces = term.namespaces if term.namespace_selector.matches_nothing else {ANY_NAMESPACE}
     label = term.selector.exact[:1]
     return [(namespace, *label[0]) if label else (namespace,) for namespace in namespaces]

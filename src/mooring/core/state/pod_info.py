@@ -1,8 +1,7 @@
-"""A pod as the scheduler sees it: what its template requests, and its identity.
+"""Scheduling data of pods: the requests of their template, and their identity.
 
 Pods of one template share a :class:`PodShape` (everything derived from the spec) and, with equal labels, a
-:class:`PodClass` (which selectors match it). What a rule derives from a shape is computed once for all pods that share
-it.
+:class:`PodClass` (which selectors match it). Values derived from a shape are computed once for all pods that share it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MAX_PLACEMENTS = 65536
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
-    """One pod (anti-)affinity term with its selectors compiled; a value, so that equal terms are one."""
+    """One compiled pod (anti-)affinity term; equal terms are one value."""
 
     topology_key: str
     selector: Selector
@@ -44,7 +43,7 @@ class AffinityTerm(msgspec.Struct, frozen=True):
     namespace_selector: Selector
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Report whether a pod with these labels in this namespace is meant."""
+        """Report whether the term matches a pod with these labels in this namespace."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
@@ -68,7 +67,7 @@ NO_TERMS = AffinityTerms()
 
 
 def compile_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
-    """Compile a term; one that names no namespaces at all means the pod's own."""
+    """Compile a term; without namespaces it applies to the pod's own."""
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((namespace,))
@@ -90,7 +89,7 @@ def normalized_image(name: str) -> str:
 
 
 class PodShape:
-    """Everything that follows from a pod's spec alone; equal specs share one shape."""
+    """Everything derived from a pod's spec alone; equal specs share one shape."""
 
     _ids: ClassVar[itertools.count[int]] = itertools.count(1)
 
@@ -103,7 +102,7 @@ class PodShape:
         self.problem = ""
         self._pod = pod
         self._terms: dict[str, AffinityTerms] = {}
-        self.kept: dict[object, Any] = {}  # values that others have derived from it, each under its own key
+        self.kept: dict[object, Any] = {}  # derived values, by key
         amounts: Amounts = {}
         non_zero = (0, 0)
         try:
@@ -121,17 +120,17 @@ class PodShape:
 
     @cached_property
     def scalar_requests(self) -> dict[str, int]:
-        """What is asked for besides cpu, memory and ephemeral storage."""
+        """Requests besides cpu, memory and ephemeral storage."""
         return {name: amount for name, amount in self.requests.items() if is_scalar_name(name) and amount}
 
     @cached_property
     def volumes(self) -> tuple[Volume, ...]:
-        """The volumes that some plugin looks at."""
+        """Volumes that some plugin reads."""
         return tuple(volume for volume in self.spec.volumes if volume.is_relevant())
 
     @cached_property
     def claim_names(self) -> tuple[str, ...]:
-        """Names of the claims that volumes refer to directly; ephemeral ones are not among them."""
+        """Names of directly referenced claims, without ephemeral ones."""
         found = (volume.persistent_volume_claim for volume in self.volumes)
         return tuple(claim.claim_name for claim in found if claim is not None)
 
@@ -145,7 +144,7 @@ class PodShape:
 
     @cached_property
     def _scored(self) -> Amounts:
-        """What scoring assumes: defaults filled in per container; pod-level requests are not looked at."""
+        """Requests for scoring: with defaults per container, ignoring pod-level requests."""
         if self.problem:
             return {}
         return pod_requests(self._pod, NON_ZERO, pod_level=False, whole_resizes=self._whole_resizes)
@@ -164,7 +163,7 @@ class PodShape:
         return _encode((self.spec.node_selector, None if affinity is None else affinity.node_affinity))
 
     def signed_volumes(self, spec: PodSpec) -> tuple[bytes, ...]:
-        """Every volume but ConfigMaps and Secrets: what makes two pods equal to the volume plugins."""
+        """Return every volume but ConfigMaps and Secrets: the volume plugins' part of a signature."""
         return tuple(_encode(v) for v in spec.volumes if v.config_map is None and v.secret is None)
 
     def terms(self, namespace: str) -> AffinityTerms:
@@ -186,7 +185,7 @@ class PodShape:
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Ports taken on the node: of containers and sidecars; plain init containers do not count."""
+    """Return the host ports of containers and sidecars; plain init containers do not count."""
     sidecars = (container for container in spec.init_containers if is_sidecar(container))
     return tuple(
         (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
@@ -197,7 +196,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 class PodClass:
-    """A namespace and a set of labels: what selectors can tell apart."""
+    """A namespace and a set of labels: all that pod selectors read."""
 
     __slots__ = ("__weakref__", "id", "labels", "namespace", "terminating")
 
@@ -222,34 +221,34 @@ class PodInfo:
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
         self.terms: AffinityTerms = NO_TERMS  # set when it is counted on a node
-        self.annotated: tuple[Mapping[str, str], Any] | None = None  # annotations, and what was last read in them
+        self.annotated: tuple[Mapping[str, str], Any] | None = None  # annotations, and what was last parsed from them
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.key})"
 
 
 class PodInterner:
-    """Hands out shapes and classes; forgets those that no pod uses any more."""
+    """Creates and shares shapes and classes; drops unused ones."""
 
     def __init__(self, *, whole_resizes: bool = False) -> None:
         """``whole_resizes``: see :func:`mooring.core.state.requests.pod_requests`."""
         self.whole_resizes = whole_resizes
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         # By the identity of the containers that the shape holds: pods of a workload, a record or a dump share them. The
-        # shape keeps the list alive, so an id cannot mean another list as long as its entry is here.
+        # shape keeps the list alive, so its id cannot be reused as long as the entry is here.
         self._by_containers: WeakValueDictionary[int, PodShape] = WeakValueDictionary()
         self._placements: OrderedDict[bytes, int] = OrderedDict()
         self._placement_ids = itertools.count(1)
         self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
             WeakValueDictionary()
         )
-        self._by_labels: WeakValueDictionary[int, PodClass] = WeakValueDictionary()  # by the identity of those it holds
+        self._by_labels: WeakValueDictionary[int, PodClass] = WeakValueDictionary()  # by the identity of the labels
 
     def info(self, pod: Pod) -> PodInfo:
         return PodInfo(pod, self.shape(pod), self.pod_class(pod))
 
     def info_like(self, known: PodInfo, pod: Pod) -> PodInfo:
-        """The same as ``info`` for another version of a known pod, which mostly differs in other things."""
+        """Return the info for another version of a known pod, which mostly differs elsewhere."""
         is_alike = _are_one(known.pod.spec, pod.spec) and not (is_resized(pod) or is_resized(known.pod))
         shape = known.shape if is_alike else self.shape(pod)
         old, new = known.pod.metadata, pod.metadata
@@ -300,7 +299,7 @@ class PodInterner:
 
 
 def _share(spec: PodSpec, like: PodSpec) -> None:
-    """Let a spec point to the parts of an equal one, so that a thousand replicas hold one copy."""
+    """Share the parts of an equal spec, so that a thousand replicas hold one copy."""
     spec.containers = like.containers
     spec.init_containers = like.init_containers
     spec.affinity = like.affinity
@@ -315,7 +314,7 @@ def _share(spec: PodSpec, like: PodSpec) -> None:
 
 
 def _are_one(one: PodSpec, other: PodSpec) -> bool:
-    """Report whether two specs consist of the same objects, as far as a shape is made from them."""
+    """Report whether two specs consist of the same objects, as far as a shape depends on them."""
     return (
         one.containers is other.containers
         and one.init_containers is other.init_containers
@@ -333,7 +332,7 @@ def _are_one(one: PodSpec, other: PodSpec) -> bool:
 
 
 def is_resized(pod: Pod) -> bool:
-    """Report whether the status says what the pod holds; then requests depend on it."""
+    """Report whether the status has the pod's allocated resources; then requests depend on it."""
     status = pod.status
     if not status.container_statuses and not status.init_container_statuses:
         return status.resources is not None
@@ -342,7 +341,7 @@ def is_resized(pod: Pod) -> bool:
 
 
 def _shape_key(pod: Pod, *, with_volumes: bool = True) -> bytes:
-    """Serialise what a shape is made from. Irrelevant volumes are left out: each pod names its own token volume."""
+    """Serialise what a shape depends on. Irrelevant volumes are left out: each pod names its own token volume."""
     spec, status = pod.spec, pod.status
     resized: tuple[object, ...] = ()
     if is_resized(pod):

@@ -1,4 +1,4 @@
-"""What a pod asks for: the sum over its containers, exact, rounded up once at the end; and amounts in words."""
+"""Requests of a pod: the sum over its containers, exact, rounded up once at the end; and amounts as text."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from mooring.api.core import Container, ContainerStatus, Pod, ResourceList
 from mooring.api.errors import ParseError
 from mooring.api.quantity import MILLI, NANO, WHOLE, as_int64, ceil_milli, nano_value_of, parse_quantity
 
-Amounts = dict[str, int]  # in billionths: exact, and rounded only once, at the end
+Amounts = dict[str, int]  # in billionths: exact, rounded only at the end
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-DEFAULT_CPU = NANO // 10  # what scoring assumes of a container that does not say
+DEFAULT_CPU = NANO // 10  # scoring's default for containers without a request
 DEFAULT_MEMORY = 200 * 1024 * 1024 * NANO
 NON_ZERO: Amounts = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
 
 
 def is_extended_name(name: str) -> bool:
-    """Extended resources: qualified names outside Kubernetes' own domains."""
+    """Report whether a name is an extended resource: qualified and outside Kubernetes' own domains."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def is_scalar_name(name: str) -> bool:
-    """Resources that are counted by name beside cpu, memory and ephemeral storage."""
+    """Report whether a resource is counted by name beside cpu, memory and ephemeral storage."""
     return is_extended_name(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
 
 
@@ -32,12 +32,12 @@ def is_tracked(name: str) -> bool:
 
 
 def rounded(name: str, amount: int) -> int:
-    """CPU in thousandths, everything else in whole units, both rounded up; see ``as_int64`` for what is too large."""
+    """Round up: CPU to thousandths, everything else to whole units; see ``as_int64`` for overflow."""
     return as_int64(amount, MILLI if name == CPU else WHOLE)
 
 
 def milli(amount: int) -> int:
-    """Thousandths, rounded up: how changes of any resource are compared."""
+    """Round up to thousandths, in which changes of any resource are compared."""
     return -(-amount // (NANO // 1000))
 
 
@@ -67,9 +67,10 @@ def _raise_to(total: Amounts, floor: Amounts) -> None:
 
 
 def held_together(containers: Iterable[Amounts], init_containers: Iterable[tuple[bool, Amounts]]) -> Amounts:
-    """What containers hold together. Regular ones and sidecars add up; other init containers only raise the floor.
+    """Return what containers hold together. Regular ones and sidecars add up; other init containers only raise the
+    minimum.
 
-    Init containers come with whether they are sidecars, in the order in which they start.
+    Init containers are pairs of (is sidecar, amounts), in the order in which they start.
     """
     total: Amounts = {}
     for amounts in containers:
@@ -99,7 +100,7 @@ def _is_resize_infeasible(pod: Pod) -> bool:
 
 
 def _effective(pod: Pod, spec: ResourceList, actuated: ResourceList, allocated: ResourceList, where: str) -> Amounts:
-    """Count the largest of what a resized pod requests, was allocated and has now."""
+    """Return the largest of a resized pod's requested, allocated and actual resources."""
     total = {} if _is_resize_infeasible(pod) else parse_amounts(spec, where)
     _raise_to(total, parse_amounts(actuated, where))
     _raise_to(total, parse_amounts(allocated, where))
@@ -125,7 +126,7 @@ def _by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
 
 
 def container_requests(pod: Pod, non_missing: Amounts, *, use_status: bool) -> Amounts:
-    """What the containers of a pod ask for together."""
+    """Return the total requests of a pod's containers."""
     statuses: dict[str, ContainerStatus] = {}
     if use_status:
         statuses = _by_name(pod.status.container_statuses) | _by_name(pod.status.init_container_statuses)
@@ -146,7 +147,7 @@ def _init_requests(
 
 
 def resized_requests(pod: Pod, non_missing: Amounts) -> Amounts:
-    """What the containers hold while the pod is being resized, since 1.37: the largest of three sums.
+    """Return what the containers hold during a resize, since 1.37: the largest of three sums.
 
     Requested, allocated and actual resources are each summed over the whole pod. Where the pod's own status has the
     last two, those count. An infeasible resize does not count its requests.
@@ -200,7 +201,7 @@ def pod_requests(
     pod_level: bool = True,
     whole_resizes: bool = False,
 ) -> Amounts:
-    """The pod's total request, overhead included; resources that it does not ask for are absent.
+    """Return the pod's total requests, including overhead; resources without a request are absent.
 
     ``whole_resizes``: while it is being resized, the pod counts as a whole (since 1.37), not container by container.
     """
@@ -222,9 +223,9 @@ def pod_requests(
 
 
 def non_zero_requests(pod: Pod, requests: Amounts, *, whole_resizes: bool = False) -> tuple[int, int]:
-    """(cpu in thousandths, memory in bytes) with defaults for containers that name none.
+    """Return (cpu in thousandths, memory in bytes) with defaults for containers without a request.
 
-    With pod-level requests a default is filled in only where the whole pod names no amount.
+    With pod-level requests a default applies only if the whole pod has no request.
     """
     non_missing = NON_ZERO
     if has_pod_level_requests(pod):
@@ -234,11 +235,12 @@ def non_zero_requests(pod: Pod, requests: Amounts, *, whole_resizes: bool = Fals
 
 
 def rounded_requests(amounts: Amounts) -> dict[str, int]:
-    """Only the resources that nodes are checked for, as integers."""
+    """Return integers for the resources that nodes are checked for."""
     return {name: rounded(name, amount) for name, amount in amounts.items() if is_tracked(name)}
 
 
-# ---- amounts of resources as people write them. CPU is counted in thousandths, as in the columns -------------------
+# ---- amounts of resources as text. CPU is counted in thousandths, as in the columns
+# ------------------------------------
 
 _BYTES = ("memory", "ephemeral-storage")
 _BINARY = ((1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -249,7 +251,7 @@ def is_bytes(resource: str) -> bool:
 
 
 def written(resource: str, amount: int) -> str:
-    """``200m``, ``1.5Gi``, ``3``: exact, in the largest unit that needs at most two decimals."""
+    """Format an amount: ``200m``, ``1.5Gi``, ``3``: exact, in the largest unit that needs at most two decimals."""
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if is_bytes(resource):
@@ -264,13 +266,14 @@ def display_name(resource: str) -> str:
 
 
 def rounded_up(resource: str, amount: int) -> int:
-    """A lack rounded up to what a person would type: whole Mi for bytes."""
+    """Round a shortfall up to an amount that people would type: whole Mi for bytes."""
     if is_bytes(resource) and amount > 1 << 20:
         return -(-amount // (1 << 20)) * (1 << 20)
     return amount
 
 
-# ---- pods that ask for less than they do ---------------------------------------------------------------------------
+# ---- reduction of a pod's requests
+# -------------------------------------------------------------------------------------
 
 
 def ask_for(pod: Pod, resource: str, target: int) -> None:
@@ -296,7 +299,7 @@ def ask_for(pod: Pod, resource: str, target: int) -> None:
 
 
 def _cap_init_containers(containers: list[Container], resource: str, goal: Fraction) -> None:
-    """An init container runs beside the sidecars before it; together they must stay within the goal."""
+    """Limit init containers. Each runs beside the sidecars before it; together they must stay within the goal."""
     before = Fraction(0)
     for container in containers:
         have = _amount(container.resources.requests, resource)

@@ -1,8 +1,8 @@
-"""How a fork shares data with its parent, and how everything that is derived from the data keeps up with it.
+"""Sharing of data between a fork and its parent, and change logs for derived data.
 
 Copy on write: a fork and its parent hold the same data until one of them writes. Data has parts, each a bit. Before a
-holder writes to a part, it asks whether another holder may still have the same data. If so, it copies the part. If not,
-it writes in place. A fork that is gone holds nothing.
+holder writes to a part, it checks whether another holder may still have the same data. If so, it copies the part. If
+not, it writes in place. A dropped fork holds nothing.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 stamps = count(1)
-"""Numbers for versions. No two clusters give the same number to different contents, forks included."""
+"""Numbers for versions. Different contents never share a number, even across forks."""
 
 
 # The invariant: data that another holder can read is never written. Every write is therefore preceded by ``if
 # self.shared & PART: self._own(PART)``. The first half is one cheap test and is enough for clusters without forks. A
-# set bit only says that the part *may* be shared; ``must_copy`` finds out whether it still is.
+# set bit only says that the part *may* be shared; ``must_copy`` checks whether it still is.
 
 
 class Forkable:
-    """Base of what can be forked. ``shared`` has a bit for each part that may have to be copied before a write."""
+    """Base class for copy-on-write. ``shared`` has a bit for each part that may have to be copied before a write."""
 
     def __init__(self) -> None:
         self.shared = 0
         self.is_fork = False
-        self._with_parent = 0  # parts that are still the parent's, or were the parent's before it copied them
-        # By fork, the parts that it may still share. Weak references: a fork that was dropped must not cause copies.
+        self._with_parent = 0  # parts shared with the parent, now or before it copied them
+        # By fork, the parts that it may still share. Weak references: a dropped fork must not cause copies.
         self._with_forks: WeakKeyDictionary[Any, int] | None = None
-        # Held while something is shared: what the parent in turn has from its own parent must not be written in place.
+        # Held while something is shared: what the parent shares with its own parent must not be written in place.
         self._parent: Any = None
 
     def share_with(self, fork: Any, parts: int) -> None:
-        """Hold these parts together with a fork from now on."""
+        """Share these parts with a fork from now on."""
         if self._with_forks is None:
             self._with_forks = WeakKeyDictionary()
         self._with_forks[fork] = parts
@@ -54,9 +54,9 @@ class Forkable:
         return False
 
     def must_copy(self, part: int) -> bool:
-        """Report whether another holder may have this part. If so, the caller copies it now; it is its own then."""
-        # The caller copies if this returns true, so from here on the part is its own. Forks keep the old data: they
-        # no longer share this part with us, though they may share it with each other through ``_with_parent``.
+        """Report whether another holder may have this part. If so, the caller must copy it now."""
+        # The caller copies if this returns true, so from here on the part is its own. Forks keep the old data: they no
+        # longer share this part with this holder, though they may share it with each other through ``_with_parent``.
         with_forks = 0
         if self.has_forks():
             assert self._with_forks is not None
@@ -71,19 +71,20 @@ class Forkable:
         return bool(must)
 
 
-# ---- a dictionary and a list laid over others that do not change: a fork's nodes by name and by row, and its pods ---
+# ---- overlays: a dictionary and a list over unchanging ones, for a fork's nodes by name and by row, and its pods
+# --------
 
 V = TypeVar("V")
 _GONE: Final[Any] = object()
 
 
 class Overlay(MutableMapping[str, V]):
-    """Own entries hide those below. Look-ups and changes copy nothing; who needs all entries takes them over first."""
+    """Own entries hide those below. Look-ups and changes copy nothing; to read all entries, copy them first."""
 
     __slots__ = ("_below", "_own")
 
     def __init__(self, below: MutableMapping[str, V]) -> None:
-        # Over another overlay, its entries are copied: a fork of a fork of a fork still looks no deeper than once.
+        # Over another overlay, its entries are copied: a lookup in a fork of a fork is never deeper than one level.
         self._below: MutableMapping[str, V] = below
         self._own: dict[str, V] = {}  # _GONE: this one was removed
         if isinstance(below, Overlay):
@@ -117,7 +118,7 @@ class Overlay(MutableMapping[str, V]):
         return self.get(key) is not None  # type: ignore[arg-type]
 
     def __setitem__(self, key: str, value: V) -> None:
-        if self._own.get(key) is _GONE:  # comes again, and so comes last
+        if self._own.get(key) is _GONE:  # added again, and so last in order
             self._all()
         self._own[key] = value
 
@@ -161,14 +162,15 @@ class OverlayList(Sequence[V]):
 
 
 # ---- change logs ---------------------------------------------------------------------------------------------------
+# ---- change logs ---------------------------------------------------------------------------------------------------
 #
 # The owner of some data notes every change in a :class:`ChangeLog`. A follower holds a :class:`Cursor` and takes the
-# changes noted since its last call. Either it gets the changes, or it learns that it must recompute everything. A log
-# never blocks its owner and never grows without bound: a follower that is too far behind starts again.
+# changes since its last call. Either it gets the changes, or it learns that it must recompute everything. A log never
+# blocks its owner and never grows without bound: a follower that is too far behind starts again.
 
 T = TypeVar("T")
 NOTHING: Final[frozenset[Any]] = frozenset()
-MAX_ENTRIES = 100_000  # a log forgets its older half when it grows beyond this
+MAX_ENTRIES = 100_000  # a log drops its older half when it grows beyond this
 
 
 class _Everything(Enum):
@@ -176,43 +178,43 @@ class _Everything(Enum):
 
 
 EVERYTHING: Final = _Everything.EVERYTHING
-"""Anything may have changed: the log does not reach back far enough."""
+"""Everything may have changed: the log does not go back far enough."""
 
 Changes = Sequence[T] | Literal[_Everything.EVERYTHING]
 
 
 class ChangeLog(Generic[T]):
-    """The latest changes in order. ``end`` counts all that were ever noted, also those that the log has forgotten."""
+    """The latest changes in order. ``end`` counts all changes ever noted, including dropped ones."""
 
     __slots__ = ("_asked", "_distinct", "_entries", "end")
 
     def __init__(self) -> None:
         self._entries: list[T] = []
-        self._asked = (-1, -1)  # of which position and end ``_distinct`` is known
+        self._asked = (-1, -1)  # position and end for which ``_distinct`` was computed
         self._distinct: Set[T] = frozenset()
         self.end = 0
 
     def note(self, entry: T) -> None:
-        """Say that this changed."""
+        """Note a change."""
         self._entries.append(entry)
         self.end += 1
         if len(self._entries) > MAX_ENTRIES:
             del self._entries[: MAX_ENTRIES // 2]
 
     def note_all(self, entries: Sequence[T]) -> None:
-        """Say that all of these changed."""
+        """Note several changes."""
         self._entries.extend(entries)
         self.end += len(entries)
         if len(self._entries) > MAX_ENTRIES:
             del self._entries[: -MAX_ENTRIES // 2]
 
     def restart(self) -> None:
-        """Say that everything changed."""
+        """Note that everything changed."""
         self._entries.clear()
         self.end += 1
 
     def since(self, position: int) -> Changes[T]:
-        """The changes after that position (a former ``end``); an entry may come more than once."""
+        """Return the changes after that position (an earlier ``end``), possibly with duplicates."""
         behind = self.end - position
         if not behind:
             return ()
@@ -221,7 +223,7 @@ class ChangeLog(Generic[T]):
         return self._entries[-behind:]
 
     def distinct_since(self, position: int) -> Set[T] | Literal[_Everything.EVERYTHING]:
-        """The same without order: one set for all that ask with the same position, as followers in step do."""
+        """Return them as one set, shared by all followers at the same position."""
         asked = position, self.end
         if asked != self._asked:
             changes = self.since(position)
@@ -231,12 +233,12 @@ class ChangeLog(Generic[T]):
         return self._distinct
 
     def cursor(self) -> Cursor[T]:
-        """A cursor that has seen nothing yet: its first take is EVERYTHING."""
+        """Return a cursor at the beginning: its first take is EVERYTHING."""
         return Cursor(self)
 
 
 class Cursor(Generic[T]):
-    """How far one follower has read a log."""
+    """Position of one follower in a log."""
 
     __slots__ = ("_log", "_position")
 
@@ -250,11 +252,11 @@ class Cursor(Generic[T]):
 
     @property
     def num_behind(self) -> int:
-        """How many changes were noted since the last take."""
+        """Return how many changes were noted since the last take."""
         return self._log.end - self._position
 
     def take(self) -> Changes[T]:
-        """What was noted since the last take."""
+        """Return the changes since the last take."""
         log, position = self._log, self._position
         if position == log.end:
             return ()
@@ -262,7 +264,7 @@ class Cursor(Generic[T]):
         return log.since(position)
 
     def take_distinct(self) -> Set[T] | Literal[_Everything.EVERYTHING]:
-        """What was noted since the last take, each once and in no order."""
+        """Return the changes since the last take, without duplicates and order."""
         log, position = self._log, self._position
         if position == log.end:
             return NOTHING
@@ -270,11 +272,12 @@ class Cursor(Generic[T]):
         return log.distinct_since(position)
 
 
-# ---- what is done with arrays for every pod, in the ways that take NumPy the least time ----------------------------
+# ---- array operations for every pod, in the fastest forms with NumPy
+# ----------------------------------------------------
 
 
 def constant(number: int | float) -> NDArray[Any]:
-    """A number as an array. An operation on a few nodes takes half as long with it as with a number of Python's."""
+    """Return a number as an array. Operations on a few nodes take half as long with it as with a Python number."""
     return np.array(number)
 
 
