@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { best } from "./find";
 import type { Key } from "./messages/en";
+import { Settings } from "./TopBar";
 import {
   COLOURINGS,
   camera,
@@ -221,6 +222,9 @@ export function KeysCard() {
             ✕
           </button>
         </header>
+        <p class="settings">
+          <span class="soft">{say("settings")}</span> <Settings />
+        </p>
         <dl>
           {KEYS.map(([keys, what]) => (
             <div key={what}>

@@ -39,7 +39,7 @@ export function titleOf(each: Highlight): string {
 /** By itself: it is counted when the cursor rests. */
 function Sentence() {
   void [growth.value, settled.value];
-  return <span>{sentence()}</span>;
+  return <span class="now">{sentence()}</span>;
 }
 
 export function HeadlineBar() {

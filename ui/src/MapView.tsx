@@ -250,6 +250,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         hoveredPod: hoveredPod.value,
         differs: differs?.(),
         theme: seenTheme.value,
+        view: size.value,
       });
       if (before && !frame) frame = requestAnimationFrame(() => draw());
     };

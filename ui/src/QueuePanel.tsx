@@ -18,6 +18,7 @@ const PLACE_NAMES: Key[] = [
   "place.inFlight",
 ];
 const ROW = 44;
+const MOST_ROWS = 5; // for which there is room beside Why; more are scrolled to
 export const lane = signal(-1); // -1: all
 
 export function QueuePanel() {
@@ -27,7 +28,7 @@ export function QueuePanel() {
   const { pending } = now.state;
   const total = LANES.reduce((sum, place) => sum + pending[place], 0);
   return (
-    <section class="panel queuePanel" aria-label={say("view.queue")}>
+    <section class="panel queuePanel" aria-label={say("view.queue")} style={{ "--rows": Math.min(MOST_ROWS, total) }}>
       <header>
         <h2>{say("view.queue")}</h2>
         <div class="lanes" role="group">

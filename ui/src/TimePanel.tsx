@@ -100,6 +100,14 @@ const span = computed(() => {
 const many = computed(() => records.value.length);
 const hoverTime = signal<number | null>(null); // since the beginning, under the pointer
 
+/** A count that is nothing all the time is not drawn: it would hide the others. */
+function isNothing(strip: Strip, line: Line): boolean {
+  if (strip.unit === "%") return false;
+  return records.value.every(
+    (record) => !line.of(record)?.values || !Array.from(line.of(record)!.values).some(Boolean),
+  );
+}
+
 /** The value of a series at a time since the record's beginning: the last one before. */
 function valueAt(record: Shown, line: Line, time: number): number | null {
   const found = line.of(record);
@@ -178,25 +186,46 @@ function StripKey({ strip }: { strip: Strip }) {
   const [one, other] = records.value;
   const time = hoverTime.value ?? timeAt() - one.columns.begin;
   const there = hoverTime.value ?? (other ? timeOf(other.columns, secondCursor()) - other.columns.begin : 0);
+  const some = strip.lines.filter((line) => !isNothing(strip, line));
+  const lines = some.length ? some : strip.lines.slice(0, 1);
   const text = (value: number | null) =>
     value === null ? "" : strip.unit === "%" ? `${value < 10 ? value.toFixed(1) : Math.round(value)} %` : count(value);
   return (
     <figcaption>
       <strong>{say(strip.name)}</strong>
-      {strip.lines.map((line) => (
-        <span key={line.name} class="key">
-          <i style={{ color: `var(--${line.colour})` }}>{line.dash ? "┅" : "━"}</i>
-          <span class="word">{say(line.name)}</span> <b>{text(valueAt(one, line, time))}</b>
-          {other && <b class="soft">B {text(valueAt(other, line, there))}</b>}
-        </span>
-      ))}
+      <span class="keys">
+        {lines.map((line) => {
+          const value = valueAt(one, line, time);
+          return (
+            <span key={line.name} class={value ? "key" : "key zero"}>
+              <svg width="14" height="8" aria-hidden="true">
+                <path
+                  d="M0 4h14"
+                  stroke={`var(--${line.colour})`}
+                  stroke-width="3"
+                  stroke-dasharray={line.dash?.join()}
+                />
+              </svg>
+              <span class="word">{say(line.name)}</span> <b>{text(value)}</b>
+              {other && <b class="soft">B {text(valueAt(other, line, there))}</b>}
+            </span>
+          );
+        })}
+      </span>
     </figcaption>
   );
 }
 
 const AXIS = 40; // pixels for the numbers beside a strip
 const RIGHT = 10;
-const COUNTS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5];
+const STEPS = [1, 2, 4, 6, 8, 10];
+
+/** The next round number: where a strip ends. */
+export function roundUp(high: number, unit: string): number {
+  if (unit === "%" && high > 50) return 100;
+  const size = 10 ** Math.floor(Math.log10(high));
+  return size * (STEPS.find((each) => each * size >= high * 0.999) ?? 10);
+}
 
 function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
   const box = useRef<HTMLDivElement>(null);
@@ -215,6 +244,7 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
       );
       return uPlot.join(tables);
     };
+    let drawn = ""; // the lines that there are
     const size = () => ({ width: Math.max(120, element.clientWidth), height: Math.max(30, element.clientHeight) });
     const seek = (event: PointerEvent) => {
       const time = plot!.posToVal(event.clientX - plot!.over.getBoundingClientRect().left, "x");
@@ -222,6 +252,10 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
     };
     const make = () => {
       plot?.destroy();
+      drawn = strip.lines
+        .filter((line) => !isNothing(strip, line))
+        .map((line) => line.name)
+        .join();
       element.replaceChildren();
       const colours = THEMES[seenTheme.value];
       const soft = { stroke: colours.soft, font: "11px system-ui", ticks: { show: false } };
@@ -234,7 +268,8 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
           points: { show: false },
           alpha: isSecond ? 0.8 : 1,
           spanGaps: true,
-          fill: line.isBars && !isSecond ? `${colours[line.colour]}44` : undefined,
+          show: !isNothing(strip, line),
+          fill: isSecond ? undefined : `${colours[line.colour]}${line.isBars ? "55" : "1f"}`,
           paths: line.isBars ? uPlot.paths.stepped!({ align: -1 }) : undefined,
         }));
       plot = new uPlot(
@@ -251,7 +286,7 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
           },
           scales: {
             x: { time: false, range: () => range.value ?? [0, span.value] },
-            y: { range: (_u, _low, high) => [0, Math.max(high * 1.08, strip.unit === "%" ? 2 : 1)] },
+            y: { range: (_u, _low, high) => [0, roundUp(Math.max(high, 1), strip.unit)] },
           },
           axes: [
             {
@@ -263,7 +298,14 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
               grid,
               values: (_u, splits) => splits.map((each) => tick(each, splits[1] - splits[0])),
             },
-            { ...soft, size: AXIS, space: 16, gap: 4, incrs: COUNTS, grid },
+            {
+              ...soft,
+              size: AXIS,
+              gap: 4,
+              grid,
+              splits: (u) => [0, (u.scales.y.max ?? 1) / 2, u.scales.y.max ?? 1],
+              values: (_u, [, , most]) => ["", "", most >= 10_000 ? `${most / 1000}k` : `${most}${strip.unit}`],
+            },
           ],
           series: [{}, ...series(false), ...(isCompared() ? series(true) : [])],
           hooks: {
@@ -320,7 +362,13 @@ function StripChart({ strip, isLast }: { strip: Strip; isLast: boolean }) {
       effect(() => {
         for (const each of records.value) void [each.strips.value, each.measured.value];
         void [growth.value, span.value];
-        plot?.setData(data());
+        const now = strip.lines
+          .filter((line) => !isNothing(strip, line))
+          .map((line) => line.name)
+          .join();
+        if (plot && now !== drawn)
+          untracked(make); // other lines than before
+        else plot?.setData(data());
         untracked(mark); // a moving cursor moves its line; it must not draw the strips anew
       }),
       effect(() => {
@@ -367,7 +415,10 @@ export function Scrubber() {
     .map((each) => ({ each, at: timeOf(columns, each.cursor) - columns.begin }))
     .filter(({ at }) => at >= from && at <= to);
   return (
-    <div class="scrub">
+    <div
+      class="scrub"
+      style={{ "--done": `${(100 * Math.min(1, Math.max(0, (time - from) / (high - from)))).toFixed(2)}%` }}
+    >
       <Marks from={from} to={high} />
       <input
         type="range"

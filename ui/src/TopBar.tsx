@@ -29,7 +29,7 @@ export function TopBar() {
   return (
     <header class="top">
       <span class="brand">
-        <Logo /> mooring
+        <Logo /> <span>mooring</span>
       </span>
       <span class="title" title={now.meta.title}>
         <bdi>{now.meta.title}</bdi>
@@ -83,6 +83,20 @@ export function TopBar() {
       >
         ?
       </button>
+      <Settings />
+      {problem.value && (
+        <p class="lost" role="alert">
+          {problem.value === "lost" ? say("server.lost") : problem.value}
+        </p>
+      )}
+    </header>
+  );
+}
+
+/** The theme and the language. */
+export function Settings() {
+  return (
+    <>
       <select
         class="theme"
         aria-label={say("theme")}
@@ -105,12 +119,7 @@ export function TopBar() {
           </option>
         ))}
       </select>
-      {problem.value && (
-        <p class="lost" role="alert">
-          {problem.value === "lost" ? say("server.lost") : problem.value}
-        </p>
-      )}
-    </header>
+    </>
   );
 }
 
@@ -154,7 +163,13 @@ const SIGNS = {
 
 export function Press({ label, sign, act }: { label: Key; sign: keyof typeof SIGNS; act: () => void }) {
   return (
-    <button type="button" onClick={act} aria-label={say(label)} title={say(label)}>
+    <button
+      type="button"
+      class={sign.startsWith("point") ? "point" : undefined}
+      onClick={act}
+      aria-label={say(label)}
+      title={say(label)}
+    >
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
         <path d={SIGNS[sign]} fill="currentColor" />
       </svg>

@@ -95,7 +95,11 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
         <p class="nominated">{say("why.nominatedBefore", { node: told.nominatedBefore, pod: told.pod })}</p>
       )}
       <FunnelSteps why={told} />
-      {told.message && <p class="message">{told.message}</p>}
+      {told.message && (
+        <p class="message">
+          <bdi>{told.message}</bdi>
+        </p>
+      )}
       <Preemption why={told} />
       {told.best.length > 0 && <BestNodes why={told} names={names} />}
       <Suggestions why={told} />
@@ -104,7 +108,9 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
           <h3>{say("why.notes")}</h3>
           <ul>
             {told.notes.map((each) => (
-              <li key={each}>{each}</li>
+              <li key={each}>
+                <bdi>{each}</bdi>
+              </li>
             ))}
           </ul>
         </>
@@ -188,7 +194,7 @@ function FunnelSteps({ why: told }: { why: Why }) {
         <span class="what">{say("nodes", { n: most })}</span>
       </li>
       {rows.map(({ each, i, left: rest }) => (
-        <li key={i}>
+        <li key={i} style={{ "--i": i }}>
           <span class="bar" style={{ width: `${(100 * rest) / most}%` }} />
           <span
             class="bar gone"
@@ -205,9 +211,12 @@ function FunnelSteps({ why: told }: { why: Why }) {
             onClick={() => (step.value = step.value === i ? -1 : i)}
           >
             <Dot i={i}>{String(i + 1)}</Dot>
-            <span>
-              <strong>{each.plugin || "—"}</strong> −{count(each.rows.length)}{" "}
-              <span class="soft">{each.reasons.join(", ")}</span>
+            <strong>
+              <bdi>{each.plugin || "—"}</bdi>
+            </strong>{" "}
+            <b class="number">−{count(each.rows.length)}</b>{" "}
+            <span class="soft">
+              <bdi>{each.reasons.join(", ")}</bdi>
             </span>
           </button>
         </li>
@@ -254,18 +263,11 @@ function BestNodes({ why: told, names }: { why: Why; names: string[] }) {
                   <NodeName row={row.node} names={names} star={row.isWinner} />
                 </th>
                 <td class="number">
-                  <strong>{row.isWinner ? count(row.total) : signed(row.total)}</strong>
+                  <strong>{row.isWinner ? count(row.total) : row.total ? signed(row.total) : "="}</strong>
                 </td>
                 {row.shares.map((share, i) => (
                   <td class="number" key={plugins[i]}>
-                    {row.isWinner ? (
-                      count(share)
-                    ) : (
-                      <span class={share > 0 ? "diff more" : share < 0 ? "diff less" : "diff"}>
-                        <i style={{ width: `${(44 * Math.abs(share)) / widest}px` }} />
-                        {signed(share)}
-                      </span>
-                    )}
+                    {row.isWinner ? count(share) : <Difference share={share} widest={widest} />}
                   </td>
                 ))}
               </tr>
@@ -281,6 +283,21 @@ function BestNodes({ why: told, names }: { why: Why; names: string[] }) {
       {told.ties > 1 && <p class="soft">{say("why.ties", { n: told.ties })}</p>}
       <Rivals why={told} names={names} />
     </>
+  );
+}
+
+/** How many points more or less than the winner: a bar to the right or to the left of nothing. */
+function Difference({ share, widest }: { share: number; widest: number }) {
+  if (!share) return <span class="diff">=</span>;
+  const long = Math.max(2, (28 * Math.abs(share)) / widest);
+  return (
+    <span class={share > 0 ? "diff more" : "diff less"}>
+      {signed(share)}
+      <svg width="58" height="10" aria-hidden="true">
+        <path d="M29 0v10" stroke="var(--line)" />
+        <rect x={share > 0 ? 29 : 29 - long} y="1" width={long} height="8" rx="1.5" fill="currentColor" />
+      </svg>
+    </span>
   );
 }
 

@@ -1,5 +1,5 @@
 // What everything that is drawn on the map shares: what it looks like, where it is on the screen, and short texts.
-import type { Layout } from "./layout";
+import type { Box, Layout } from "./layout";
 import type { Theme } from "./palette";
 import type { Camera } from "./view";
 
@@ -35,6 +35,7 @@ export interface Look {
   hoveredPod: number;
   differs?: Differs;
   theme: Theme;
+  view: { width: number; height: number };
 }
 export interface Size {
   width: number;
@@ -90,6 +91,9 @@ export class Seen {
       this.height[at] = Math.max(0.5, sharp(y + height - gap / 2) - this.y[at]);
     }
   }
+  box(i: number): Box {
+    return { x: this.x[i], y: this.y[i], width: this.width[i], height: this.height[i] };
+  }
 }
 
 export function line(context: CanvasRenderingContext2D, x: number, y: number, toX: number, toY: number): void {
@@ -112,6 +116,13 @@ export function ring(
   context.setLineDash(isDashed ? [3, 2] : []);
   context.strokeRect(x, y, Math.max(1, width), Math.max(1, height));
   context.setLineDash([]);
+}
+
+/** The middle of what can be seen of something, and where that begins: names stay in view. */
+export function inView(box: Box, { width, height }: Look["view"]): { x: number; width: number; middle: number } {
+  const [left, right] = [Math.max(0, box.x), Math.min(width, box.x + box.width)];
+  const [top, bottom] = [Math.max(0, box.y), Math.min(height, box.y + box.height)];
+  return { x: left, width: Math.max(0, right - left), middle: (top + bottom) / 2 };
 }
 
 const MOST_WIDTHS = 5_000;

@@ -1,5 +1,5 @@
 // Marks on the cells of the map: names, numbers of refusals, the chosen node, what a what-if changes, the selection.
-import { FONTS, fitted, type Look, line, ring, type Seen } from "./drawn";
+import { FONTS, fitted, inView, type Look, line, ring, type Seen } from "./drawn";
 import { CHOSEN, inkOn, THEMES, type Theme } from "./palette";
 import { FOOT, NAMED_FROM, NAMES_FROM } from "./pods";
 import type { State } from "./state";
@@ -31,17 +31,21 @@ export function paintMarks(
   const { told, differs } = look;
   const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
   const short = Math.min(width, height);
-  if (columns.versions.is_cordoned.data[state.version[node]] && short > 5) {
+  const isCordoned = columns.versions.is_cordoned.data[state.version[node]] > 0;
+  const isNamed = width >= NAMES_FROM && height >= NAMED_FROM;
+  if (isCordoned && !isNamed && short > 5) {
     context.strokeStyle = colours.soft;
     context.lineWidth = short > 20 ? 1.5 : 1;
     context.beginPath();
     line(context, x + 1, y + 1, x + width - 1, y + height - 1);
     context.stroke();
   }
-  if (width >= NAMES_FROM && height >= NAMED_FROM) {
+  if (isNamed) {
     context.fillStyle = colours.text;
     context.font = `12px ${FONTS}`;
-    context.fillText(fitted(context, columns.nodes[node], width - 8, true), x + 4, y + height - FOOT / 2 - 1);
+    const shown = inView(seen.box(i), look.view);
+    const name = fitted(context, (isCordoned ? "‖ " : "") + columns.nodes[node], shown.width - 8, true);
+    context.fillText(name, shown.x + 4, y + height - FOOT / 2 - 1);
   }
   if (told?.mark[node] && seen.short[i] >= NUMBERS_FROM) {
     const radius = Math.min(9, short / 2 - 1);

@@ -1,6 +1,6 @@
 // Pods in their nodes, as blocks: where each lies, and, seen from near, its containers.
 import { Role } from "./columns";
-import { FONTS, fitted, LEAST_WITH_BLOCKS, LINE, type Look, ring, type Seen } from "./drawn";
+import { FONTS, fitted, inView, LEAST_WITH_BLOCKS, LINE, type Look, ring, type Seen } from "./drawn";
 import { type Box, rows } from "./layout";
 import { CHOSEN, inkOn, mixed, THEMES } from "./palette";
 import type { State } from "./state";
@@ -165,7 +165,7 @@ export function paintPods(
     } else {
       context.fillStyle = own;
       context.fillRect(place.x, place.y, place.width, place.height);
-      if (width >= NAMED_POD_FROM && height >= LINE) paintName(context, state, pod, place, own);
+      if (width >= NAMED_POD_FROM && height >= LINE) paintName(context, state, pod, place, own, look);
     }
     if (pod === look.selectedPod || pod === look.hoveredPod)
       ring(context, x + 1, y + 1, width - 2 - gap, height - 2 - gap, THEMES[look.theme].text, 2);
@@ -177,13 +177,21 @@ const nameOf = ({ columns }: State, pod: number) => {
   return name.slice(name.indexOf("/") + 1);
 };
 
-function paintName(context: CanvasRenderingContext2D, state: State, pod: number, place: Box, own: string): void {
+function paintName(
+  context: CanvasRenderingContext2D,
+  state: State,
+  pod: number,
+  place: Box,
+  own: string,
+  { view }: Look,
+): void {
   context.fillStyle = inkOn(own);
   context.font = `11px ${FONTS}`;
-  const lines = [fitted(context, nameOf(state, pod), place.width - 8, true)];
-  if (place.height >= 3 * LINE) lines.push(fitted(context, requestsOf(state, pod), place.width - 8));
-  const top = place.y + place.height / 2 - ((lines.length - 1) * LINE) / 2;
-  lines.forEach((text, row) => context.fillText(text, place.x + 4, top + row * LINE));
+  const shown = inView(place, view);
+  const lines = [fitted(context, nameOf(state, pod), shown.width - 8, true)];
+  if (place.height >= 3 * LINE) lines.push(fitted(context, requestsOf(state, pod), shown.width - 8));
+  const top = shown.middle - ((lines.length - 1) * LINE) / 2;
+  lines.forEach((text, row) => context.fillText(text, shown.x + 4, top + row * LINE));
 }
 
 /** A pod from near: its name, and its containers in it. False where nothing is known of them. */
@@ -206,7 +214,8 @@ function paintContainers(
   context.fillRect(place.x, place.y, place.width, 2);
   context.font = `600 11px ${FONTS}`;
   context.fillStyle = inkOn(back);
-  context.fillText(fitted(context, nameOf(state, pod), place.width - 10, true), place.x + 5, place.y + 2 + head / 2);
+  const shown = inView(place, look.view);
+  context.fillText(fitted(context, nameOf(state, pod), shown.width - 10, true), shown.x + 5, place.y + 2 + head / 2);
   const space = { x: place.x + 3, y: place.y + head + 1, width: place.width - 6, height: place.height - head - 4 };
   containerBoxes(state, pod, look.resource, space).forEach((box, i) => {
     const { name, requests, role } = containers[i];
@@ -220,8 +229,11 @@ function paintContainers(
     context.font = `11px ${FONTS}`;
     const lines = [name + (roleOf(role) && ` (${roleOf(role)})`), requests || say("pod.noRequests")];
     if (height < 2 * LINE + 2) lines.pop();
-    const top = box.y + 1 + height / 2 - ((lines.length - 1) * LINE) / 2;
-    lines.forEach((text, row) => context.fillText(fitted(context, text, width - 8), box.x + 5, top + row * LINE));
+    const seen = inView(box, look.view);
+    const top = seen.middle - ((lines.length - 1) * LINE) / 2;
+    lines.forEach((text, row) =>
+      context.fillText(fitted(context, text, seen.width - 10), seen.x + 5, top + row * LINE),
+    );
   });
   return true;
 }

@@ -229,6 +229,7 @@ export const en = {
   "save.trace": "a trace for Perfetto",
   score: "score",
   "server.lost": "the server does not answer; trying again",
+  settings: "theme and language",
   "speaker.kubectl": "kubectl",
   "speaker.note": "note",
   "speaker.scenario": "scenario",

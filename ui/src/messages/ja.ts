@@ -215,6 +215,7 @@ export const ja: Record<Key, Message> = {
   "save.trace": "Perfetto 用トレース",
   score: "スコア",
   "server.lost": "サーバーが応答しません。再試行しています",
+  settings: "配色と言語",
   "speaker.kubectl": "kubectl",
   "speaker.note": "解説",
   "speaker.scenario": "シナリオ",

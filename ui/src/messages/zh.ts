@@ -213,6 +213,7 @@ export const zh: Record<Key, Message> = {
   "save.trace": "Perfetto 跟踪文件",
   score: "分数",
   "server.lost": "服务器没有响应，正在重试",
+  settings: "主题与语言",
   "speaker.kubectl": "kubectl",
   "speaker.note": "说明",
   "speaker.scenario": "场景",
