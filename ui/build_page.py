@@ -34,7 +34,8 @@ def stamp() -> str:
     """A text that changes when the page has to be built again."""
     found = hashlib.sha256()
     files = sorted(path for path in (HERE / "src").rglob("*") if path.is_file())
-    for path in (*files, *sorted(LESSONS.rglob("*.md")), HERE / "package-lock.json", HERE / "build.mjs"):
+    made_with = (PAGE.parent / "palette.json", HERE / "package-lock.json", HERE / "build.mjs")
+    for path in (*files, *sorted(LESSONS.rglob("*.md")), *made_with):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 

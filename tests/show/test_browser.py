@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pyarrow.parquet
 import pytest
 
-from mooring.ask.sweep_file import load_sweep, pivot, write_page
+from mooring.ask.sweep_file import load_sweep, pivot
 from mooring.cli.pages import BuiltInStories
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.wire import to_wire
@@ -36,6 +36,7 @@ from mooring.show.notebook import Page
 from mooring.show.report import write_report
 from mooring.show.shown import Shown, played, source_for
 from mooring.show.source import RecordFile
+from mooring.show.sweep_page import write_page
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 from mooring.testing import make_node, make_pod

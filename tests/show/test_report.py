@@ -284,3 +284,40 @@ def test_a_shadow_that_saw_no_decision_claims_nothing():
     page = shadow_page(Summary(), {"cluster": "<evil>"})
     assert "No decision was compared" in page and "&lt;evil&gt;" in page
     assert "Every decision" not in page and "<h2>Races</h2>" not in page
+
+
+def test_pages_that_are_one_file_look_like_one_product() -> None:
+    shadow = shadow_page(Summary(), {"scheduler": "default"})
+    report = page([ReportedRun("monday", measured())])
+    for made, kind in ((shadow, "shadow"), (report, "report")):
+        assert f"<b>mooring</b> <bdi>{'monday' if kind == 'report' else 'Beside the scheduler'}</bdi>" in made
+        assert f"<span>{kind}</span>" in made and "<script" not in made
+        assert "--accent:#3f51b5" in made and "prefers-color-scheme:dark" in made
+    assert "<h1>No decision was compared yet.</h1>" in shadow
+
+
+@pytest.mark.parametrize(
+    ("placed", "waits", "want"),
+    [
+        pytest.param(0, 0, "No pod had to be placed.", id="nothing"),
+        pytest.param(2, 0, "All 2 pods have a node.", id="all placed"),
+        pytest.param(1, 0, "The only pod has a node.", id="one placed"),
+        pytest.param(1, 1, "1 of 2 pods still waits. It was rejected by NodeResourcesFit.", id="one waits"),
+        pytest.param(0, 3, "3 of 3 pods still wait. Most were rejected by NodeResourcesFit.", id="all wait"),
+    ],
+)
+def test_a_report_begins_with_what_came_out(placed: int, waits: int, want: str) -> None:
+    meter = Meter()
+    for i in range(placed + waits):
+        each = make_pod(f"pod-{i}", cpu="1")
+        meter.put(0, each)
+        if i < placed:
+            meter.put(1, bound(each, "node"))
+        else:
+            meter.refused(1, each.uid, frozenset(("NodeResourcesFit",)))
+    assert f"<h1>{want}" in page([ReportedRun("run", meter.finish(60))])
+
+
+def test_a_name_cannot_turn_the_direction_of_a_report() -> None:
+    made = page([ReportedRun("a\u202eb", measured())])
+    assert "a\\u202eb" in made and "\u202e" not in made

@@ -1,52 +1,9 @@
 // One palette for everything that is drawn: the style sheet's variables and what the canvases paint with.
+import colours from "../../src/mooring/show/palette.json";
 
-/** Names as the style sheet has them, without the dashes. */
-const LIGHT = {
-  back: "#eef1f5",
-  panel: "#ffffff",
-  cell: "#e9edf3",
-  line: "#d5dbe4",
-  text: "#16202e",
-  soft: "#55637a",
-  accent: "#3f51b5",
-  "on-accent": "#ffffff",
-  ink: "#16202e",
-  pod: "#8fa0b8",
-  good: "#04724d",
-  bad: "#a33b00",
-  wait: "#7a4d9e",
-  input: "#f5f7fa",
-  s1: "#0062a3",
-  s2: "#a85d00",
-  s3: "#04724d",
-  s4: "#8a5a00",
-  s5: "#b03f00",
-  s6: "#8a4679",
-};
-export type ColourName = keyof typeof LIGHT;
-const DARK: Record<ColourName, string> = {
-  back: "#0d131c",
-  panel: "#151d29",
-  cell: "#222d3d",
-  line: "#2c394c",
-  text: "#e8edf4",
-  soft: "#9fb0c6",
-  accent: "#9fb0ff",
-  "on-accent": "#0d131c",
-  ink: "#0b0f16",
-  pod: "#5b6f8c",
-  good: "#4fd1a5",
-  bad: "#ff9b66",
-  wait: "#d5a6e6",
-  input: "#1c2635",
-  s1: "#6cb8f0",
-  s2: "#f0b04a",
-  s3: "#4fd1a5",
-  s4: "#e9c46a",
-  s5: "#ff9b66",
-  s6: "#e6a3d0",
-};
-export const THEMES = { light: LIGHT, dark: DARK };
+/** Names as the style sheet has them, without the dashes. Reports are drawn with the same colours. */
+export const THEMES: { light: typeof colours.light; dark: typeof colours.light } = colours;
+export type ColourName = keyof typeof colours.light;
 export type Theme = keyof typeof THEMES;
 
 /** The chosen node: a colour that no refusal has, always with a dark line around it. */

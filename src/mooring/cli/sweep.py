@@ -134,7 +134,8 @@ def _dask(address: str) -> Iterator[Executor]:
 
 def _write_page(found: Sweep, store: SweepStore) -> None:
     """Write the page that the sweep names, from the existing results."""
-    from mooring.ask.sweep_file import pivot, records_of, write_page
+    from mooring.ask.sweep_file import pivot, records_of
+    from mooring.show.sweep_page import write_page
 
     if found.table is not None and found.table.page:
         records = records_of(value for row in found.rows if (value := store.get(row)) is not None)

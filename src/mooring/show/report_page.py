@@ -5,104 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from html import escape
-from html import escape as escape_html
 
-from mooring.api.version import __version__
 from mooring.ask.shadow.judge import ShadowVerdict
 from mooring.ask.shadow.summary import Summary, notes, rows_of
 from mooring.record.measures import Measures, zone_name
 from mooring.show.figures import Line, ReportedRun, count, duration, share, side_by_side
 from mooring.show.plots import Series, histogram, lines, spans_of
-
-# --------------------------------------------------------------------------------------------------------------------
-# The style sheet of the page. Colours are Okabe and Ito's, which colour-blind people can tell apart.
-
-STYLE = """
-:root{color-scheme:light dark;--ground:#fff;--card:#f6f7f9;--ink:#1c2024;--quiet:#5b636b;--grid:#dfe3e8;
---c0:#0072b2;--c1:#d55e00;--c2:#007f5f;--c3:#a5478a;--c4:#8a6d00;--c5:#2b8cbe;--c6:#5b636b;--c7:#111}
-@media (prefers-color-scheme:dark){:root{--ground:#14171a;--card:#1d2125;--ink:#e8eaed;--quiet:#a3abb3;--grid:#343a40;
---c0:#56b4e9;--c1:#f28e4b;--c2:#2fc99b;--c3:#e09ac6;--c4:#f0e442;--c5:#8ec7ee;--c6:#a3abb3;--c7:#fff}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.45 system-ui,-apple-system,"Segoe UI",sans-serif}
-main{max-width:1360px;margin:0 auto;padding:24px 20px 48px}
-h1{font-size:24px;margin:0 0 8px;overflow-wrap:anywhere}
-h2{font-size:18px;margin:36px 0 12px}
-h3{font-size:15px;margin:12px 0 4px;overflow-wrap:anywhere}
-dl{display:flex;flex-wrap:wrap;gap:4px 24px;margin:0;color:var(--quiet)}
-dt,dd{display:inline;margin:0}dt::after{content:": "}dd{color:var(--ink)}
-.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(140px,1fr));gap:12px;list-style:none;
-margin:20px 0 0;padding:0}
-.tiles li{background:var(--card);border-radius:8px;padding:10px 14px}
-.tiles span{display:block;color:var(--quiet);font-size:13px}
-.tiles b{display:block;font-size:18px;white-space:nowrap;font-weight:600;font-variant-numeric:tabular-nums}
-.tiles b+b{color:var(--quiet);font-size:16px}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:16px}
-.plots.side{grid-template-columns:repeat(var(--runs),minmax(min(100%,300px),1fr))}
-@media (max-width:760px){.plots.side{grid-template-columns:1fr}}
-figure{margin:0;background:var(--card);border-radius:8px;padding:12px 12px 8px;min-width:0}
-figcaption{font-weight:600;margin:0 0 4px 4px;overflow-wrap:anywhere}
-.plot{display:block;width:100%;height:auto}
-.plot text{font-size:12px;fill:var(--quiet);font-variant-numeric:tabular-nums}
-@media (max-width:480px){.plot text{font-size:15px}}
-.grid{stroke:var(--grid)}.tick{stroke:var(--quiet)}
-.line{fill:none;stroke-width:2;stroke-linejoin:round}
-.area{stroke:var(--card);stroke-width:1}
-.bar{fill:var(--c0)}.bar:hover{opacity:.75}
-.tip{fill:transparent}.tip:hover{fill:var(--quiet);fill-opacity:.18}
-.line.s0{stroke:var(--c0)}.line.s1{stroke:var(--c1);stroke-dasharray:7 3}.line.s2{stroke:var(--c2);stroke-dasharray:2 3}
-.line.s3{stroke:var(--c3);stroke-dasharray:10 3 2 3}.line.s4{stroke:var(--c4);stroke-dasharray:4 4}
-.line.s5{stroke:var(--c5);stroke-dasharray:12 4}.line.s6{stroke:var(--c6);stroke-dasharray:1 4}
-.line.s7{stroke:var(--c7);stroke-dasharray:6 2 1 2 1 2}
-.area.s0{fill:var(--c0)}.area.s1{fill:var(--c1)}.area.s2{fill:var(--c2)}.area.s3{fill:var(--c3)}
-.area.s4{fill:var(--c4)}.area.s5{fill:var(--c5)}.area.s6{fill:var(--c6)}.area.s7{fill:var(--c7)}
-figure ul{display:flex;flex-wrap:wrap;gap:2px 16px;list-style:none;margin:4px 0 0 4px;padding:0;font-size:13px}
-figure li{overflow-wrap:anywhere}
-.key{width:26px;height:10px;margin-right:6px;vertical-align:middle}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:14px}
-th,td{text-align:left;padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;
-overflow-wrap:anywhere}
-.scroll th,.scroll td{overflow-wrap:break-word}
-th{font-weight:500}thead th{color:var(--quiet);font-weight:600}
-.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:20px 32px;align-items:start}
-.figures.side{grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr))}
-.figures table{width:100%}
-.differs td{font-weight:600}
-.message{min-width:30ch;max-width:60ch}
-@media (max-width:600px){.waits,.waits thead,.waits tbody{display:block}
-.waits tr{display:grid;grid-template-columns:1fr auto 7em;padding:4px 0;border-bottom:1px solid var(--grid)}
-.waits th,.waits td{border:0;padding-right:0}
-.waits :nth-child(n+4){grid-column:1/-1;min-width:0;max-width:none;overflow-wrap:anywhere}
-.waits thead :nth-child(n+4){display:none}}
-footer{margin-top:36px;color:var(--quiet);font-size:13px;max-width:90ch}
-@media print{figure{break-inside:avoid}}
-""".strip()
-
+from mooring.show.shell import document, headline, made_by
 
 MOST_LINES = 8
 MOST_ZONE_PLOTS = 4
 Plot = Callable[[Measures], str]
 
 
-def document(title: str, body: Sequence[str]) -> str:
-    """A whole page in the style of reports. The parts of the body are HTML already."""
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
-    )
-
-
 def page(runs: Sequence[ReportedRun]) -> str:
     """The whole page, of one run or of several side by side."""
     title = " and ".join(run.name for run in runs)
     body = [
-        f"<header><h1>{escape(title)}</h1>{_facts(runs)}</header>",
+        headline([_told(run, is_alone=len(runs) == 1) for run in runs]),
+        _facts(runs),
         _tiles(runs),
         "<h2>Over time</h2>",
         *_plots(runs),
@@ -110,9 +31,27 @@ def page(runs: Sequence[ReportedRun]) -> str:
         *(f"<h3>{escape(run.name)}</h3>" * (len(runs) > 1) + _still_pending(run.measures) for run in runs),
         "<h2>All figures</h2>",
         _figures(runs),
-        f"<footer>{_NOTES}<p>Made by mooring {escape(__version__)}.</p></footer>",
+        f"<footer>{_NOTES}{made_by()}</footer>",
     ]
-    return document(title, body)
+    return document(title, body, kind="report" if len(runs) == 1 else "comparison")
+
+
+def _told(run: ReportedRun, *, is_alone: bool) -> tuple[str, str]:
+    """What came out, in one sentence, and how long pods waited in another."""
+    row, pending = run.measures.row, run.measures.pending
+    placed, waiting = int(row.get("placed", 0)), sum(each.pods for each in pending)
+    waited = ""
+    if waiting:
+        said = f"{count(waiting)} of {count(placed + waiting)} pods still {'waits' if waiting == 1 else 'wait'}."
+        most = max(pending, key=lambda each: each.pods)
+        said += f" {'It was' if waiting == 1 else 'Most were'} rejected by {most.cause}." if most.cause else ""
+    elif placed:
+        said = "The only pod has a node." if placed == 1 else f"All {count(placed)} pods have a node."
+    else:
+        said = "No pod had to be placed."
+    if placed > 1 and row.get("waitP50"):
+        waited = f"Half of them waited for at most {duration(row['waitP50'])}."
+    return said if is_alone else f"{run.name}: {said}", waited
 
 
 _NOTES = (
@@ -312,7 +251,7 @@ def _still_pending(measures: Measures) -> str:
         f"<td class=message>{escape(each.message)}</td></tr>"
         for each in measures.pending
     )
-    head = "<tr><th>Cause</th><th class=n>Pods</th><th class=n>Longest</th><th>Such as</th><th>Which was told</th></tr>"
+    head = "<tr><th>Cause</th><th class=n>Pods</th><th class=n>Longest</th><th>Such as</th><th>Message</th></tr>"
     return f"<div class=scroll><table class=waits><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
 
 
@@ -326,7 +265,7 @@ def _figures(runs: Sequence[ReportedRun]) -> str:
     for group, found in groups.items():
         rows = "".join(_figure_row(line, is_compared=len(runs) > 1) for line in found)
         head = f"<tr><th>{escape(group)}</th>{names}</tr>"
-        tables.append(f"<div class=scroll><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>")
+        tables.append(f'<div class="card scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>')
     return f'<div class="figures{" side" if len(runs) > 1 else ""}">{"".join(tables)}</div>'
 
 
@@ -342,9 +281,7 @@ def _figure_row(line: Line, *, is_compared: bool) -> str:
 
 def shadow_page(summary: Summary, facts: Mapping[str, str]) -> str:
     """The whole page; ``facts`` say what was watched."""
-    items = "".join(
-        f"<div><dt>{escape_html(name)}</dt><dd>{escape_html(text)}</dd></div>" for name, text in facts.items()
-    )
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in facts.items())
     explained = summary.decisions - summary.unexplained
     tiles = {
         "decisions compared": f"{summary.decisions:,}",
@@ -353,21 +290,29 @@ def shadow_page(summary: Summary, facts: Mapping[str, str]) -> str:
         "differ": f"{summary.decisions - summary.agreeing:,}",
     }
     body = [
-        f"<header><h1>Beside the scheduler</h1><dl>{items}</dl></header>",
+        headline([_agreement(summary)]),
+        f"<dl>{items}</dl>",
         "<ul class=tiles>"
-        + "".join(
-            f"<li><span>{escape_html(name)}</span><b>{escape_html(text)}</b></li>" for name, text in tiles.items()
-        )
+        + "".join(f"<li><span>{escape(name)}</span><b>{escape(text)}</b></li>" for name, text in tiles.items())
         + "</ul>",
         "<h2>Decisions</h2>",
-        _table(
-            ("Decisions", "Number", "Share"), ([escape_html(cell) for cell in row] for row in rows_of(summary)), {1, 2}
-        ),
-        *(f"<p>{escape_html(note[0].upper() + note[1:])}.</p>" for note in notes(summary)),
+        _table(("Decisions", "Number", "Share"), ([escape(cell) for cell in row] for row in rows_of(summary)), {1, 2}),
+        *(f"<p>{escape(note[0].upper() + note[1:])}.</p>" for note in notes(summary)),
         *(_compared(summary) if summary.decisions else (_NOTHING_COMPARED,)),
-        f"<footer>{_SHADOW_NOTES}<p>Made by mooring {escape_html(__version__)}.</p></footer>",
+        f"<footer>{_SHADOW_NOTES}{made_by()}</footer>",
     ]
-    return document("Beside the scheduler", body)
+    return document("Beside the scheduler", body, kind="shadow")
+
+
+def _agreement(summary: Summary) -> tuple[str, str]:
+    """What came out, in one sentence."""
+    differ = summary.decisions - summary.agreeing
+    if not summary.decisions:
+        return "No decision was compared yet.", ""
+    if not differ:
+        return f"All {count(summary.decisions)} decisions agree with the cluster's scheduler.", ""
+    said = f"{count(differ)} of {count(summary.decisions)} decisions {'differs' if differ == 1 else 'differ'}."
+    return said, "Each has a known cause." if not summary.unexplained else f"{count(summary.unexplained)} unexplained."
 
 
 def _compared(summary: Summary) -> tuple[str, ...]:
@@ -392,7 +337,7 @@ def _share_of(number: int, of: int) -> str:
 def _table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: frozenset[int] | set[int] = frozenset()
 ) -> str:
-    head = "".join(f"<th{' class=n' if i in numbers else ''}>{escape_html(name)}</th>" for i, name in enumerate(heads))
+    head = "".join(f"<th{' class=n' if i in numbers else ''}>{escape(name)}</th>" for i, name in enumerate(heads))
     body = "".join(
         "<tr>" + "".join(f"<td{' class=n' if i in numbers else ''}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>"
         for row in rows
@@ -412,20 +357,20 @@ def _differences(summary: Summary) -> str:
 
 def _difference(verdict: ShadowVerdict) -> list[str]:
     happened = verdict.happened
-    there, here = escape_html(happened.node), escape_html(verdict.node)
+    there, here = escape(happened.node), escape(verdict.node)
     if not happened.node and not verdict.node:
         there, here = _marked(happened.message, verdict.message)
     elif not happened.node:
-        there = escape_html(happened.message)
+        there = escape(happened.message)
     elif not verdict.node:
-        here = escape_html(verdict.message)
+        here = escape(verdict.message)
     totals = ", ".join("–" if total is None else str(total) for total in verdict.totals)
     return [
-        escape_html(happened.pod.key),
+        escape(happened.pod.key),
         there,
         here,
         totals,
-        escape_html(verdict.because),
+        escape(verdict.because),
         verdict.cause or "not known",
     ]
 
@@ -436,7 +381,7 @@ def _marked(there: str, here: str) -> tuple[str, str]:
     parts: tuple[list[str], list[str]] = ([], [])
     for kind, a, b, c, d in SequenceMatcher(a=one, b=two, autojunk=False).get_opcodes():
         for part, words in zip(parts, (one[a:b], two[c:d]), strict=True):
-            text = escape_html(" ".join(words))
+            text = escape(" ".join(words))
             if text:
                 part.append(text if kind == "equal" else f"<mark>{text}</mark>")
     return " ".join(parts[0]), " ".join(parts[1])
@@ -447,10 +392,10 @@ def _races(raced: Sequence[ShadowVerdict]) -> str:
         return "<p>Every decision that agrees does so from the state right before its outcome was seen.</p>"
     rows = (
         [
-            escape_html(verdict.happened.pod.key),
-            escape_html(verdict.happened.node or "refused"),
+            escape(verdict.happened.pod.key),
+            escape(verdict.happened.node or "refused"),
             verdict.moment.value,
-            "<br>".join(escape_html(text) for text in verdict.assumed[:8])
+            "<br>".join(escape(text) for text in verdict.assumed[:8])
             + (f"<br>and {len(verdict.assumed) - 8} more" if len(verdict.assumed) > 8 else ""),
         ]
         for verdict in raced

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import InputError, UsageError
-from mooring.ask.sweep_file import TableShape, flat, load_sweep, pivot, tidy, to_csv, write_page, write_table
+from mooring.ask.sweep_file import TableShape, flat, load_sweep, pivot, tidy, to_csv, write_table
+from mooring.show.sweep_page import write_page
 
 
 def result(key: str, size: int, **fields: Any) -> dict[str, Any]:
