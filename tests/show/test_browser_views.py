@@ -151,6 +151,34 @@ async def test_a_suggestion_is_tried(story, serve, browser):
         await sees(page, ".legend", "gets pods 1")
 
 
+@pytest.mark.parametrize(
+    ("language", "title", "suggestion", "note"),
+    [
+        pytest.param(
+            "ja",
+            "重要な Pod が来たとき",
+            "CPU を要求しない（現在 1）",
+            "cpu: 要求 1、空きは最大 0（node2）",
+            id="Japanese",
+        ),
+        pytest.param(
+            "zh", "重要的 Pod 到来时", "不请求 CPU（现在为 1）", "cpu：请求 1，最多空闲 0（在 node2 上）", id="Chinese"
+        ),
+    ],
+)
+async def test_what_the_engine_says_is_translated(story, serve, browser, language, title, suggestion, note):
+    async with (
+        serve(story("preemption"), files=page_files()) as server,
+        browser(f"{server.link}#lang={language}", width=1600) as page,
+    ):
+        await sees(page, ".top .title", title)
+        await sees(page, ".helps", suggestion)
+        await sees(page, ".whyPanel", note)
+        await page.locator(".whyPanel summary").first.click()
+        await page.locator(".helps button").first.click()
+        await playwright.expect(page.locator(".whatIfPanel .subject strong")).not_to_contain_text("request")
+
+
 async def test_anything_is_found_by_a_few_letters(story, serve, browser, built_page):
     async with serve(story("zone-spread"), files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await page.keyboard.press("Control+k")

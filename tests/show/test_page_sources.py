@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mooring.sim.library import find, names
+
 SOURCES = Path(__file__).parents[2] / "ui" / "src"
 LONGEST_LINE = 120
-TEXTS = ("en.ts", "ja.ts", "zh.ts")  # a text is one line, however long it is
+TEXTS = ("en.ts", "ja.ts", "zh.ts", "engine.ts")  # a text is one line, however long it is
 
 
 def test_no_line_of_the_sources_is_long():
@@ -32,6 +34,11 @@ def test_every_message_is_said():
     templates = set(re.findall(r"`([\w.]+\.)\$\{", said))
     unused = [key for key in keys if f'"{key}"' not in said and not any(key.startswith(each) for each in templates)]
     assert len(keys) > 150 and unused == []
+
+
+def test_titles_of_all_stories_are_translated():
+    known = (SOURCES / "messages" / "engine.ts").read_text(encoding="utf-8")
+    assert [name for name in names() if f'"{find(name).title}"' not in known] == []
 
 
 def test_types_hold(built_page: Path):

@@ -280,7 +280,7 @@ def test_a_report_from_python(tmp_path: Path) -> None:
             mooring.report(*nothing, to=tmp_path / "run.md")  # type: ignore[arg-type]
 
 
-def test_a_shadow_that_saw_no_decision_claims_nothing():
+def test_a_shadow_that_saw_no_decision_claims_nothing() -> None:
     page = shadow_page(Summary(), {"cluster": "<evil>"})
     assert "No decision was compared" in page and "&lt;evil&gt;" in page
     assert "Every decision" not in page and "<h2>Races</h2>" not in page

@@ -141,8 +141,12 @@ export function ComparePanel() {
         <thead>
           <tr>
             <th>Pod</th>
-            <th>A · {one.meta.title}</th>
-            <th>B · {other.meta.title}</th>
+            <th>
+              <bdi>A · {one.meta.title}</bdi>
+            </th>
+            <th>
+              <bdi>B · {other.meta.title}</bdi>
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -158,8 +162,12 @@ export function ComparePanel() {
                   <bdi>{each.name}</bdi>
                 </button>
               </td>
-              <td>{each.first || "—"}</td>
-              <td>{each.second || "—"}</td>
+              <td>
+                <bdi>{each.first || "—"}</bdi>
+              </td>
+              <td>
+                <bdi>{each.second || "—"}</bdi>
+              </td>
             </tr>
           ))}
         </tbody>
@@ -167,13 +175,17 @@ export function ComparePanel() {
       {found.length > MOST_PODS && <p class="soft">{say("more", { n: found.length - MOST_PODS })}</p>}
       {why.value && !why.value.problem && pod.value >= 0 && (
         <>
-          <h3>A · {one.meta.title}</h3>
+          <h3>
+            <bdi>A · {one.meta.title}</bdi>
+          </h3>
           <Told why={why.value} />
         </>
       )}
       {told && !told.problem && why.value && (
         <>
-          <h3>B · {other.meta.title}</h3>
+          <h3>
+            <bdi>B · {other.meta.title}</bdi>
+          </h3>
           <Told why={told} names={other.columns.nodes} />
         </>
       )}

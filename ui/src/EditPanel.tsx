@@ -1,7 +1,9 @@
 // What can be done where the cluster is ours: objects as YAML, the scheduler's configuration, and stories to play.
 // What the server refuses is shown in its words.
+
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { titleText } from "./engine";
 import {
   applyManifest,
   configurationNow,
@@ -212,7 +214,7 @@ function Stories() {
                 })
               }
             >
-              <code>{name}</code> <span>{title}</span> <span aria-hidden="true">▶</span>
+              <code>{name}</code> <span>{titleText(title)}</span> <span aria-hidden="true">▶</span>
             </button>
           </li>
         ))}

@@ -95,7 +95,7 @@ function Verdict() {
           title={each.reasons.join(", ")}
         >
           <Dot i={i}>{String(i + 1)}</Dot>
-          {each.plugin || "—"} <span class="soft">{count(each.rows.length)}</span>
+          <bdi>{each.plugin || "—"}</bdi> <span class="soft">{count(each.rows.length)}</span>
         </button>
       ))}
       {told.totals[0].length > 0 && (

@@ -52,7 +52,7 @@ export function NodePanel() {
       <WhatIfButtons />
       {refusal && (
         <p class="message">
-          ✗ {refusal.plugin}: {refusal.reasons.join(", ")}
+          ✗ <bdi>{refusal.plugin}</bdi>: <bdi>{refusal.reasons.join(", ")}</bdi>
         </p>
       )}
       {taints && (
@@ -63,7 +63,9 @@ export function NodePanel() {
       <p class="chips">
         <span class="soft">{say("node.labels")}</span>{" "}
         {labels.map((each) => (
-          <code key={each}>{each}</code>
+          <code key={each}>
+            <bdi>{each}</bdi>
+          </code>
         ))}
       </p>
       <p class="chips">

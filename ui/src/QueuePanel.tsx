@@ -123,7 +123,7 @@ function Row({ record, which, top }: { record: Shown; which: number; top: number
           </span>
         </span>
         <small class="soft">
-          {by || (last >= 0 ? columns.text(last) : "")}
+          <bdi>{by || (last >= 0 ? columns.text(last) : "")}</bdi>
           {wakes && ` · ${say("queue.wakes")}: ${wakes}`}
         </small>
       </button>

@@ -1,4 +1,5 @@
 // The top bar: which record, the time, the transport, finding, theme and language.
+import { titleText } from "./engine";
 import { pointOn } from "./Guide";
 import type { Key } from "./messages/en";
 import {
@@ -31,8 +32,8 @@ export function TopBar() {
       <span class="brand">
         <Logo /> <span>mooring</span>
       </span>
-      <span class="title" title={now.meta.title}>
-        <bdi>{now.meta.title}</bdi>
+      <span class="title" title={titleText(now.meta.title)}>
+        <bdi>{titleText(now.meta.title)}</bdi>
       </span>
       <span class="soft version">
         Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}
@@ -165,7 +166,7 @@ export function Press({ label, sign, act }: { label: Key; sign: keyof typeof SIG
   return (
     <button
       type="button"
-      class={sign.startsWith("point") ? "point" : undefined}
+      class={sign.startsWith("point") ? "byPoint" : undefined}
       onClick={act}
       aria-label={say(label)}
       title={say(label)}

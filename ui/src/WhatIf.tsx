@@ -2,6 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Differs } from "./drawn";
+import { engineText, suggestionText } from "./engine";
 import { Empty, NodeName, PodName } from "./names";
 import { whatIf as ask } from "./net";
 import {
@@ -17,6 +18,7 @@ import {
   tab,
   timeOf,
   type Why,
+  why,
 } from "./view";
 import { Told } from "./WhyPanel";
 import { clock, count, say } from "./words";
@@ -50,6 +52,12 @@ let stopping = new AbortController();
 
 const parts = (text: string) => new URLSearchParams(text);
 
+/** A suggestion that is tried, as Why has told it. */
+function triedText(text: string): string {
+  const found = why.value?.suggestions?.find((each) => each.text === text);
+  return found ? suggestionText(found, shown.value!.columns.nodes) : engineText(text);
+}
+
 /** What is asked, in words. */
 export function titleOf(text: string): string {
   const values = parts(text);
@@ -59,7 +67,7 @@ export function titleOf(text: string): string {
   if (values.has("drain")) return say("if.drained", { node: short });
   if (values.has("cordon")) return say("if.cordoned", { node: short });
   if (values.has("add")) return say("if.added", { n: Number(values.get("add")), node: short });
-  if (values.has("try")) return values.get("try")!;
+  if (values.has("try")) return triedText(values.get("try")!);
   const [plugin, weight] = (values.get("weight") ?? ":").split(":");
   return say("if.weighs", { plugin, w: weight });
 }
@@ -186,7 +194,9 @@ export function WhatIfPanel() {
         </button>
       </div>
       {now.problem ? (
-        <p class="warning">{now.problem}</p>
+        <p class="warning">
+          <bdi>{now.problem}</bdi>
+        </p>
       ) : now.answer ? (
         <Answered found={now.answer} />
       ) : (
@@ -235,14 +245,17 @@ function Answered({ found }: { found: Answer }) {
         <ul class="unplaced">
           {unplaced.slice(0, 20).map(([name, message]) => (
             <li key={name}>
-              <PodName name={name} /> <span class="soft">{message}</span>
+              <PodName name={name} />{" "}
+              <span class="soft">
+                <bdi>{message}</bdi>
+              </span>
             </li>
           ))}
         </ul>
       )}
       {found.budgets && found.budgets.length > 0 && (
         <p>
-          {say("if.budgets")}: {found.budgets.join(", ")}
+          {say("if.budgets")}: <bdi>{found.budgets.join(", ")}</bdi>
         </p>
       )}
       {placed.length > 0 && (
@@ -278,7 +291,9 @@ function Weighed({ found }: { found: Answer }) {
                 <td>
                   <NodeName row={each.from} /> → <NodeName row={each.to} />
                   <br />
-                  <span class="soft">{each.because}</span>
+                  <span class="soft">
+                    <bdi>{each.because}</bdi>
+                  </span>
                 </td>
               </tr>
             ))}

@@ -1,4 +1,5 @@
 // Why: the funnel of filters, the best nodes by how they differ from the winner, what would help.
+import { engineText, suggestionText } from "./engine";
 import { Dot } from "./MapLegend";
 import { Empty, NodeName, PodName } from "./names";
 import { REFUSALS } from "./palette";
@@ -102,14 +103,14 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
       )}
       <Preemption why={told} />
       {told.best.length > 0 && <BestNodes why={told} names={names} />}
-      <Suggestions why={told} />
+      <Suggestions why={told} names={names} />
       {told.notes.length > 0 && (
         <>
           <h3>{say("why.notes")}</h3>
           <ul>
             {told.notes.map((each) => (
               <li key={each}>
-                <bdi>{each}</bdi>
+                <bdi>{engineText(each)}</bdi>
               </li>
             ))}
           </ul>
@@ -148,13 +149,13 @@ function Preemption({ why: told }: { why: Why }) {
   );
 }
 
-function Suggestions({ why: told }: { why: Why }) {
+function Suggestions({ why: told, names }: { why: Why; names: string[] }) {
   if (!told.suggestions.length) return null;
   const list = (
     <ol class="helps">
       {told.suggestions.map((each) => (
         <li key={each.text}>
-          <bdi>{each.text}</bdi>{" "}
+          <bdi>{suggestionText(each, names)}</bdi>{" "}
           {each.canTry && told.happened && !isFile.value && (
             <button type="button" onClick={() => trySuggestion(each.text)}>
               {say("why.try")}

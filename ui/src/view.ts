@@ -1,6 +1,7 @@
 // What is being looked at: signals that all views share.
 import { computed, effect, signal } from "@preact/signals";
 import { type Columns, Kind, type Meta } from "./columns";
+import type { Suggestion } from "./engine";
 import type { Theme } from "./palette";
 import { type Keyframe, State, type Strips, strips } from "./state";
 import { afterAttempt, type Highlight, highlights } from "./story";
@@ -33,7 +34,7 @@ export interface Why {
   nominatedBefore?: string | null; // an earlier attempt made room for it there
   happened?: boolean; // rather than what would happen
   victims: { pod: string; priority: number; breaks: string[] }[];
-  suggestions: { text: string; nodes: number[]; canTry?: boolean }[];
+  suggestions: Suggestion[];
   notes: string[];
   again: string;
   problem?: string;

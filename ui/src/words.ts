@@ -19,6 +19,9 @@ function preferred(): Language {
 export const language = signal<Language>(preferred());
 const rules = new Map<Language, Intl.PluralRules>();
 
+/** A name that is written from right to left stays by itself within a sentence. */
+const isolated = (text: string) => (/[\u0590-\u08ff\ufb1d-\ufefc]/.test(text) ? `\u2068${text}\u2069` : text);
+
 /** The words for a number of things, of the forms that a language has. */
 export function formed(message: Message, values: Values, of: Language): string {
   if (!rules.has(of)) rules.set(of, new Intl.PluralRules(of));
@@ -26,7 +29,7 @@ export function formed(message: Message, values: Values, of: Language): string {
     typeof message === "string" ? message : (message[rules.get(of)!.select(Number(values.n))] ?? message.other);
   return form.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = values[name];
-    return value === undefined ? whole : typeof value === "number" ? value.toLocaleString(of) : value;
+    return value === undefined ? whole : typeof value === "number" ? value.toLocaleString(of) : isolated(value);
   });
 }
 

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { inLanguage } from "../src/engine";
 import { best, rank } from "../src/find";
 import { type Box, cellAt, laidOut, neighbour, rows } from "../src/layout";
+import { SENTENCES } from "../src/messages/engine";
 import { CHOSEN, contrast, HATCHES, HEATS, luminance, REFUSALS, rgb, THEMES } from "../src/palette";
 import { isOnLine, word } from "../src/pixels";
 import { boxOfPod, containerBoxes, containersOf, podAt, podBoxes } from "../src/pods";
@@ -127,6 +129,7 @@ test("plurals follow the rules of the language", () => {
   assert.equal(formed(pods, { n: 5000 }, "en"), "5,000 pods");
   assert.equal(formed("{n} 个 Pod", { n: 1 }, "zh"), "1 个 Pod");
   assert.equal(formed("{a} {b}", { a: "{b}", b: "x" }, "en"), "{b} x");
+  assert.equal(formed("{a}: 1", { a: "\u05d0\u05d1" }, "en"), "\u2068\u05d0\u05d1\u2069: 1"); // right to left
 });
 
 test("a pod without requests can be seen and hit", () => {
@@ -182,4 +185,16 @@ test("a colour is four bytes of an image, and hatchings differ", () => {
     Array.from({ length: 400 }, (_, at) => Number(isOnLine(i, at % 20, at / 20))).join(""),
   );
   assert.equal(new Set(lines).size, HATCHES.length);
+});
+
+test("what the engine says is said in other languages, with the same names in it", () => {
+  for (const [key, texts] of Object.entries(SENTENCES)) {
+    const names = [...texts[0].matchAll(/\{(\w+)\}/g)].map((each) => each[1]);
+    const filled = (text: string) => text.replace(/\{(\w+)\}/g, (_, name: string) => `<${names.indexOf(name)}>`);
+    for (const [i, to] of (["ja", "zh"] as const).entries())
+      assert.equal(inLanguage(filled(texts[0]), to), filled(texts[1 + i]), `${key} in ${to}`);
+    assert.equal(inLanguage(filled(texts[0]), "en"), filled(texts[0]));
+  }
+  assert.equal(inLanguage("2 less CPU (1 instead of 3)", "ja"), "CPU の要求を 2 減らす（3 ではなく 1）");
+  assert.equal(inLanguage("something that nobody knows", "zh"), "something that nobody knows");
 });

@@ -66,7 +66,15 @@ def told(found: Explanation, filters: Sequence[str], row: Row, node: str = "") -
             {"pod": victim.pod, "priority": victim.priority, "breaks": list(victim.breaks)} for victim in found.victims
         ],
         "suggestions": [
-            {"text": each.text, "nodes": [row(name) for name in each.nodes], "canTry": bool(each.remedy)}
+            {
+                "text": each.text,
+                "changes": list(each.changes),  # the page says them in other languages, too
+                "also": list(each.also),
+                "aboutNode": each.about_node,
+                "isRequest": all(kind == "request" for kind in each.kinds),
+                "nodes": [row(name) for name in each.nodes],
+                "canTry": bool(each.remedy),
+            }
             for each in found.suggestions
         ],
         "notes": found.notes,
