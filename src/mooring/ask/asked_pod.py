@@ -1,4 +1,4 @@
-"""The pod that a question is about: one of the cluster, out of a manifest, of a workload's template, or an object."""
+"""The pod of a question: from the cluster, a manifest, a workload's template, or an object."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _IS_DIRECTORY = "is a directory; expected a manifest file, or namespace/name of 
 
 @dataclass(frozen=True, slots=True)
 class AskedPod:
-    """A pod as it is before it is placed, and the other objects of its manifest, which are created with it."""
+    """A pod before it is placed, and the other objects of its manifest, which are created with it."""
 
     pod: Pod
     others: list[Object] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # fields that Kubernetes does not know
-    as_it_is: list[str] = field(default_factory=list)  # what a decision about it as a new one cannot say
+    as_it_is: list[str] = field(default_factory=list)  # limits of a decision about it as a new pod
 
 
 def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
-    """The pod that is meant, or InputError with the one that was probably meant."""
+    """Return the pod of a reference; raise InputError with the one that was probably meant."""
     match asked:
         case Pod():
-            pod = recreated_pod(deepcopy(asked))  # whose caller may go on changing it
+            pod = recreated_pod(deepcopy(asked))  # the caller may change it later
             set_default_meta(pod)
             return AskedPod(pod, as_it_is=_as_it_is(asked))
         case Mapping() | Path():
@@ -62,7 +62,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
 
 
 def _as_it_is(pod: Pod) -> list[str]:
-    """Whether the pod is to be placed at all."""
+    """Return why the pod would not be placed as it is."""
     if pod.is_terminating:
         return ["the pod is being deleted: no scheduler places it any more"]
     if pod.spec.node_name:
@@ -73,7 +73,7 @@ def _as_it_is(pod: Pod) -> list[str]:
 def _of_cluster(name: str, cluster: Cluster) -> Pod:
     key = name if "/" in name else f"{cluster.namespace}/{name}"
     pod = cluster.find_pod(key)
-    if pod is None and name.startswith(_KUBECTL):  # pod/web or pod/shop/web, if no namespace is called so
+    if pod is None and name.startswith(_KUBECTL):  # pod/web or pod/shop/web, unless a namespace has that name
         named = name.partition("/")[2]
         pod = cluster.find_pod(named if "/" in named else f"{cluster.namespace}/{named}")
     if pod is not None:
@@ -114,7 +114,7 @@ def _where(source: str | Path | Mapping[str, Any]) -> str:
 
 
 def _made(where: str, workload: Mapping[str, Any], found: Manifests, cluster: Cluster) -> Manifests:
-    """The pod of a workload and its claims, complete as an API server would store them."""
+    """Return the pod of a workload and its claims, completed as an API server would."""
     title = f"{where}: {workload['kind']}"
     try:
         items = made_by(workload)
@@ -141,13 +141,13 @@ def _there(found: Manifests, pods: list[Pod]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Pod groups that are asked about: which exist, which pods they have, and which gates they need.
+# Pod groups in questions: which exist, their pods, and the gates they need.
 
 PREFIXES = ("podgroup/", "podgroups/", "pg/")
 
 
 def with_groups(features: Features, objects: Iterable[Object]) -> Features:
-    """The features with the gates on that a cluster with these objects must have: it serves PodGroups.
+    """Enable the gates that a cluster with these objects must have: it serves PodGroups.
 
     A version that cannot schedule them stays as it is.
     """
@@ -161,7 +161,7 @@ def with_groups(features: Features, objects: Iterable[Object]) -> Features:
 
 
 def asked_group(text: str, namespace: str = "default") -> str:
-    """``namespace/name`` of the group that is asked for, or nothing: ``podgroup/train-1`` is one."""
+    """Return ``namespace/name`` of the requested group, or "": ``podgroup/train-1`` is one."""
     for prefix in PREFIXES:
         if text.startswith(prefix):
             key = text.removeprefix(prefix)
@@ -170,7 +170,7 @@ def asked_group(text: str, namespace: str = "default") -> str:
 
 
 def find_group(key: str, cluster: Cluster) -> tuple[PodGroup, list[Pod]]:
-    """The group, and its pods that have no node, in the order of their creation."""
+    """Return the group, and its pods without a node, in the order of their creation."""
     group = cluster.state.objects.get(PodGroup, key)
     if group is None:
         known = [each.key for each in cluster.state.objects.all(PodGroup)]

@@ -1,4 +1,4 @@
-"""How many more of these pods fit, where, and what stops the next one."""
+"""How many more of these pods fit, where, and why the next one does not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mooring.core.state.pod_info import PodInfo
 
 @dataclass(slots=True)
 class Filled:
-    """What fitted: whole sets, and how many pods each node got for them."""
+    """Result of filling: whole sets, and the number of pods per node."""
 
     sets: int = 0
     nodes: Counter[str] = field(default_factory=Counter)
@@ -42,10 +42,10 @@ class Filled:
 def fill(
     session: Session, sets: Sequence[tuple[Copies, int]], limit: int | None = None, *, preempt: bool = False
 ) -> Filled:
-    """Place one set after another until one does not fit, or there are ``limit`` of them.
+    """Place one set after another until one does not fit, or ``limit`` is reached.
 
-    Without a limit it ends when there are more sets than the nodes allow pods: then nothing limits them. The pods of a
-    set that is not whole are taken back.
+    Without a limit it ends when there are more sets than the nodes allow pods: then nothing limits them. The pods of an
+    incomplete set are undone.
     """
     filled = Filled()
     if limit is None and len(sets) == 1 and sets[0][1] == 1 and sets[0][0].are_alike:
@@ -71,10 +71,10 @@ def fill(
 
 
 def _fill_in_rounds(session: Session, copies: Copies, filled: Filled) -> None:
-    """Place as many copies as fit, where their order does not matter. What is left is for the slow way."""
+    """Place as many copies as fit, if their order does not matter. The rest is placed one by one."""
     pod = copies.next()
     most = int(session.state.nodes().allowed_pods.max(initial=0))
-    for _ in range(most):  # a pod that nothing limits would get another round for ever
+    for _ in range(most):  # for a pod without limits it would never end
         nodes = nodes_with_room(session, pod)
         if not nodes:
             return
@@ -85,19 +85,18 @@ def _fill_in_rounds(session: Session, copies: Copies, filled: Filled) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Filling nodes in rounds: a quick way to the same answer for pods that see nothing but the node they go to.
+# Filling nodes in rounds: a fast way to the same result for pods that depend only on their own node.
 #
-# If every filter that concerns a pod reads only the row of a node, then what is placed on one node never matters to
-# another. In which order nodes are filled cannot matter either: in the end each has as many as it can take. So a
-# round gives one copy to every node that can take one, and the last round is when none can. Scores decide the order
-# alone, and are not needed.
+# If every filter that concerns a pod reads only the row of a node, then pods on one node never matter to another. The
+# order in which nodes are filled does not matter either: in the end each has as many as it can take. So a round places
+# one copy on every node that can take one, until none can. Scores decide only the order, and are not needed.
 
 
 def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
-    """The nodes that can take one copy each; None if copies must be placed one by one.
+    """Return the nodes that can take one copy each; None if copies must be placed one by one.
 
-    That is so if a plugin may look further than the row: a user's own, one that counts pods elsewhere, one that reads
-    volumes or devices; and if extenders or nominated pods take part.
+    The latter applies if a plugin may read more than the row: a user's own, one that counts pods elsewhere, one that
+    reads volumes or devices; and if extenders or nominated pods take part.
     """
     profile = session.profile_for(pod.pod)
     engine = session.engine
@@ -119,31 +118,31 @@ def nodes_with_room(session: Session, pod: PodInfo) -> list[str] | None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The answer.
+# The result.
 
 MAX_KINDS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class MoreRoom:
-    """What one more node of a kind would add once the cluster is full."""
+    """How many more would fit with one more node of a kind once the cluster is full."""
 
     kind: str
     like: str  # a node of this kind
-    nodes: int  # how many of this kind there are
+    nodes: int  # number of nodes of this kind
     fits: int  # how many more pods, or whole sets, would fit
 
 
 @dataclass(slots=True)
 class Capacity:
-    """How many fit, on which nodes, and what stops the next one. It prints as ``mooring capacity`` does."""
+    """How many fit, on which nodes, and why the next one does not. It prints as ``mooring capacity`` does."""
 
     asked: dict[str, int]  # pods, with their share in a set
-    copies: int | None  # how many were asked for; None: as many as fit
-    fits: int = 0  # pods of the one kind that was asked for, or whole sets of several
+    copies: int | None  # how many were requested; None: as many as fit
+    fits: int = 0  # pods of a single kind, or whole sets of several
     nodes: dict[str, int] = field(default_factory=dict)  # pods by node
     stopped_by: str | None = None  # kube-scheduler's message for the next pod; None: nothing stopped it
-    stopped_pod: str | None = None  # the one of several that does not fit
+    stopped_pod: str | None = None  # of several, the one that does not fit
     reasons: dict[str, int] = field(default_factory=dict)  # of the refusal, with the number of nodes
     preempted: list[str] = field(default_factory=list)
     one_more_node: list[MoreRoom] = field(default_factory=list)
@@ -151,11 +150,11 @@ class Capacity:
 
     @property
     def is_enough(self) -> bool:
-        """Report whether as many fit as were asked for, or at least one."""
+        """Report whether the requested number fits, or at least one."""
         return self.fits >= (1 if self.copies is None else self.copies)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "asked": [{"pod": pod, "share": share} for pod, share in self.asked.items()],
             "copies": self.copies,
@@ -173,11 +172,11 @@ class Capacity:
         }
 
     def table(self) -> DecisionTable:
-        """How many pods each node takes, most first."""
+        """Return how many pods each node takes, most first."""
         return DecisionTable(("node", "pods"), list(self.nodes.items()))
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per node that takes some."""
+        """Return a DataFrame with a row per node that takes some."""
         return self.table().to_pandas("node")
 
     def __repr__(self) -> str:
@@ -198,7 +197,7 @@ def capacity(
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
 ) -> Capacity:
-    """Say how many more of these pods fit. The cluster stays as it is.
+    """Return how many more of these pods fit. The cluster stays unchanged.
 
     ``pods`` is a pod, several of which one each makes a set, or a mapping of pods to their shares in a set. A single
     one may also be given as ``pod``. With ``copies`` the count ends there. With ``preempt`` lower-priority pods are
@@ -219,7 +218,7 @@ def capacity_of(
     copies: int | None = None,
     preempt: bool = False,
 ) -> Capacity:
-    """The same, asked of a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster."""
     if copies is not None and copies < 1:
         raise InputError(f"copies: {copies}; expected 1 or more")
     session = scheduler.session.fork()
@@ -248,7 +247,7 @@ def capacity_of(
 
 
 def _shares(pods: Askable | Iterable[Askable] | Mapping[Any, int]) -> list[tuple[Askable, int]]:
-    """Each pod with its share; a manifest is also a mapping, but its values are not all numbers."""
+    """Return each pod with its share; a manifest is also a mapping, but its values are not all numbers."""
     if isinstance(pods, Mapping) and pods and all(type(share) is int for share in pods.values()):
         shares = list(pods.items())
     elif isinstance(pods, str | Pod | Mapping) or not isinstance(pods, Iterable):
@@ -296,13 +295,13 @@ def _waiting(cluster: Cluster) -> Iterable[str]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How the answer to a question about capacity looks in print.
+# Rendering of the answer.
 
 MAX_NODES = 10
 
 
 def draw(to: Console, found: Capacity, top: int = MAX_NODES) -> None:
-    """Print what was asked, how many fit, where, and what stops the next one."""
+    """Print the request, how many fit, where, and why the next one does not."""
     colour = "green" if found.is_enough else "red"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.stopped_by is not None:
@@ -327,12 +326,12 @@ def draw(to: Console, found: Capacity, top: int = MAX_NODES) -> None:
 
 
 def text(found: Capacity) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
 def headline(found: Capacity) -> str:
-    """One line: how many fit."""
+    """Return one line: how many fit."""
     number = f"{found.fits} more" if found.copies is None else f"{found.fits} of {found.copies}"
     pods = " and ".join(pod if share == 1 else f"{share} {pod}" for pod, share in found.asked.items())
     what = pods if list(found.asked.values()) == [1] else f"sets of {pods}"
@@ -341,7 +340,7 @@ def headline(found: Capacity) -> str:
 
 
 def _draw_nodes(to: Console, found: Capacity, top: int) -> None:
-    """Nodes that get the same number stand in one line."""
+    """Print nodes with the same number in one line."""
     by_number: dict[int, list[str]] = {}
     for node, number in found.nodes.items():
         by_number.setdefault(number, []).append(node)

@@ -1,6 +1,6 @@
-"""Nodes that could go: the order, the moves that empty them, what that saves, and what keeps the others.
+"""Nodes that could be removed: the order, the moves that empty them, the savings, and what keeps the others.
 
-Pods of DaemonSets and static pods go with the node. ``why_it_stays`` says which others keep it; those that can be moved
+Pods of DaemonSets and static pods are removed with the node. ``why_it_stays`` says which others keep it; movable pods
 must fit elsewhere, without preemption.
 """
 
@@ -33,13 +33,13 @@ from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.pod_info import PodInfo
 from mooring.core.state.requests import PODS
 
-MAX_SUGGESTIONS = 20  # nodes for which it is asked what would help
+MAX_SUGGESTIONS = 20  # nodes with suggestions
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that is evicted from one node, and where its successor goes."""
+    """A pod that is evicted from one node, and the new node of its replacement."""
 
     pod: str
     source: str
@@ -48,7 +48,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class KeptNode:
-    """Why a node stays, and the smallest change that would help, if one is known."""
+    """Why a node stays, and the smallest change that would help, if known."""
 
     why: str
     helps: str = ""
@@ -56,7 +56,7 @@ class KeptNode:
 
 @dataclass(slots=True)
 class Consolidation:
-    """Nodes that can go, in order, with their moves. Printed, it reads as ``mooring consolidate`` shows it."""
+    """Nodes to remove, in order, with their moves. Printed, it reads as ``mooring consolidate`` shows it."""
 
     nodes: list[str] = field(default_factory=list)
     moves: list[Eviction] = field(default_factory=list)
@@ -66,11 +66,11 @@ class Consolidation:
 
     @property
     def saves(self) -> float:
-        """The price of the nodes that can go."""
+        """Price of the removable nodes."""
         return round(sum(self.prices.get(name, 0.0) for name in self.nodes), 6)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "nodes": self.nodes,
             "moves": [{"pod": move.pod, "from": move.source, "to": move.target} for move in self.moves],
@@ -96,7 +96,7 @@ def consolidate(
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
 ) -> Consolidation:
-    """Find nodes that can be emptied and removed, and the moves that empty them. The cluster stays as it is."""
+    """Find nodes that can be emptied and removed, with the moves. The cluster stays unchanged."""
     scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
     return consolidate_with(scheduler, prices=prices, delete_emptydir_data=delete_emptydir_data)
 
@@ -108,7 +108,7 @@ def consolidate_with(
     delete_emptydir_data: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Consolidation:
-    """The same, asked of a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster."""
     session = scheduler.session.fork()
     price = price_of(prices, session)
     found = Consolidating(session, price, delete_emptydir_data=delete_emptydir_data, progress=progress).plan()
@@ -118,7 +118,7 @@ def consolidate_with(
 
 
 class Consolidating:
-    """Tries nodes one after another, the most expensive for its use first. Chosen nodes stay closed to all moves."""
+    """Tries nodes one after another, the most expensive relative to its use first. Chosen nodes accept no moves."""
 
     def __init__(
         self,
@@ -165,25 +165,25 @@ class Consolidating:
         return found
 
     def _kept(self, stuck: ScheduleResult, there: Session, *, asks: bool) -> KeptNode:
-        """Why a pod finds no other place, and what would help it, asked where it was refused."""
+        """Return why a pod finds no other node, with a suggestion computed where it was refused."""
         suggestions = explain_pod(there, stuck.pod.pod).suggestions if asks else []
         helps = suggestions[0].text if suggestions else ""
         return KeptNode(f"no place for {stuck.pod.pod.key}: {stuck.message}", helps)
 
     def _proved(self, nodes: Sequence[str]) -> list[Eviction] | None:
-        """The moves if all these nodes are closed first and then emptied in order; None if a pod finds no place."""
+        """Return the moves if all these nodes are cordoned first, then emptied in order; None if a pod does not fit."""
         session = self._base.fork()
         _cordon(session.state, nodes)
         moves, stuck = self._move(session, nodes)
         return moves if stuck is None else None
 
     def _move(self, session: Session, nodes: Iterable[str]) -> tuple[list[Eviction], ScheduleResult | None]:
-        """Move all pods off these nodes; or the decision about a pod that cannot be moved."""
+        """Move all pods off these nodes; or return the decision about a pod that cannot be moved."""
         moves: list[Eviction] = []
         for node in nodes:
             pods = _to_move(session.state.table.nodes[node])
             for pod in in_queue_order(session, sorted(pods, key=lambda pod: pod.pod.key)):
-                session.state.remove_pod(pod.uid)  # one at a time: its budgets are whole again before the next
+                session.state.remove_pod(pod.uid)  # one at a time: its budgets are restored before the next
                 decision = session.place(coming_back(session.state, pod))
                 if decision.node is None:
                     return moves, decision
@@ -194,7 +194,7 @@ class Consolidating:
         return moves, None
 
     def _blocked(self, node: Node) -> str:
-        """Why a pod keeps the node, whatever room there is elsewhere."""
+        """Return why a pod keeps the node, independently of room elsewhere."""
         pods = _to_move(self._base.state.table.nodes[node.name])
         reasons = (why_it_stays(pod, self._base.state, delete_emptydir_data=self._deletes) for pod in pods)
         return next((why for why in reasons if why), "")
@@ -209,7 +209,7 @@ def _cordon(cluster: ClusterState, names: Iterable[str]) -> None:
 
 
 def _emptiest_first(cluster: ClusterState, price: Callable[[str], float]) -> Iterator[Node]:
-    """By the larger share of CPU or memory that is requested, for its price, without pods that go with the node."""
+    """Sort by the larger share of requested CPU or memory relative to the price, without pods bound to the node."""
     rows = cluster.nodes()
     use = []
     for i, info in enumerate(rows.infos):
@@ -223,10 +223,10 @@ def _emptiest_first(cluster: ClusterState, price: Callable[[str], float]) -> Ite
 
 
 def _at_most(cluster: ClusterState, movable: Iterable[str]) -> int:
-    """How many of these could go if pods could be cut into pieces.
+    """Return how many of these could be removed if pods could be split.
 
-    What is requested on nodes that go must fit into what is free on those that stay. So the sum of both over the nodes
-    that go is at most all that is free.
+    The requests on removed nodes must fit into the free resources of the others. So for the removed nodes the sum of
+    both is at most all that is free.
     """
     rows = cluster.nodes()
     index = [cluster.table.nodes[name].row for name in movable]
@@ -248,13 +248,14 @@ def _asks(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.shape.requests.get(resource, 0)
 
 
-# ---- how it looks in print ------------------------------------------------------------------------------------------
+# ---- rendering
+# ----------------------------------------------------------------------------------------------------------
 
 TOP = 20
 
 
 def draw(to: Console, found: Consolidation, top: int = TOP) -> None:
-    """Print the nodes that can go, the moves in their order, and why the others stay."""
+    """Print the removable nodes, the moves in order, and why the others stay."""
     colour = "green" if found.nodes else "yellow"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.nodes:
@@ -275,12 +276,12 @@ def draw(to: Console, found: Consolidation, top: int = TOP) -> None:
 
 
 def text(found: Consolidation) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
 def headline(found: Consolidation) -> str:
-    """One line: how many nodes can go."""
+    """Return one line: how many nodes can be removed."""
     if not found.nodes:
         return "No node can be removed"
     most = "No plan removes more" if len(found.nodes) == found.at_most else f"No plan removes more than {found.at_most}"

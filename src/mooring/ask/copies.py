@@ -34,7 +34,7 @@ _BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
 
 
 class Copies:
-    """Makes one copy of a pod after another, for one cluster."""
+    """Creates copies of a pod, for one cluster."""
 
     def __init__(self, pod: Pod, cluster: ClusterState) -> None:
         self.pod = pod
@@ -49,13 +49,13 @@ class Copies:
         return self._like is not None
 
     def on(self, cluster: ClusterState) -> Copies:
-        """The same for a fork: names go on from here."""
+        """Return the same for a fork: names continue from here."""
         other = Copies(self.pod, cluster)
         other.count = self.count
         return other
 
     def next(self) -> PodInfo:
-        """The next copy. Its claims, if it has its own, are put into the cluster."""
+        """Return the next copy, and add its own claims to the cluster."""
         self.count += 1
         twin = copy(self.pod)
         twin.metadata = copy(self.pod.metadata)
@@ -106,7 +106,7 @@ class Copies:
 
 
 def unbound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """The claim as it was before a volume was found for it."""
+    """Return the claim as it was before it was bound."""
     fresh = deepcopy(claim)
     fresh.spec.volume_name = ""
     fresh.status.phase = "Pending"
@@ -115,7 +115,7 @@ def unbound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def _own_claims(pod: Pod, cluster: ClusterState) -> Iterator[tuple[int, PersistentVolumeClaim]]:
-    """The claims that were made for this pod alone, with the positions of their volumes."""
+    """Yield the claims created for this pod alone, with the positions of their volumes."""
     for position, volume in enumerate(pod.spec.volumes):
         ref = claim_of(pod, volume)
         if ref is None or not (ref.ephemeral or ref.name == f"{volume.name}-{pod.name}"):
@@ -135,7 +135,7 @@ def _owner(pod: Pod) -> OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes of which the filters of the asked pods cannot tell new copies apart."""
+    """Nodes that the filters treat alike for new copies of the pods."""
 
     name: str
     like: Node  # one of them
@@ -143,11 +143,11 @@ class NodeKind:
 
 
 def node_kinds(session: Session, pods: Iterable[PodInfo]) -> list[NodeKind]:
-    """The kinds of nodes that take new pods, those with most nodes first.
+    """Return the kinds of nodes that take new pods, those with most nodes first.
 
     Nodes are of one kind if they have the same instance type (without that label: the same size), zone and taints, and
-    the same in everything else that may decide about these pods. A kind's name says in what it differs from another
-    kind that has the same type, zone and taints.
+    the same in everything else that may matter to these pods. A kind's name includes its difference from another kind
+    with the same type, zone and taints.
     """
     pods = list(pods)
     rows, drivers = session.state.nodes(), any(pod.shape.volumes for pod in pods)
@@ -178,7 +178,7 @@ def node_kinds(session: Session, pods: Iterable[PodInfo]) -> list[NodeKind]:
 
 
 def _labels_read(session: Session, pods: Sequence[PodInfo]) -> list[str]:
-    """The labels of nodes that filters may read for these pods; too many make kinds smaller than they could be.
+    """Return the labels that filters may read for these pods; too many only make kinds smaller than necessary.
 
     An in-tree filter reads a label if its key is named by the pods, the configuration, the affinity of running pods,
     volumes or devices. A user's own filter may read any label except those that name a node.
@@ -200,18 +200,18 @@ def _labels_read(session: Session, pods: Sequence[PodInfo]) -> list[str]:
     return [key for key in keys if f'"{key}"' in text or key in (MODEL, NVIDIA_MODEL)]
 
 
-A_FEW = 12  # nodes; a label that has a different value on each of more nodes is a name
+A_FEW = 12  # nodes; a label with a different value on each of more nodes is a name
 _NAMING_LABELS = (PersistentVolume, StorageClass, CSIStorageCapacity, ResourceSlice)
 
 
 def are_ours(profile: Profile) -> bool:
-    """Report whether all plugins that can refuse a pod come with mooring."""
+    """Report whether all plugins that can reject a pod come with mooring."""
     plugins = (*profile.pre_enqueue, *profile.judges, *profile.reserve)
     return all(type(each.plugin).__module__.startswith("mooring.core.plugins.") for each in plugins)
 
 
 def _about(name: str, amount: int) -> str:
-    """Bytes as whole GiB: what a kubelet leaves of equal machines differs by some bytes."""
+    """Return bytes as whole GiB: the kubelets of equal machines report slightly different amounts."""
     is_large = name in ("memory", "ephemeral-storage") and amount >> 30
     return f"{amount >> 30}Gi" if is_large else written(name, amount)
 
@@ -229,7 +229,7 @@ def _drivers(node: CSINode | None) -> str:
 
 
 def add_node_like(cluster: ClusterState, like: Node, name: str) -> None:
-    """Add a new node like this one, with the pods that every such node has: those of DaemonSets, and static ones."""
+    """Add a new node like this one, with pods of DaemonSets and static ones."""
     node = deepcopy(like)
     node.metadata.name, node.metadata.uid = name, f"node:{name}"
     if HOSTNAME in node.labels:
@@ -253,7 +253,7 @@ def stays_with_node(pod: Pod) -> bool:
 
 
 def on_node(pod: Pod, node: str) -> Pod:
-    """Such a pod as it runs on another node."""
+    """Return the pod as on another node."""
     twin = copy(pod)
     twin.metadata, twin.spec = copy(pod.metadata), copy(pod.spec)
     twin.metadata.name, twin.metadata.uid = f"{pod.name}-{node}", f"{pod.uid}:{node}"

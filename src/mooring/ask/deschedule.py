@@ -1,4 +1,4 @@
-"""What a DeschedulerPolicy would evict, and where each pod would go then, cycle by cycle.
+"""The effect of a DeschedulerPolicy: what it would evict, and where each pod would be placed, cycle by cycle.
 
 A cycle evicts pods on a fork of the cluster; their controllers create them again, and the scheduler places them in the
 order of the queue. Then the next cycle begins. Where it never ends, descheduler and scheduler fight each other.
@@ -36,7 +36,7 @@ PolicySource = str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
-    """A pod that is evicted, and the node of its successor; without one it says why."""
+    """A pod that is evicted, and the node of its replacement; without one, the reason."""
 
     cycle: int
     plugin: str
@@ -74,7 +74,7 @@ class Descheduling:
         return [move for move in self.moves if move.target is None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "cycles": self.cycles,
             "moves": [move.to_dict() for move in self.moves],
@@ -86,12 +86,12 @@ class Descheduling:
         }
 
     def table(self) -> DecisionTable:
-        """A row per eviction."""
+        """Return a row per eviction."""
         columns = ("cycle", "plugin", "pod", "from", "to")
         return DecisionTable(columns, [(m.cycle, m.plugin, m.pod, m.source, m.target or "-") for m in self.moves])
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per eviction."""
+        """Return a DataFrame with a row per eviction."""
         return self.table().to_pandas("pod")
 
     def __repr__(self) -> str:
@@ -111,10 +111,10 @@ def deschedule(
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
 ) -> Descheduling:
-    """Say what a DeschedulerPolicy would evict and where the pods would go. The cluster stays as it is.
+    """Return what a DeschedulerPolicy would evict and where the pods would be placed. The cluster stays unchanged.
 
     ``policy`` is a file or a dict. At most ``cycles`` rounds are run; they end when one evicts nothing. ``now`` is the
-    time from which ages are counted.
+    time to which ages refer.
     """
     scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
     return deschedule_with(scheduler, policy, cycles, now=now)
@@ -123,7 +123,7 @@ def deschedule(
 def deschedule_with(
     scheduler: Scheduler, policy: PolicySource, cycles: int = 1, *, now: str | None = None
 ) -> Descheduling:
-    """The same, asked of a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster."""
     if cycles < 1:
         raise InputError(f"cycles: {cycles}; expected 1 or more")
     rules = read_policy(policy, (*PLUGINS, *LEFT_OUT))
@@ -176,13 +176,14 @@ def _in_use(session: Session) -> int:
     return sum(any(not stays_with_node(pod.pod) for pod in info.pods.values()) for info in infos)
 
 
-# ---- how it looks in print ------------------------------------------------------------------------------------------
+# ---- rendering
+# ----------------------------------------------------------------------------------------------------------
 
 TOP = 20
 
 
 def draw(to: Console, found: Descheduling, top: int = TOP) -> None:
-    """Print which plugin evicts which pods, where the pods go, and whether it ends."""
+    """Print which plugin evicts which pods, where the pods are placed, and whether it ends."""
     colour = "yellow" if found.unplaced or found.fights else "green"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.moves:
@@ -210,12 +211,12 @@ def draw(to: Console, found: Descheduling, top: int = TOP) -> None:
 
 
 def text(found: Descheduling) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
 def headline(found: Descheduling) -> str:
-    """One line: how many pods are evicted, where they go, and whether it ends."""
+    """Return one line: how many pods are evicted, where they are placed, and whether it ends."""
     if not found.moves:
         return "Nothing would be evicted"
     back = sum(move.source == move.target for move in found.moves)

@@ -56,7 +56,7 @@ class Plugin:
     args: StrategyArgs
 
     def is_asked(self, info: PodInfo) -> bool:
-        """Report whether the plugin's own namespaces and labels let it look at the pod."""
+        """Report whether the plugin's own namespaces and labels select the pod."""
         spaces, selector = self.args.namespaces, self.args.label_selector
         if spaces is not None and spaces.include and info.cls.namespace not in spaces.include:
             return False
@@ -65,7 +65,7 @@ class Plugin:
         return selector is None or selector_of(selector).matches(info.cls.labels)
 
     def evictable(self, node: str) -> list[PodInfo]:
-        """Pods of a node that both the plugin and the evictor let go."""
+        """Return pods of a node that both the plugin and the evictor allow to evict."""
         found = self.evictor.pods_on(node)
         return [
             pod for pod in found if self.is_asked(pod) and self.evictor.filters(pod) and self.evictor.pre_filters(pod)
@@ -214,7 +214,7 @@ def topology_spread(plugin: Plugin) -> None:
             try:
                 selector = compile_selector(constraint.label_selector or LabelSelector())
             except ParseError:
-                continue  # upstream, too, passes over a constraint that it cannot read
+                continue  # upstream, too, skips an unreadable constraint
             eligible = [node for node in nodes if _takes_part(node, constraint, like)]
             domains: dict[str, list[PodInfo]] = {
                 node.labels[constraint.topology_key]: [] for node in eligible if constraint.topology_key in node.labels
@@ -244,7 +244,7 @@ def _takes_part(node: Node, constraint: TopologySpreadConstraint, like: PodInfo)
 def _balance(
     plugin: Plugin, key: str, max_skew: int, domains: Mapping[str, list[PodInfo]], nodes: list[Node]
 ) -> dict[str, PodInfo]:
-    """Move pods from the largest domains to the smallest until the skew is small enough; who leaves by that."""
+    """Evict pods of the largest domains until the skew is small enough; return the evicted ones."""
     leaving: dict[str, PodInfo] = {}
     ideal = sum(map(len, domains.values())) / len(domains)
     ordered = sorted(
@@ -281,12 +281,12 @@ def _last_to_leave(pod: PodInfo) -> tuple[bool, int]:
 
 
 def _low_to_high(pod: PodInfo) -> tuple[bool, int, int]:
-    """By priority, then by quality of service: those that ask for nothing leave first."""
+    """Sort by priority, then by quality of service: BestEffort pods first."""
     return pod.pod.spec.priority is not None, pod.priority, _quality(pod.pod)
 
 
 def _quality(pod: Pod) -> int:
-    """0 for BestEffort, 1 for Burstable, 2 for Guaranteed."""
+    """Return 0 for BestEffort, 1 for Burstable, 2 for Guaranteed."""
     containers = [*pod.spec.containers, *pod.spec.init_containers]
     asks = [(each.resources.requests, each.resources.limits) for each in containers]
     if not any(requests or limits for requests, limits in asks):
@@ -346,7 +346,7 @@ def high_utilization(plugin: Plugin) -> None:
 
 
 class _Usage:
-    """What pods request on each node, in the resources that thresholds name and the basic ones."""
+    """Requests of pods on each node, for the resources of thresholds and the basic ones."""
 
     def __init__(self, plugin: Plugin) -> None:
         self.names = list(dict.fromkeys((*_BASIC, *plugin.args.thresholds)))
@@ -366,12 +366,12 @@ class _Usage:
         return {k: 100 * used[k] / whole[k] if whole[k] else 0.0 for k in self.names}
 
     def capped(self, name: str, limits: Mapping[str, float]) -> dict[str, int]:
-        """The node's capacity up to the threshold, where there is one."""
+        """Return the node's capacity up to the threshold, where there is one."""
         whole = self.whole[name]
         return {k: int(limits[k] * 0.01 * whole[k]) if k in limits else whole[k] for k in self.names}
 
     def room(self, nodes: Iterable[str], limits: Mapping[str, float]) -> dict[str, int]:
-        """What is left below the threshold on these nodes together."""
+        """Return what is left below the threshold on these nodes together."""
         found = dict.fromkeys(self.names, 0)
         for name in nodes:
             capped = self.capped(name, limits)
@@ -392,7 +392,7 @@ def _drain(
     goes_on: Callable[[str], bool],
     limit: int | None,
 ) -> None:
-    """Evict pods of a node, the least important first, as long as it goes on."""
+    """Evict pods of a node, the least important first, as long as ``goes_on`` allows."""
     evictor = plugin.evictor
     removable = [pod for pod in evictor.pods_on(name) if evictor.filters(pod)]
     if "OnlyThresholdingResources" in plugin.args.eviction_modes:
@@ -430,7 +430,7 @@ LEFT_OUT = ("RemoveFailedPods", "RemovePodsHavingTooManyRestarts")
 def run_cycle(
     session: Session, policy: Policy, now: float
 ) -> tuple[list[DeschedulerEviction], dict[str, str], list[str]]:
-    """One cycle of the descheduler on this session: evicted pods, pods that budgets protect, and skipped plugins.
+    """Run one cycle of the descheduler on this session; return evicted pods, protected pods, and skipped plugins.
 
     All profiles deschedule first, then all balance.
     """

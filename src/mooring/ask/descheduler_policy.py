@@ -33,7 +33,7 @@ CRITICAL = 2_000_000_000  # the priority of system-cluster-critical
 
 
 class _Strict(Struct, forbid_unknown_fields=True):
-    """Arguments; what we do not know is a mistake."""
+    """Arguments of a plugin; an unknown one is a mistake."""
 
 
 class Namespaces(_Strict):
@@ -74,7 +74,7 @@ class EvictorArgs(_Strict):
 
 
 class StrategyArgs(_Strict):
-    """What several plugins take; each reads its own."""
+    """Arguments shared by several plugins; each reads its own."""
 
     namespaces: Namespaces | None = None
     label_selector: LabelSelector | None = None
@@ -126,7 +126,7 @@ class Policy(_Strict):
 
 
 def read_policy(source: str | Path | Mapping[str, Any], plugins: Collection[str]) -> Policy:
-    """The policy of a file, or the same as a dict; InputError names the place of a mistake."""
+    """Read the policy of a file or a dict; raise InputError with the place of a mistake."""
     where = "policy" if isinstance(source, Mapping) else str(source)
     raw = source if isinstance(source, Mapping) else yaml.load(read_bytes(Path(source)), where)
     try:
@@ -155,7 +155,8 @@ def read_policy(source: str | Path | Mapping[str, Any], plugins: Collection[str]
     return policy
 
 
-# ---- who may be evicted --------------------------------------------------------------------------------------------
+# ---- the evictor
+# --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class DeschedulerEviction:
 
 @dataclass(slots=True)
 class Evictor:
-    """Evicts on a fork, within the policy's limits and the budgets, what the DefaultEvictor lets go."""
+    """Evicts pods on a fork, within the policy's limits and the budgets, as DefaultEvictor allows."""
 
     session: Session
     policy: Policy
@@ -177,16 +178,16 @@ class Evictor:
     now: float
     evicted: list[DeschedulerEviction] = field(default_factory=list)
     budgets: Counter[str] = field(default_factory=Counter)  # disruptions so far
-    refused: dict[str, str] = field(default_factory=dict)  # pods that a budget keeps
+    refused: dict[str, str] = field(default_factory=dict)  # pods that a budget protects
 
     def nodes(self) -> list[Node]:
-        """The nodes that are ready and that the policy selects."""
+        """Return the ready nodes that the policy selects."""
         wanted = _labels(self.policy.node_selector)
         nodes = [info.node for info in self.session.state.nodes().infos if info.node is not None]
         return [node for node in nodes if _is_ready(node) and wanted.items() <= node.labels.items()]
 
     def pods_on(self, node: str) -> list[PodInfo]:
-        """In the order of their names; upstream's is arbitrary."""
+        """Return pods by name; upstream's order is arbitrary."""
         return sorted(self.session.state.table.nodes[node].pods.values(), key=lambda pod: pod.pod.key)
 
     def filters(self, info: PodInfo) -> bool:
@@ -223,7 +224,7 @@ class Evictor:
         return not args.min_pod_age or (age_s is not None and age_s >= _duration_s(args.min_pod_age))
 
     def pre_filters(self, info: PodInfo) -> bool:
-        """DefaultEvictor's PreEvictionFilter: another node must fit, where the policy asks for that."""
+        """Apply DefaultEvictor's PreEvictionFilter: another node must fit, if the policy requires that."""
         if self.args.node_fit and not self.fits_other(info, self.nodes()):
             return False
         selector = self.args.namespace_label_selector
@@ -253,7 +254,7 @@ class Evictor:
         return True
 
     def fits_other(self, info: PodInfo, nodes: Iterable[Node], *, or_its_own: bool = False) -> bool:
-        """Report whether another node fits by the descheduler's own, rougher idea of fitting."""
+        """Report whether another node fits by the descheduler's own, simpler rules."""
         own = info.pod.spec.node_name
         return any(self._fits(info, node) for node in nodes if or_its_own or node.name != own)
 
@@ -335,7 +336,7 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def avoided_by(info: PodInfo) -> tuple[AffinityTerm, ...] | None:
-    """The pod's required anti-affinity terms; None if one of them cannot be read."""
+    """Return the pod's required anti-affinity terms; None if one of them is invalid."""
     try:
         return info.shape.terms(info.cls.namespace).required_anti_affinity
     except ParseError:

@@ -1,7 +1,7 @@
-"""Diff: the same pods under two schedulers, one pod after another, and what differs.
+"""Diff: places the same pods under two schedulers, one after another, and reports the differences.
 
-Both sides start with the same cluster and get the same pods in the same order. A node that is as good as the other
-side's is no difference: the second side takes the first one's. So random ties neither show nor spread.
+Both sides start with the same cluster and get the same pods in the same order. An equally good node is no difference:
+the second side takes the first one's. So random ties neither appear nor spread.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mooring.core.explain.why import draw_scores
 from mooring.core.session import Configuration
 
 # --------------------------------------------------------------------------------------------------------------------
-# A placement in figures: utilisation, how even it is, and the pending pods.
+# A placement in numbers: utilisation, its balance, and the pending pods.
 
 _NAMED = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What became of the pods on one side."""
+    """Result of one side."""
 
     placed: int
     waiting: int
@@ -61,7 +61,7 @@ class Sum:
 
 
 def sum_of(cluster: Cluster, *, placed: int, waiting: int, evicted: int) -> Sum:
-    """The figures of a cluster. Other resources than CPU and memory count where pods ask for them."""
+    """Return the numbers of a cluster. Resources other than CPU and memory count where pods request them."""
     rows = cluster.state.nodes()
     use: dict[str, float] = {}
     spread: dict[str, float] = {}
@@ -81,7 +81,7 @@ Asked = Literal["pending", "all", "run", "record"]
 
 @dataclass(frozen=True, slots=True)
 class PodMove:
-    """A pod that has another node in the end, or has one on one side only; None: it waits, or was evicted."""
+    """A pod with another node in the end, or with a node on one side only; None: it is pending, or was evicted."""
 
     pod: str
     before: str | None
@@ -101,15 +101,15 @@ class PodMove:
 
 @dataclass(slots=True)
 class Difference:
-    """What differs between two schedulers. It is true if something does."""
+    """Differences between two schedulers. It is true if there are any."""
 
     asked: Asked
-    pods: int  # how many were compared; of a record, how many attempts
+    pods: int  # number of compared pods; of a record, of attempts
     moved: list[PodMove] = field(default_factory=list)
     equally_good: dict[str, tuple[str, str]] = field(
         default_factory=dict
-    )  # pod -> the node it has, the one it need not
-    messages: dict[str, tuple[str, str]] = field(default_factory=dict)  # of pods that wait on both sides
+    )  # pod -> its node, and the equally good other one
+    messages: dict[str, tuple[str, str]] = field(default_factory=dict)  # of pods pending on both sides
     first: tuple[Decision, Decision] | None = None  # both decisions about the first pod that moved
     sums: tuple[Sum, Sum] = (Sum(0, 0, 0, 0), Sum(0, 0, 0, 0))
     left_out: dict[str, int] = field(default_factory=dict)  # scheduler name -> pods that are not compared
@@ -118,7 +118,7 @@ class Difference:
         return bool(self.moved)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "asked": self.asked,
             "pods": self.pods,
@@ -145,7 +145,7 @@ def diff(
     configs: tuple[Configuration, Configuration] = (None, None),
     versions: tuple[str | None, str | None] = (None, None),
 ) -> Difference:
-    """Compare where two schedulers of one cluster send its pods, or what became of pods in two records.
+    """Compare the placement of pods by two schedulers of one cluster, or in two records.
 
     For a cluster, two ``configs`` or two ``versions`` of Kubernetes, such as ``("1.36", "1.37")``, are compared. The
     cluster stays as it is. Records are files, such as ``mooring.simulate(…, record="run.mrec")`` writes.
@@ -155,7 +155,7 @@ def diff(
     something changes.
     """
     if isinstance(before, str | Path) and isinstance(after, str | Path):
-        from mooring.ask.runs import diff_runs  # which builds on differences
+        from mooring.ask.runs import diff_runs  # which imports this module
         from mooring.record.reader import Record
 
         with Record.open(before) as one, Record.open(after) as two:
@@ -180,7 +180,7 @@ def diff(
 
 
 class _Walk:
-    """The way of all pods through both schedulers."""
+    """Passes all pods through both schedulers."""
 
     def __init__(self, before: Scheduler, after: Scheduler, asked: Which) -> None:
         cluster = before.cluster
@@ -224,7 +224,7 @@ class _Walk:
         return self._one.node_of(pod.key), self._two.node_of(pod.key)
 
     def _step(self, pod: Pod) -> list[Pod]:
-        """Decide about a pod on both sides, note why they differ, and let it go where they send it."""
+        """Decide about a pod on both sides, note the cause of a difference, and commit both decisions."""
         here, there = self._places(pod)
         old = self._one.decide(pod) if here is None else None
         new = self._two.decide(pod) if there is None else None
@@ -244,7 +244,7 @@ class _Walk:
         return again
 
     def _cause(self, pod: Pod, old: EngineDecision) -> DifferenceCause:
-        """Why: in the same cluster where there is a difference, otherwise because of the moves before."""
+        """Return the cause: in the same cluster if there is a difference, otherwise the moves before."""
         if not self._causes:
             one, two = self._one.scheduler.session.decide(pod), self._two.scheduler.session.decide(pod)
             self._first = _shown(self._one.scheduler, one), _shown(self._two.scheduler, two)
@@ -256,7 +256,7 @@ class _Walk:
             return FOLLOWS
         return cause_of(self._one.scheduler.session.decide(pod), crossed)
 
-    # ---- what was found ----------------------------------------------------------------------------------------
+    # ---- the result ---------------------------------------------------------------------------------------------
 
     def found(self) -> Difference:
         one, two = self._one, self._two
@@ -297,17 +297,17 @@ class _Walk:
 def _shown(scheduler: Scheduler, decided: EngineDecision) -> Decision:
     profile = scheduler.session.profile_for(decided.pod.pod)
     decision = Decision(decided, profile.scheduler_name, scheduler.cluster.state)
-    _ = decision.scores, decision.refusals  # now: the columns behind them change with the cluster
+    _ = decision.scores, decision.refusals  # before the columns behind them change
     return decision
 
 
 def _by_priority(pods: Iterable[Pod]) -> list[Pod]:
-    """As kube-scheduler's queue sorts them."""
+    """Sort like kube-scheduler's queue."""
     return sorted(pods, key=lambda pod: (-(pod.spec.priority or 0), _created(pod)))
 
 
 def _by_creation(pods: Iterable[Pod]) -> list[Pod]:
-    """As if each were new; those of one second in the order of their names."""
+    """Sort by creation; those of one second by name."""
     return sorted((recreated_pod(pod) for pod in pods), key=lambda pod: (_created(pod), pod.key))
 
 
@@ -325,7 +325,7 @@ def _dict(decision: Decision) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How a difference looks on a terminal, and as text.
+# Rendering of a difference, on a terminal and as text.
 
 NOWHERE = "-"
 _SHOWN = ("wait", "pendingMean", "attempts", "preemptions", "allocated.")  # of the measures of a run
@@ -358,7 +358,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
 
 
 def text(found: Difference) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 

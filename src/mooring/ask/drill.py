@@ -1,4 +1,4 @@
-"""What would be lost with each node, zone or rack: tried on forks, one loss after another."""
+"""The effect of losing each node, zone or rack: tried on forks, one loss after another."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ from mooring.core.state.pod_info import PodInfo
 
 @dataclass(slots=True)
 class Loss:
-    """What losing these nodes does."""
+    """Effects of losing these nodes."""
 
     lost: tuple[str, ...]  # the names of what is lost: nodes, zones, values of a label
     nodes: tuple[str, ...]
-    pods: int = 0  # how many pods were on these nodes
-    replaced: dict[str, str] = field(default_factory=dict)  # pods that come back, and their new node
-    unplaced: dict[str, str] = field(default_factory=dict)  # pods for which there is no place, and why
+    pods: int = 0  # number of pods on these nodes
+    replaced: dict[str, str] = field(default_factory=dict)  # recreated pods, and their new node
+    unplaced: dict[str, str] = field(default_factory=dict)  # pods without a node, and why
     preempted: dict[str, str] = field(default_factory=dict)  # preempted pods, and the pod that each made room for
     broken_budgets: list[str] = field(default_factory=list)
-    bare_pods: list[str] = field(default_factory=list)  # that come back only if their owner creates them again
+    bare_pods: list[str] = field(default_factory=list)  # pods that only their owner can recreate
     lost_volumes: list[str] = field(default_factory=list)  # that only these nodes can reach
     node_pods: list[str] = field(default_factory=list)  # of DaemonSets, and static ones
-    use: dict[str, float] = field(default_factory=dict)  # of the nodes that are left, in percent, by resource
+    use: dict[str, float] = field(default_factory=dict)  # of the remaining nodes, in percent, by resource
 
     @property
     def is_harmless(self) -> bool:
-        """Report whether all pods come back, nothing is lost for good, and no budget breaks."""
+        """Report whether all pods are placed again, no volume is lost, and no budget breaks."""
         return not (self.unplaced or self.broken_budgets or self.lost_volumes)
 
     @property
     def harm(self) -> tuple[int, ...]:
-        """Larger is worse: unplaced pods, lost volumes, broken budgets, preempted pods, and utilisation."""
+        """Sort key, larger is worse: unplaced pods, lost volumes, broken budgets, preempted pods, and utilisation."""
         full = round(10 * max(self.use.values(), default=0))
         return len(self.unplaced), len(self.lost_volumes), len(self.broken_budgets), len(self.preempted), full
 
@@ -93,11 +93,11 @@ class Loss:
 
 
 Progress = Callable[[int, int], None]
-"""Told how many are done, and of how many; may raise to stop."""
+"""Called with how many are done, and of how many; may raise to stop."""
 
 
 def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Progress = lambda done, of: None) -> Loss:
-    """Lose these nodes on a fork, and place again what comes back."""
+    """Lose these nodes on a fork, and place the recreated pods."""
     loss = Loss(tuple(lost), tuple(nodes))
     session = base.fork()
     gone = [pod for node in nodes for pod in session.state.table.nodes[node].pods.values()]
@@ -113,7 +113,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
         else:
             coming.append(_coming_back(session, pod, loss))
     _place(session, coming, loss, progress)
-    # each once, though it may have come back and been preempted again
+    # each once, though it may have been recreated and preempted again
     loss.bare_pods = list(dict.fromkeys(loss.bare_pods))
     loss.broken_budgets = sorted(session.broken_budgets)
     loss.use = _use(session.state)
@@ -121,7 +121,7 @@ def lose(base: Session, lost: Sequence[str], nodes: Sequence[str], progress: Pro
 
 
 def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Progress) -> None:
-    """Place pods in the queue's order. Preempted pods come back later."""
+    """Place pods in the queue's order. Preempted pods follow later."""
     queue: list[tuple[Any, int, PodInfo]] = []
     count = 0
 
@@ -150,14 +150,14 @@ def _place(session: Session, pods: Iterable[PodInfo], loss: Loss, progress: Prog
 
 
 def _coming_back(session: Session, pod: PodInfo, loss: Loss) -> PodInfo:
-    """The pod that comes in place of this one; noted if no controller makes it."""
+    """Return the replacement of a pod; note if no controller creates it."""
     if pod.pod.metadata.controller() is None:
         loss.bare_pods.append(pod.pod.key)
     return coming_back(session.state, pod)
 
 
 def coming_back(cluster: ClusterState, gone: PodInfo) -> PodInfo:
-    """The pod that is made in place of this one, with claims as they are then."""
+    """Return the replacement of a pod, with its claims at that time."""
     pod = gone.pod
     new = recreated_pod(pod, f"{pod.uid}:anew")
     for volume in pod.spec.volumes:
@@ -194,7 +194,7 @@ def _release_devices(cluster: ClusterState, pod: Pod, new: Pod) -> None:
 
 
 def lost_volumes(cluster: ClusterState, gone: Iterable[PodInfo], nodes: frozenset[str]) -> Iterator[str]:
-    """Volumes of these pods that no other node can reach."""
+    """Yield volumes of these pods that no other node can reach."""
     for pod in gone:
         for ref in claims_of(pod) if pod.shape.volumes else ():
             claim = cluster.objects.get(PersistentVolumeClaim, f"{pod.pod.namespace}/{ref.name}")
@@ -221,7 +221,7 @@ def _is_reachable(volume: PersistentVolume, cluster: ClusterState, lost: frozens
 
 
 def _use(cluster: ClusterState) -> dict[str, float]:
-    """How much of all that is left is requested, in percent."""
+    """Return the requested percentage of all remaining resources."""
     rows = cluster.nodes()
     found = {}
     for resource in ("cpu", "memory"):
@@ -232,21 +232,21 @@ def _use(cluster: ClusterState) -> dict[str, float]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What can be lost at once: a node, a zone, all nodes with one value of a label.
+# Domains that can be lost: a node, a zone, all nodes with one value of a label.
 
 MAX_LOSSES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes that are lost together, and what they are called."""
+    """Nodes that are lost together, with their names."""
 
     names: tuple[str, ...]  # of one node, zone or value; of two in a pair
     nodes: tuple[str, ...]
 
 
 def domains(nodes: list[Node], lose: str, together: int) -> list[Domain]:
-    """All domains of this kind, or all pairs of them; or the one node or zone of this name, or of a label's value."""
+    """Return all domains of this kind, or all pairs of them; or the named node or zone, or those of a label's value."""
     single = list(_single(nodes, lose))
     if len(single) < together:
         raise InputError(f"there is only {len(single)} to lose; expected {together} or more to lose {together} at once")
@@ -285,7 +285,7 @@ def _single(nodes: list[Node], lose: str) -> Iterator[Domain]:
 
 
 def _by_label(nodes: list[Node], key: str) -> list[Domain]:
-    """By the label's values, in their order; nodes without the label are lost with none."""
+    """Group nodes by the label's values, in order; nodes without the label are in no group."""
     members: dict[str, list[str]] = {}
     for node in nodes:
         if key in node.labels:
@@ -297,7 +297,7 @@ def _labels(nodes: list[Node]) -> list[str]:
     return sorted({key for node in nodes for key in node.labels})
 
 
-PARALLEL_FROM = 5_000_000  # nodes of the cluster times losses: less is done before other processes have started
+PARALLEL_FROM = 5_000_000  # nodes of the cluster times losses: smaller drills end before other processes have started
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +310,7 @@ class Drill:
 
     @property
     def is_safe(self) -> bool:
-        """Report whether each of these losses does no harm."""
+        """Report whether each of these losses is harmless."""
         return all(loss.is_harmless for loss in self.losses)
 
     @property
@@ -318,18 +318,18 @@ class Drill:
         return [loss for loss in self.losses if not loss.is_harmless]
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return [loss.to_dict() for loss in self.losses]
 
     def table(self) -> DecisionTable:
-        """A row per loss, with counts."""
+        """Return a row per loss, with counts."""
         return DecisionTable(
             ("lost", "pods", "unplaced", "lost volumes", "broken budgets", "preempted"),
             [(_lost(loss), loss.pods, *_counts(loss)) for loss in self.losses],
         )
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per loss."""
+        """Return a DataFrame with a row per loss."""
         return self.table().to_pandas("lost")
 
     def __repr__(self) -> str:
@@ -348,10 +348,10 @@ def drill(
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
 ) -> Drill:
-    """Say what each loss would do. The cluster stays as it is.
+    """Return the effect of each loss. The cluster stays unchanged.
 
-    ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, the name of one node or zone, or ``"label=KEY=VALUE"``.
-    With ``n=2`` two are lost at once: every pair is tried.
+    ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, the name of one node or zone, or ``"label=KEY=VALUE"``. With
+    ``n=2`` every pair is tried.
     """
     return drill_with(Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), lose, n)
 
@@ -359,7 +359,7 @@ def drill(
 def drill_with(
     scheduler: Scheduler, lose: str = "node", n: int = 1, progress: Progress = lambda done, total: None
 ) -> Drill:
-    """The same, asked of a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster."""
     if n not in (1, 2):
         raise InputError(f"n: {n}; expected 1 or 2 losses at once")
     nodes = scheduler.cluster.nodes
@@ -377,9 +377,9 @@ def drill_with(
 def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
     _prepare(base, len(tried))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    # Forked processes share the cluster's memory; nothing of it is sent to them. But a fork copies only the thread that
-    # calls it, and a lock that another one holds stays locked in the copy: with other threads, as in notebooks and
-    # servers, this process does it all. New processes instead of forks would run a user's script again from its top.
+    # Forked processes share the cluster's memory; nothing of it is sent to them. But a fork copies only the calling
+    # thread, and a lock held by another one stays locked in the copy: with other threads, as in notebooks and servers,
+    # this process does everything. New processes instead of forks would run a user's script again from its top.
     if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM or threading.active_count() > 1:
         yield from (lose(base, each.names, each.nodes) for each in tried)
         return
@@ -389,9 +389,9 @@ def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[
 
 
 def _prepare(base: Session, num_losses: int) -> None:
-    """Let the cluster find out once what all forks share: rows, labels as numbers, and pods by selector.
+    """Compute once what all forks share: rows, labels as numbers, and pods by selector.
 
-    It is asked about each kind of pod that will come back. Extenders are not called.
+    A decision is made about each kind of pod that will be recreated. Extenders are not called.
     """
     base.state.nodes()
     if base.handle.extenders:
@@ -401,7 +401,7 @@ def _prepare(base: Session, num_losses: int) -> None:
         base.decide(recreated_pod(pod, f"{pod.uid}:asked"), detail=False)
 
 
-_start_from: list[Session] = []  # in a forked process: what it forks for each loss
+_start_from: list[Session] = []  # in a forked process: the session that it forks for each loss
 
 
 def _lose(domain: Domain) -> Loss:
@@ -409,15 +409,15 @@ def _lose(domain: Domain) -> Loss:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How a drill looks in print.
+# Rendering of a drill.
 
 TOP = 10
 DETAILED = 3  # losses
-REASONS = 5  # of each that pods find no place
+REASONS = 5  # of each why pods do not fit
 
 
 def draw(to: Console, found: Drill, top: int = TOP) -> None:
-    """Print the verdict, the losses with the worst first, what the worst do, and how to see what others do."""
+    """Print the verdict, the losses with the worst first, details of the worst, and how to see the others."""
     colour = "green" if found.is_safe else "red"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     to.print()
@@ -437,12 +437,12 @@ def draw(to: Console, found: Drill, top: int = TOP) -> None:
 
 
 def text(found: Drill) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
 def headline(found: Drill) -> str:
-    """One line: whether everything that was tried can be lost."""
+    """Return one line: whether all tried losses are harmless."""
     harmful, total = len(found.harmful), len(found.losses)
     if total == 1:
         return f"Losing {_lost(found.losses[0])} does {'harm' if harmful else 'no harm'}"
@@ -469,7 +469,7 @@ def _lost(loss: Loss) -> str:
 
 
 def _shown_by(found: Drill, loss: Loss) -> str:
-    """The option with which a drill is about this loss alone."""
+    """Return the option for a drill of this loss alone."""
     if found.n > 1:
         return "-o json"
     is_value = found.lose.startswith("label=")

@@ -38,12 +38,12 @@ from mooring.core.state.cluster import ClusterState, group_of
 from mooring.core.state.pod_info import PodInfo
 
 EVICT, BIND = "evict", "bind"
-# What cluster-autoscaler and Karpenter respect.
+# Annotations that cluster-autoscaler and Karpenter respect.
 _FORBID = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
 def why_it_stays(pod: PodInfo, cluster: ClusterState, *, delete_emptydir_data: bool = False) -> str:
-    """Why a pod that runs cannot be moved to another node; empty if it can."""
+    """Return why a running pod cannot be moved to another node; "" if it can."""
     key, meta = pod.pod.key, pod.pod.metadata
     if meta.controller() is None:
         return f"{key} has no controller to recreate it"
@@ -66,7 +66,7 @@ def _budgets(pod: Pod, cluster: ClusterState) -> Iterable[PodDisruptionBudget]:
 
 
 def movable_pods(session: Session, *, delete_emptydir_data: bool = False) -> tuple[list[PodInfo], dict[str, str]]:
-    """The pods that run and may be moved; and those that must stay although they do not belong to their node."""
+    """Return the movable pods; and those that must stay although they do not belong to their node."""
     movable: list[PodInfo] = []
     stay: dict[str, str] = {}
     for info in session.state.nodes().infos:
@@ -85,7 +85,7 @@ def movable_pods(session: Session, *, delete_emptydir_data: bool = False) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A pod and its new node. A pending pod has no source; a pod that loses its place has no target."""
+    """A pod and its new node. A pending pod has no source; an evicted pod has no target."""
 
     pod: PodInfo
     source: str
@@ -94,7 +94,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do. Before the next one, wait until an evicted pod is gone, or a bound pod is ready."""
+    """One step. Before the next one, wait until an evicted pod is gone, or a bound pod is ready."""
 
     action: str  # EVICT or BIND
     pod: str
@@ -103,16 +103,16 @@ class Step:
 
 @dataclass(slots=True)
 class MoveReplay:
-    """Carries moves out on a fork, each only where every filter lets the pod in at that time.
+    """Carries moves out on a fork, each only when every filter accepts the pod.
 
-    Budgets limit how many pods may be down at once. A pod that came back to a node returns its disruption.
+    Budgets limit how many pods may be down at once. A pod that is bound again returns its disruption.
     """
 
     session: Session
     steps: list[Step] = field(default_factory=list)
     safe: int = 0  # after this many steps every evicted pod has a node again
     left: list[Move] = field(default_factory=list)  # moves that could not be made
-    refusals: dict[str, ScheduleResult] = field(default_factory=dict)  # by uid, the last answer about these
+    refusals: dict[str, ScheduleResult] = field(default_factory=dict)  # by uid, the last rejection
     _down: dict[str, PodInfo] = field(default_factory=dict)  # by the old uid: evicted, not bound yet
     _used: Counter[str] = field(default_factory=Counter)  # disruptions, by budget
 
@@ -181,7 +181,7 @@ class MoveReplay:
         return True
 
     def _evict_one(self) -> bool:
-        """Make room by evicting a pod before its new node can take it: one from where most others want to go."""
+        """Evict a pod before its new node can take it: one from the node that most others need."""
         wanted = Counter(move.target for move in self.left)
         able = [
             move for move in self.left if move.source and move.pod.uid not in self._down and self._may_evict(move.pod)
@@ -204,7 +204,7 @@ class MoveReplay:
         self.steps.append(Step(EVICT, move.pod.pod.key, move.source))
 
     def _take_back(self, move: Move) -> None:
-        """The eviction that was the last step did not help."""
+        """Undo the last step, an eviction that did not help."""
         self.session.state.set_pod(move.pod.pod)
         self._used.subtract(self._budgets(move.pod))
         del self._down[move.pod.uid]
@@ -215,21 +215,22 @@ class MoveReplay:
 
 
 def bound(session: Session, pod: PodInfo, node: str) -> ScheduleResult:
-    """The decision about a pod if this were the only node to choose."""
-    session.state.nodes()  # settles which row each node has
+    """Return the decision about a pod restricted to this node."""
+    session.state.nodes()  # determines the row of each node
     row = session.state.table.nodes[node].row
     profile = session.profile_for(pod.pod)
     return session.engine.attempt(pod, profile, detail=False, within=np.array([row]), makes_room=False)
 
 
-# ---- what nodes cost -----------------------------------------------------------------------------------------------
+# ---- prices of nodes
+# -----------------------------------------------------------------------------------------------------
 
 Prices = str | Path | Mapping[str, float] | None
 """Prices by node name or instance type: a YAML file or a dict. None: each node costs 1."""
 
 
 def price_of(given: Prices, session: Session) -> Callable[[str], float]:
-    """The price of a node: its own, else that of its instance type, else an error."""
+    """Return a function for the price of a node: its own, else that of its instance type, else an error."""
     if given is None:
         return lambda name: 1.0
     where = "prices" if isinstance(given, Mapping) else str(given)

@@ -1,4 +1,4 @@
-"""Points of a search: configurations with what was measured; which of them are best, and which one is chosen."""
+"""Points of a search: configurations with measurements, the best ones, and the chosen one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT, YOURS = "default", "yours"
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A measure that is to be small, or large."""
+    """A measure to minimise or maximise."""
 
     name: str
     maximize: bool = False
@@ -42,15 +42,15 @@ def parse_objective(text: str) -> Objective:
 
 @dataclass(slots=True)
 class Point:
-    """A configuration: the values that differ from the base, and the objectives in the search and on the hold-out."""
+    """A configuration: its differences from the base, and the objectives in the search and on the hold-out part."""
 
     name: str
     values: Mapping[str, Any]
     config: Mapping[str, Any] | None
     found: tuple[float, ...]
     held_out: tuple[float, ...] | None = None
-    is_best: bool = False  # no other point is better in everything
-    lacks: tuple[str, ...] = ()  # plugins of the user's own: a point without them is shown, and cannot be chosen
+    is_best: bool = False  # not dominated by another point
+    lacks: tuple[str, ...] = ()  # the user's own plugins that it lacks: shown, but cannot be chosen
 
     def to_dict(self, objectives: Sequence[Objective]) -> dict[str, Any]:
         names = [each.name for each in objectives]
@@ -65,13 +65,13 @@ class Point:
 
 
 def dominates(one: Sequence[float], other: Sequence[float], objectives: Sequence[Objective]) -> bool:
-    """Whether one is at least as good in everything and better in something."""
+    """Report whether one is at least as good in everything and better in something."""
     triples = list(zip(one, other, objectives, strict=True))
     return not any(each.better(b, a) for a, b, each in triples) and any(each.better(a, b) for a, b, each in triples)
 
 
 def mark_best(points: Sequence[Point], objectives: Sequence[Objective]) -> list[Point]:
-    """The points that no other dominates, each kind of result once, the one that was found first."""
+    """Return the points that no other dominates; of equal results the first one found."""
     seen: set[tuple[float, ...]] = set()
     rivals = [point for point in points if not point.lacks]
     for point in rivals:
@@ -82,7 +82,7 @@ def mark_best(points: Sequence[Point], objectives: Sequence[Objective]) -> list[
 
 
 def choose(best: Sequence[Point], objectives: Sequence[Objective]) -> Point:
-    """The point that is nearest to the best of every objective, each measured by how far the best points are apart."""
+    """Return the point nearest to the best of every objective, scaled by the range of the best points."""
     columns = list(zip(*(point.found for point in best), strict=True))
 
     def distance(point: Point) -> float:
@@ -98,16 +98,16 @@ def choose(best: Sequence[Point], objectives: Sequence[Objective]) -> Point:
 
 @dataclass(slots=True)
 class Tuning:
-    """All points that were tried. It is true if the chosen one is better than what there is, on the hold-out part.
+    """All points that were tried. It is true if the chosen one is better than the reference, on the hold-out part.
 
-    What there is: the user's own configuration, or else the default.
+    The reference is the user's own configuration, or else the default.
     """
 
     story: str
     objectives: tuple[Objective, ...]
     points: list[Point]
     chosen: Point
-    failed: list[str] = field(default_factory=list)  # what was wrong with configurations that are no points
+    failed: list[str] = field(default_factory=list)  # errors of invalid configurations
 
     @property
     def default(self) -> Point:
@@ -115,7 +115,7 @@ class Tuning:
 
     @property
     def reference(self) -> Point:
-        """The configuration that there is today: the user's own, or else the default."""
+        """The present configuration: the user's own, or else the default."""
         return next((point for point in self.points if point.name == YOURS), self.default)
 
     @property
@@ -123,7 +123,7 @@ class Tuning:
         return [point for point in self.points if point.is_best]
 
     def __bool__(self) -> bool:
-        """Judged by the part that the search has not seen, if there is one."""
+        """Compare on the hold-out part, if there is one."""
         old, new = self.reference, self.chosen
         if new is old:
             return False
@@ -133,7 +133,7 @@ class Tuning:
         return not dominates(old.held_out, new.held_out, self.objectives) and any(o.better(b, a) for a, b, o in pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "story": self.story,
             "objectives": [str(each) for each in self.objectives],
@@ -150,11 +150,11 @@ class Tuning:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How a tuning looks on a terminal, and as text.
+# Rendering of a tuning, on a terminal and as text.
 
 
 def draw(to: Console, found: Tuning) -> None:
-    """Print the best points beside the default, in the search and on the hold-out part, and which one is chosen."""
+    """Print the best points beside the default, in the search and on the hold-out part, and the chosen one."""
     goals = ", ".join(map(str, found.objectives))
     failed = f", {len(found.failed)} of them impossible" if found.failed else ""
     tried = len(found.points) + len(found.failed)
@@ -170,7 +170,7 @@ def draw(to: Console, found: Tuning) -> None:
 
 
 def text(found: Tuning) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
@@ -184,7 +184,7 @@ def _row(point: Point, found: Tuning, held: bool) -> list[str | Text]:
 
 
 def _short(name: str) -> str:
-    """``weights.NodeResourcesFit`` as the plugin's name, arguments with theirs."""
+    """Shorten ``weights.NodeResourcesFit`` to the plugin's name, and arguments to theirs."""
     return name.partition(".")[2] or name
 
 
@@ -210,7 +210,7 @@ _GREY, _BLUE, _GREEN, _RED, _INK = "#b0b4ba", "#3949ab", "#2e7d32", "#c62828", "
 
 
 def pareto_svg(found: Tuning) -> str:
-    """A picture of the points. With one objective the second axis is the number of the point."""
+    """Draw the points. With one objective the second axis is the number of the point."""
     place = _Scale(found)
     best = sorted(found.best, key=place.x)
     line = " ".join(f"{place.x(point):.1f},{place.y(point):.1f}" for point in best)
@@ -230,7 +230,7 @@ def pareto_svg(found: Tuning) -> str:
 
 
 class _Scale:
-    """From objectives to places on the page."""
+    """Maps objectives to coordinates."""
 
     def __init__(self, found: Tuning) -> None:
         self._numbers = {point.name: i for i, point in enumerate(found.points)}

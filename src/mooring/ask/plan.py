@@ -1,4 +1,6 @@
-"""The cheapest nodes to add so that pods fit: a start from the relaxed problem, repaired until placing proves it."""
+"""The cheapest nodes to add so that pods fit: starts from the relaxed problem, and is repaired until a placement proves
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,19 +58,19 @@ class NewNodes:
 class Plan:
     """Nodes to add, what they cost, and where each pod goes then. Printed, it reads as ``mooring plan`` shows it."""
 
-    pods: int  # how many need a place
+    pods: int  # number of pods to place
     nodes: list[NewNodes] = field(default_factory=list)
     cost: float = 0.0
     lower_bound: float = 0.0  # no plan costs less
     is_solved: bool = True  # whether a solver found the bound
-    new_nodes: list[Node] = field(default_factory=list)  # as they would come
-    placed: dict[str, str] = field(default_factory=dict)  # pod -> node, as the proof placed them
+    new_nodes: list[Node] = field(default_factory=list)  # new Node objects
+    placed: dict[str, str] = field(default_factory=dict)  # pod -> node, in the proof
     unplaced: dict[str, str] = field(default_factory=dict)  # pod -> why no new node helps
     notes: list[str] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
-        """Report whether every pod has a place."""
+        """Report whether every pod is placed."""
         return not self.unplaced
 
     @property
@@ -77,7 +79,7 @@ class Plan:
         return self.cost <= self.lower_bound + 1e-5
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "pods": self.pods,
             "nodes": [
@@ -101,7 +103,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Proof:
-    """A cluster with new nodes on which pods have been placed in the queue's order."""
+    """A cluster with new nodes in which pods were placed in the queue's order."""
 
     session: Session
     placed: dict[str, str] = field(default_factory=dict)
@@ -109,12 +111,12 @@ class Proof:
 
 
 class Adding:
-    """Searches a cheap plan. Every plan that it returns has been proved by placing all pods."""
+    """Searches for a cheap plan. Every returned plan has been proved by placing all pods."""
 
     def __init__(
         self, base: Session, pods: Iterable[PodInfo], variants: Sequence[Variant], daemons: Daemons | None = None
     ) -> None:
-        """``daemons`` come with every new node; without them, those of the cluster."""
+        """``daemons`` run on every new node; by default those of the cluster."""
         self._base = base
         self._pods = in_queue_order(base, pods)
         self._variants = [variant for variant in variants if variant.max != 0]
@@ -133,7 +135,7 @@ class Adding:
             best = self._best(starts, bound)
             zones = sorted({variant.zone for variant in self._variants})
             for zone in zones if best[2].refused and len(zones) > 1 else ():
-                # A node in a zone that was empty can forbid pods elsewhere that spread over zones.
+                # A node in a formerly empty zone can prevent placements elsewhere of pods that spread over zones.
                 self._zone = zone
                 best = min(best, self._best([Counter()], bound), key=lambda found: (len(found[2].refused), found[0]))
             self._zone = None
@@ -159,14 +161,14 @@ class Adding:
         elif found.cost and not bound.is_solved:
             found.notes.append(f"the lower bound is rough, because no solver is installed: {INSTALL}")
 
-    # ---- which pods --------------------------------------------------------------------------------------------
+    # ---- the pods -----------------------------------------------------------------------------------------------
 
     def _leave_out_hopeless(self) -> list[ScheduleResult]:
-        """Set pods aside that find no place though there are new nodes of every kind, and little else is on them."""
+        """Set aside pods that fit nowhere, even with new nodes of every kind and little else on them."""
         probe = self._with(Counter(dict.fromkeys(range(len(self._variants)), 3)))
         left = groups_of(self._pods)
         count = -1
-        while count != len(left):  # a pod may want to be near another one that is placed later
+        while count != len(left):  # a pod may need to be near another one that is placed later
             count = len(left)
             left = [group for group in left if probe.place(group[0]).node is None]
         alone = self._with(Counter(dict.fromkeys(range(len(self._variants)), 1)))
@@ -182,7 +184,7 @@ class Adding:
         return refusals
 
     def _bound(self) -> LowerBound:
-        """The relaxed problem's answer."""
+        """Solve the relaxed problem."""
         probe = self._base.fork()
         for variant in self._variants:
             add_node(probe.state, variant.named(0), self._daemons)
@@ -208,7 +210,7 @@ class Adding:
                 yield self._variants[i].named(number)
 
     def _place(self, proof: Proof, pods: Iterable[PodInfo]) -> None:
-        """Place pods. An equal pod that comes when nothing has changed since is refused for the same reason."""
+        """Place pods. An equal pod that follows without a change is refused for the same reason."""
         known: dict[tuple[int, int], tuple[int, ScheduleResult]] = {}
         for pod in pods:
             alike = pod.shape.id, pod.cls.id
@@ -226,10 +228,10 @@ class Adding:
             else:
                 proof.placed[pod.pod.key] = decision.node
 
-    # ---- searching ---------------------------------------------------------------------------------------------
+    # ---- the search ---------------------------------------------------------------------------------------------
 
     def _best(self, starts: Iterable[Counter[int]], bound: LowerBound) -> tuple[float, Counter[int], Proof]:
-        """Repair each start until it is proved, and take the cheapest of those that place most."""
+        """Repair each start until it is proved, and return the cheapest of those that place most."""
         best: tuple[float, Counter[int], Proof] | None = None
         for start in starts:
             counts, proof = self._mended(start)
@@ -255,7 +257,7 @@ class Adding:
         return counts, proof
 
     def _more(self, counts: Counter[int], proof: Proof) -> Counter[int]:
-        """Go on from a proof's end: the node that places most for its price, again and again."""
+        """Continue from a proof: repeatedly add the node that places most for its price."""
         added: Counter[int] = Counter()
         left, end = proof.refused, proof.session
         while left:
@@ -278,7 +280,7 @@ class Adding:
         return added
 
     def _worth(self, placed: dict[str, str], left: list[ScheduleResult]) -> float:
-        """How much of all that is left was placed: the mean of its shares in number, CPU and memory."""
+        """Return how much of the rest was placed: the mean of its shares in number, CPU and memory."""
         pods = [each.pod for each in left]
         mine = [pod for pod in pods if pod.pod.key in placed]
         shares = [len(mine) / len(pods)]
@@ -289,7 +291,7 @@ class Adding:
         return sum(shares) / len(shares)
 
     def _pruned(self, counts: Counter[int], proof: Proof) -> tuple[Counter[int], Proof]:
-        """Leave out nodes that are not needed, the most expensive first, or replace them by cheaper ones."""
+        """Remove unnecessary nodes, the most expensive first, or replace them by cheaper ones."""
         is_better, tries = True, 0
         while is_better and tries < MAX_TRIES:
             is_better = False
@@ -305,7 +307,7 @@ class Adding:
         price: Callable[[int], float] = lambda i: self._variants[i].price  # noqa: E731
         for i in sorted((i for i, count in counts.items() if count), key=price, reverse=True):
             step = counts[i] // 2
-            while step > 1:  # a start that is far too large shrinks quickly
+            while step > 1:  # a far too large start shrinks quickly
                 yield counts - Counter({i: step})
                 step //= 2
             without = counts - Counter([i])
@@ -371,16 +373,16 @@ def plan(
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
 ) -> Plan:
-    """Find the cheapest nodes to add so that all pods that wait fit; or these ``pods``, with their numbers of copies.
+    """Find the cheapest nodes to add so that all pending pods fit; or these ``pods``, with their numbers of copies.
 
-    The cluster stays as it is. The plan is proved: all pods were placed with it, one after another.
+    The cluster stays unchanged. The plan is proved: all pods were placed with it, one after another.
     """
     scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
     return plan_with(scheduler, Offer(types, catalogue, zones, spot), pods)
 
 
 def plan_with(scheduler: Scheduler, offer: Offer, pods: Mapping[str, int | None] | Iterable[str] = ()) -> Plan:
-    """The same, asked of a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster."""
     session = scheduler.session.fork()
     asked = pods if isinstance(pods, Mapping) else dict.fromkeys(pods)
     wanted = pods_of(asked, scheduler, session) if asked else Wanted(waiting_pods(scheduler.cluster, session))
@@ -399,13 +401,14 @@ def plan_with(scheduler: Scheduler, offer: Offer, pods: Mapping[str, int | None]
     return found
 
 
-# ---- how a plan looks in print --------------------------------------------------------------------------------------
+# ---- rendering
+# --------------------------------------------------------------------------------------------------------
 
 TOP = 20
 
 
 def draw(to: Console, found: Plan, top: int = TOP) -> None:
-    """Print the nodes to add, what they cost, how good that is, and which pods have no place."""
+    """Print the nodes to add, their cost, the bound, and unplaced pods."""
     colour = "green" if found.is_complete else "red"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.nodes:
@@ -424,12 +427,12 @@ def draw(to: Console, found: Plan, top: int = TOP) -> None:
 
 
 def text(found: Plan) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
 def headline(found: Plan) -> str:
-    """One line: what to add."""
+    """Return one line: what to add."""
     pods = count_of(found.pods, "pod")
     if not found.pods:
         return "No pods need a place"

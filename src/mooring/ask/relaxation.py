@@ -1,6 +1,6 @@
-"""A lower bound for the price of new nodes: the same problem with most of its rules left out.
+"""A lower bound for the price of new nodes: the same problem without most of its rules.
 
-Pods may be split, and all free room on existing nodes that are alike to the pods counts as one large node. What remains
+Pods may be split, and the free room on existing nodes that treat the pods alike counts as one large node. What remains
 are the requests, how many copies of a pod fit on one node, which nodes a pod may use at all, prices and limits, and the
 certain part of spreading. Numbers of new nodes stay whole. Every real plan is also a plan of this problem, so none can
 be cheaper.
@@ -25,11 +25,11 @@ from mooring.core.session import Session
 from mooring.core.state.pod_info import PodInfo
 
 # --------------------------------------------------------------------------------------------------------------------
-# What the relaxed problem knows of spreading: in the end no domain has too many more pods than the emptiest.
+# Spreading in the relaxed problem: in the end no domain has too many more pods than the emptiest.
 #
-# Only what surely holds is kept, so that the bound stays one: constraints that refuse, of a key that several nodes
-# share, whose selector matches the pods of one group alone among those that need a place. Where it is not certain
-# whether a pod or a node counts, it is counted in the way that forbids less.
+# Only what certainly holds is kept, so that the bound stays valid: hard constraints of a key that several nodes share,
+# whose selector matches the pods of only one group. A pod or a node that may or may not count is counted in the way
+# that forbids less.
 
 _PLUGIN = "PodTopologySpread"
 
@@ -121,11 +121,11 @@ Amounts = NDArray[np.float64]
 
 
 class Offer(NamedTuple):
-    """A kind of node that can be had: all that the relaxed problem reads of a Variant."""
+    """An offered kind of node: all that the relaxed problem reads of a Variant."""
 
     type: str
     price: float
-    max: int | None  # how many there are
+    max: int | None  # number available
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class LinearProblem:
 
 
 def problem(session: Session, groups: Sequence[list[PodInfo]], variants: Sequence[Variant]) -> LinearProblem:
-    """Read it off a cluster to which one node of each variant has been added."""
+    """Build the problem from a cluster to which one node of each variant has been added."""
     rows = session.state.nodes()
     new = np.array([session.state.table.nodes[variant.named(0).name].row for variant in variants], np.int64)
     old = np.setdiff1d(np.arange(len(rows)), new)
@@ -188,7 +188,7 @@ def problem(session: Session, groups: Sequence[list[PodInfo]], variants: Sequenc
 
 
 def _copies(free: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[group, node]: how many copies the free room takes."""
+    """Return, by group and node, how many copies the free room takes."""
     most = np.full((len(wanted), len(free)), np.iinfo(np.int64).max)
     for i, asks in enumerate(wanted):
         for k in np.flatnonzero(asks):
@@ -197,7 +197,7 @@ def _copies(free: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _allowed(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
-    """[node]: whether the filters that look at a node alone let the pod in, however full it is."""
+    """Return, by node, whether filters of single nodes accept the pod, however full the node is."""
     rows, state = session.state.nodes(), CycleState()
     profile = session.profile_for(pod.pod)
     try:
@@ -214,7 +214,7 @@ def _allowed(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
 
 
 def lower_bound(given: LinearProblem, variants: Sequence[Variant | Offer]) -> LowerBound:
-    """The bound of a solver, or a rough one where none is installed."""
+    """Return the bound of a solver, or a rough one without a solver."""
     try:
         import highspy
     except ImportError:
@@ -223,7 +223,7 @@ def lower_bound(given: LinearProblem, variants: Sequence[Variant | Offer]) -> Lo
 
 
 def _rough(given: LinearProblem, variants: Sequence[Variant | Offer]) -> float:
-    """For each resource alone: what is missing, at the best price that there is for it."""
+    """Return the largest price of a single resource's shortage, at its best price."""
     missing = given.counts @ given.wanted - given.room.sum(axis=0)
     bounds = [0.0]
     for k in np.flatnonzero(missing > 0):
@@ -295,7 +295,7 @@ def _add_spread(
     on_old: NDArray[np.int32],
     row: Callable[[float, float, Sequence[int], Sequence[float]], None],
 ) -> None:
-    """No domain ends with more pods than the emptiest and the skew. A column stands for the emptiest one's number."""
+    """Limit each domain to the emptiest one's pods plus the skew. A column is the emptiest one's number."""
     counted = [domain for domain in spread.domains if domain.is_counted]
     if not counted:
         return

@@ -1,7 +1,7 @@
 """Two runs compared by their records: a simulation under two schedulers, or any two records of the same pods.
 
-What became of each pod is read from the records. Why a pod moved is asked of the first record: the cluster is opened
-as the pod's attempt found it, and the second scheduler's configuration decides there.
+The outcome of each pod is read from the records. The cause of a move is found in the first record: the cluster is
+restored to the pod's attempt, and the second scheduler's configuration decides there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_ASKED = DifferenceCause("not asked; --top N asks about N pods")
 
 
 def diff_runs(before: Record, after: Record, *, causes: int = 20) -> Difference:
-    """Compare what became of the pods in two runs. At most this many causes are looked for; each takes a moment."""
+    """Compare the outcomes of pods in two runs. At most this many causes are searched; each takes a moment."""
     one, two = _Run.read(before), _Run.read(after)
     ends = {key: (one.node.get(key), two.node.get(key)) for key in dict.fromkeys([*one.pods, *two.pods])}
     found = Difference("run", len(ends))
@@ -50,9 +50,9 @@ def diff_runs(before: Record, after: Record, *, causes: int = 20) -> Difference:
 
 
 def diff_record(record: Record, configuration: dict[str, Any]) -> Difference:
-    """Compare every recorded decision with the one that another configuration makes in the same moment.
+    """Compare every recorded decision with that of another configuration at the same moment.
 
-    A moment is as it was recorded: what would have followed from another decision is not played.
+    Each moment is as recorded: the consequences of another decision are not simulated.
     """
     found = Difference("record", 0)
     first = next(record.attempts(), None)
@@ -89,14 +89,14 @@ def _note(found: Difference, moment: Moment, entry: Attempt, new: EngineDecision
 
 @dataclass(slots=True)
 class _Run:
-    """What became of the pods of one record."""
+    """Outcomes of the pods in one record."""
 
     record: Record
-    pods: dict[str, None] = field(default_factory=dict)  # in the order in which they came
+    pods: dict[str, None] = field(default_factory=dict)  # in order of arrival
     node: dict[str, str] = field(default_factory=dict)  # the last one of each pod that was not evicted
-    number: dict[str, int] = field(default_factory=dict)  # of the attempt that decided, or of the last one
+    number: dict[str, int] = field(default_factory=dict)  # of the deciding attempt, or of the last one
     evicted: int = 0
-    waits: dict[str, str] = field(default_factory=dict)  # why each pod that waits at the end does
+    waits: dict[str, str] = field(default_factory=dict)  # why pods are pending at the end
     placed: int = 0
 
     @classmethod
@@ -135,7 +135,7 @@ class _Run:
 
 
 def _why(key: str, one: _Run, two: _Run) -> tuple[DifferenceCause | None, tuple[Decision, Decision] | None]:
-    """The cause, and both decisions; no cause where the other node is as good."""
+    """Return the cause, and both decisions; no cause if the other node is as good."""
     number = one.number.get(key)
     if number is None:
         return FOLLOWS, None
@@ -155,7 +155,7 @@ def _why(key: str, one: _Run, two: _Run) -> tuple[DifferenceCause | None, tuple[
 
 
 def _asked(moment: Moment, attempt: Attempt, configuration: dict[str, Any] | None) -> EngineDecision:
-    """Decide about the attempt's pod in this moment, under another configuration if one is given."""
+    """Decide about the attempt's pod at this moment, under another configuration if there is one."""
     asked = copy(moment)
     asked.attempt = attempt
     if configuration is not None:

@@ -1,4 +1,4 @@
-"""Clusters from files or an API server, and a scheduler for questions about them: its decisions, without a server."""
+"""Clusters from files or an API server, and a scheduler that answers questions about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mooring.core.state.cluster import group_of
 
 
 class Scheduler:
-    """Decides where pods of a cluster go. Its clock does not advance: the same question gets the same answer."""
+    """Decides where pods of a cluster are placed. Its clock does not advance: equal questions get equal answers."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Scheduler:
         clock: Clock | None = None,
         kubernetes_version: str | None = None,
     ) -> None:
-        """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled.
+        """``plugins`` are added to the in-tree ones. A configuration enables them; without one they are enabled.
 
         Decisions are those of ``kubernetes_version`` (such as ``"1.37"``); without it, of the cluster's version.
         """
@@ -59,28 +59,28 @@ class Scheduler:
 
     @property
     def kubernetes_version(self) -> str:
-        """The version whose decisions these are."""
+        """Kubernetes version of the decisions."""
         return str(self._session.features.version)
 
     @property
     def session(self) -> Session:
-        """What decides, for parts of mooring that ask more than this class does."""
+        """The session behind it, for parts of mooring that need more than this class."""
         return self._session
 
     @property
     def profiles(self) -> list[str]:
-        """The scheduler names for which there is a profile."""
+        """Names of the schedulers that have a profile."""
         return list(self._session.profiles)
 
     def on(self, cluster: Cluster) -> Scheduler:
-        """The same scheduler for another cluster, such as a fork."""
+        """Return the same scheduler for another cluster, such as a fork."""
         other = copy(self)
         other.cluster = as_cluster(cluster)
         other._session = self._session.on(cluster.state, cluster.nominations)
         return other
 
     def under(self, config: Configuration = None, *, kubernetes_version: str | None = None) -> Scheduler:
-        """A scheduler with the same cluster and plugins, under another configuration or another version."""
+        """Return a scheduler with the same cluster and plugins, under another configuration or version."""
         config = self._config if config is None else config
         version = kubernetes_version or self._asked_version
         return Scheduler(self.cluster, config, self._plugins, kubernetes_version=version)
@@ -88,13 +88,13 @@ class Scheduler:
     def decide(self, pod: Askable) -> Decision:
         """Decide about a pod, and change nothing.
 
-        A running pod is decided as if it were to be placed again.
+        A running pod is decided as if it were new.
         """
         session, asked = self._question(pod)
         return _decided(session, asked.pod)
 
     def explain(self, pod: Askable) -> Explanation:
-        """Decide about a pod, say why, and what would help; change nothing."""
+        """Decide about a pod, and explain the decision with suggestions; change nothing."""
         session, asked = self._question(pod)
         _say_who_answers(session, asked.pod)
         found = explain_pod(session, asked.pod)
@@ -104,7 +104,7 @@ class Scheduler:
         return found
 
     def explain_group(self, name: str) -> GroupExplanation:
-        """Decide about a pod group, ``namespace/name``, as a whole; say why, and what would help; change nothing.
+        """Decide about a pod group, ``namespace/name``, and explain the decision with suggestions; change nothing.
 
         Kubernetes schedules groups since 1.37.
         """
@@ -114,9 +114,9 @@ class Scheduler:
         return explain_group(self._session, group, pods)
 
     def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
-        """Decide about one pod after another, in the order given, and count in each that has a node.
+        """Decide about pods in the given order, and commit each that has a node.
 
-        A pod that has none waits: it is in ``cluster.pending``. Victims of preemption stay where they are.
+        A pod without a node is in ``cluster.pending``. Victims of preemption stay where they are.
         """
         for each in [pods] if isinstance(pods, str | Path | Mapping | Pod) else pods:
             asked = find_pod(each, self.cluster)
@@ -130,13 +130,13 @@ class Scheduler:
             self.cluster.take_over(asked.others)
             decision = _decided(self._session, asked.pod, commits=True)
             if decision.node is not None:
-                self.cluster.bind(asked.pod, decision.node)  # which confirms what was assumed
+                self.cluster.bind(asked.pod, decision.node)  # which confirms the assumption
             elif running is None:
                 self.cluster.take_over([asked.pod])
             yield decision
 
     def _question(self, pod: Askable) -> tuple[Session, AskedPod]:
-        """The pod that is meant, and an engine for the cluster without it and with what its manifest brings."""
+        """Return an engine for the cluster without the pod and with the objects of its manifest, and the pod."""
         asked = find_pod(pod, self.cluster)
         warn(asked.warnings)
         there = self.cluster.find_pod(asked.pod.key)
@@ -162,7 +162,7 @@ def explain(
     *,
     kubernetes_version: str | None = None,
 ) -> Explanation:
-    """Say why a pod goes where it goes, or nowhere, and what would help. The cluster stays as it is."""
+    """Explain why a pod is placed or not, with suggestions. The cluster stays unchanged."""
     return Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version).explain(pod)
 
 
@@ -175,7 +175,7 @@ def _decided(session: Session, pod: Pod, *, commits: bool = False) -> Decision:
 
 
 def _say_who_answers(session: Session, pod: Pod) -> None:
-    """Warn where another scheduler's pod is decided about with the first profile."""
+    """Warn if the first profile decides about another scheduler's pod."""
     theirs, ours = pod.spec.scheduler_name, session.profile_for(pod).scheduler_name
     if theirs != ours:
         text = f"{pod.key} is for {theirs}; explained as {ours} would decide"
@@ -183,7 +183,7 @@ def _say_who_answers(session: Session, pod: Pod) -> None:
 
 
 def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:
-    """The version that was asked for, or the nearest to the cluster's, with a warning if it is another one."""
+    """Return the requested version, or the nearest to the cluster's, with a warning if they differ."""
     if asked is not None:
         return parse_version(asked, "kubernetes_version")
     version, warning = nearest_version(cluster.release)
@@ -196,10 +196,10 @@ def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:
 
 
 def load(*sources: Source) -> Cluster:
-    """A cluster of the objects in these files, directories or patterns, in manifests or in what kubectl prints.
+    """Load a cluster from files, directories or patterns, in manifests or in kubectl's output.
 
-    ``kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json`` writes a file that has what scheduling reads.
-    Bytes are taken as the text of a manifest, a dict as a manifest. Objects of other kinds are passed over.
+    ``kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json`` writes a file with what scheduling reads. Bytes
+    are taken as the text of a manifest, a dict as a manifest. Objects of other kinds are ignored.
     """
     found = read_manifests(sources)
     warn(found.unknown_notes)
@@ -214,9 +214,9 @@ def load(*sources: Source) -> Cluster:
 
 
 def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
-    """A live cluster as it is now. It is read once; nothing is written, and nothing is watched.
+    """Read a live cluster once; nothing is written, and nothing is watched.
 
-    Without arguments it is the cluster that kubectl would talk to.
+    Without arguments it is kubectl's cluster.
     """
     found = _run(read_live(kubeconfig, context, "python", give='a file as in mooring.connect(kubeconfig="FILE")'))
     cluster = Cluster().take_over(found.objects)
@@ -225,9 +225,9 @@ def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
 
 
 async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -> Manifests:
-    """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us.
+    """Read everything that a scheduler would see of a live cluster; ``command`` is the name in the user agent.
 
-    ``give`` is how the caller's user names a cluster, for the message if none is configured.
+    ``give`` tells the user how to name a cluster, for the message if none is configured.
     """
     from mooring.core.config.features import Features
     from mooring.core.config.versions import nearest_version
@@ -246,7 +246,7 @@ async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -
 
 
 def _run(reading: Any) -> Any:
-    """Run to the end, also in a notebook, where an event loop is running already."""
+    """Run a coroutine to its end, also in a notebook, where an event loop is running already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

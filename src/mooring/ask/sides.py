@@ -1,4 +1,4 @@
-"""One of the two schedulers that are compared, with its own cluster in which it places pods."""
+"""One of the two compared schedulers, with its own cluster in which it places pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.core.framework.status import Status
 
 
 class Side:
-    """Places pods as its scheduler decides, and carries out preemption: victims go, and come again as new pods."""
+    """Places pods as its scheduler decides, and carries out preemption: victims are replaced by new pods."""
 
     def __init__(self, scheduler: Scheduler, base: Cluster, anew: Iterable[Pod]) -> None:
         self.cluster = base.fork()
@@ -25,13 +25,13 @@ class Side:
         self.cluster.state.count_resizes(whole=scheduler.session.features["ResizesCountWholePods"])
         self.scheduler = unbatched(scheduler.on(self.cluster))
         self.evicted: dict[str, str] = {}  # victim -> preemptor
-        self.waits: dict[str, str] = {}  # why each pod has no node
+        self.waits: dict[str, str] = {}  # why each pod is pending
 
     def decide(self, pod: Pod) -> ScheduleResult:
         return self.scheduler.session.decide(pod, detail=False)
 
     def settle(self, pod: Pod, decided: ScheduleResult, node: str | None) -> list[Pod]:
-        """Let the pod run on its node after its victims are gone; return the pods that replace them."""
+        """Bind the pod after evicting its victims; return the pods that replace them."""
         again: list[Pod] = []
         for victim in decided.victims:
             self.cluster.remove(victim.pod)
@@ -54,18 +54,18 @@ class Side:
 
 
 def unbatched(scheduler: Scheduler) -> Scheduler:
-    """Without opportunistic batching: it takes over the ranking of the pod before, so that there are no scores."""
+    """Disable opportunistic batching, which reuses the previous pod's ranking, so that there are no scores."""
     scheduler.session.engine.batching.is_enabled = False
     return scheduler
 
 
 def goal(decided: ScheduleResult) -> str | None:
-    """The node that a pod goes to, at once or after its victims are gone."""
+    """Return the pod's node, immediate or after its victims are gone."""
     return decided.node or decided.nominated_node or None
 
 
 def is_as_good(decided: ScheduleResult, node: str | None) -> bool:
-    """Whether a node also has the highest total: the choice among such nodes says nothing."""
+    """Report whether a node also has the highest total: the choice among such nodes is arbitrary."""
     if node is None or decided.scores is None:
         return False
     totals = decided.scores.totals
@@ -75,16 +75,16 @@ def is_as_good(decided: ScheduleResult, node: str | None) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Why two schedulers send a pod to different nodes of the same cluster: the plugin that tipped it, in one sentence.
+# The cause of a difference: the plugin that tipped it, in one sentence.
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceCause:
-    """What made the difference. ``plugin`` is empty where no plugin did, such as for moves that follow from others."""
+    """Cause of a difference. ``plugin`` is empty where no plugin caused it, such as for moves that follow others."""
 
     text: str
     plugin: str = ""
-    follows: bool = False  # from moves of other pods before it
+    follows: bool = False  # caused by earlier moves of other pods
 
 
 FOLLOWS = DifferenceCause("other pods went elsewhere before it; in the same cluster it would not move", follows=True)
@@ -109,7 +109,7 @@ def cause_of(before: ScheduleResult, after: ScheduleResult) -> DifferenceCause:
 
 
 def tipped(decision: ScheduleResult, other: str) -> DifferenceCause:
-    """Why a decision prefers its node to another one: the plugin that refuses the other, or gives it the least."""
+    """Return why a decision prefers its node to another: the plugin that rejects that one, or scores it lowest."""
     here = goal(decision)
     refusal = _refusal(decision, other)
     if refusal is not None:
@@ -124,7 +124,7 @@ def tipped(decision: ScheduleResult, other: str) -> DifferenceCause:
 
 
 def total_of(decision: ScheduleResult, node: str) -> int | None:
-    """The total of a node; None if it was not scored."""
+    """Return the total of a node; None if it was not scored."""
     if decision.scores is None:
         return None
     names = decision.scores.names
@@ -132,7 +132,7 @@ def total_of(decision: ScheduleResult, node: str) -> int | None:
 
 
 def _refusal(decision: ScheduleResult, node: str | None) -> Status | None:
-    """Why a node was refused; None if it was not."""
+    """Return why a node was refused; None if it was not."""
     if node is None or decision.statuses is None:
         return None
     status = decision.statuses.get(node)
@@ -142,7 +142,7 @@ def _refusal(decision: ScheduleResult, node: str | None) -> Status | None:
 
 
 def _by_scores(before: ScheduleResult, after: ScheduleResult, here: str, there: str) -> DifferenceCause:
-    """The plugin whose scores moved most in favour of the new node."""
+    """Return the plugin whose scores moved most in favour of the new node."""
     old_here, old_there, new_here, new_there = (
         _shares(decision, node) for decision in (before, after) for node in (here, there)
     )
@@ -161,7 +161,7 @@ def _by_scores(before: ScheduleResult, after: ScheduleResult, here: str, there: 
 
 
 def _shares(decision: ScheduleResult, node: str) -> dict[str, int] | None:
-    """What each plugin gives a node; None if it was not scored."""
+    """Return each plugin's share of a node's total; None if it was not scored."""
     table = decision.scores
     if table is None:
         return None

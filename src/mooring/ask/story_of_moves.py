@@ -1,4 +1,4 @@
-"""A plan of moves as a story, which ``mooring scenario run`` and ``mooring simulate`` play."""
+"""A plan of moves as a story for ``mooring scenario run`` and ``mooring simulate``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _VOLUME_SOURCES = {  # those that scheduling reads
 
 
 def story_of(cluster: Cluster, steps_to_make: list[Step], headline: str) -> dict[str, Any]:
-    """The cluster as it is, then every step.
+    """Return a story with the cluster, then every step.
 
-    A pod that moves is deleted and created again with a nodeSelector for its new node, so that the scheduler binds it
-    there by its own filters. Owners are left out: the story creates all pods itself.
+    A moved pod is deleted and recreated with a nodeSelector for its new node, so that the scheduler binds it there by
+    its own filters. Owners are left out: the story creates all pods itself.
     """
     pods = {pod.key: pod for pod in (*cluster.pods, *cluster.pending)}
     there = [*cluster.nodes, *cluster.state.objects]
@@ -79,7 +79,7 @@ def _story_object(obj: Object) -> dict[str, Any]:
 
 
 def _story_pod(pod: Pod, classes: Mapping[int, str], target: str = "") -> dict[str, Any]:
-    """The pod on its node; with a target, one that the scheduler may place there only."""
+    """Return the pod on its node; with a target, restricted to that node."""
     found = manifest_of(pod, without=(*IDENTITY, "ownerReferences"))
     found.pop("status", None)
     spec = found["spec"]

@@ -1,4 +1,4 @@
-"""Sweep: the function behind ``mooring.sweep``."""
+"""Sweep: the implementation of ``mooring.sweep``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.ask.sweep_file import Record, Sweep, SweepRow, load_sweep, records_of
 
 # --------------------------------------------------------------------------------------------------------------------
-# Results of rows in a folder: one file for each, named after the row. A row that has its file is done.
+# Results of rows in a folder: one file for each, named after the row. A row with a file is done.
 
 _SUFFIX = ".json"
 
 
 class SweepStore:
-    """A folder with results. Several processes may write into it: files appear whole or not at all."""
+    """A folder with results. Several processes may write into it: files are created atomically."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -42,7 +42,7 @@ class SweepStore:
         return _read(file) if file.exists() else None
 
     def all(self) -> Iterator[Mapping[str, Any]]:
-        """All existing results, in the order of the names."""
+        """Yield all existing results, in the order of the names."""
         return read_folders([self.folder])
 
     def _file(self, row: SweepRow) -> Path:
@@ -50,7 +50,7 @@ class SweepStore:
 
 
 def read_folders(folders: Iterable[str | Path]) -> Iterator[Mapping[str, Any]]:
-    """The results in several folders; a row that is in more than one counts once."""
+    """Yield the results in several folders; a duplicate row counts once."""
     seen: set[str] = set()
     for folder in folders:
         path = Path(folder)
@@ -73,11 +73,11 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Running a sweep: every row that has no result yet, on an executor.
+# Running a sweep: every row without a result, on an executor.
 
 INDEX_VARIABLES = ("JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "SHARD_INDEX")
 Work = Callable[[Sequence[str], str | None], tuple[int, str, str]]
-_AHEAD = 4  # rows per worker that are handed out beforehand
+_AHEAD = 4  # rows per worker that are queued in advance
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ def parse_shard(text: str) -> Shard:
 
 @dataclass(slots=True)
 class Done:
-    """What a run has come to."""
+    """Result of a run."""
 
     rows: int = 0  # of the shard
     kept: int = 0  # had a result before
     ran: int = 0
-    failed: dict[str, str] = field(default_factory=dict)  # the arguments -> what was said
+    failed: dict[str, str] = field(default_factory=dict)  # the arguments -> the error
 
 
 def run_command(arguments: Sequence[str], folder: str | None = None) -> tuple[int, str, str]:
@@ -135,7 +135,7 @@ def run_sweep(
     work: Work = run_command,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Done:
-    """Run the rows that have no result yet. ``executor`` may be on other machines; without one, all cores are used.
+    """Run the rows without a result. ``executor`` may be on other machines; without one, all cores are used.
 
     Workers get the arguments and return what the command printed; results are written here. A worker needs mooring and
     the files that the arguments name, under the same paths. ``work`` is how a worker runs a command.
@@ -163,7 +163,7 @@ def _run(
     done: Done,
     on_progress: Callable[[int, int], None],
 ) -> None:
-    """Keep this many rows handed out; write each result when it arrives."""
+    """Keep this many rows submitted; write each result when it arrives."""
     folder = str(Path.cwd())
     left = iter(todo)
     running: dict[Future[Any], SweepRow] = {}
@@ -184,7 +184,7 @@ def _run(
 
 
 def _take(row: SweepRow, future: Future[Any], store: SweepStore, done: Done) -> None:
-    """Write the result of a row. A command that could not do its work has none, and is tried again next time."""
+    """Write the result of a row. A failed command has none, and is retried next time."""
     command = "mooring " + " ".join(row.arguments)
     try:
         code, printed, said = future.result()
@@ -227,7 +227,7 @@ def sweep(
 
 
 def results_of(file: str | Path) -> Path:
-    """Where results go unless another folder is named: beside the file."""
+    """Return the default folder for results, beside the file."""
     return Path(file).with_suffix(".results")
 
 
@@ -257,7 +257,7 @@ class RayExecutor(Executor):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A sweep as a Kubernetes Job with an index: each pod takes its share of the rows.
+# A sweep as an Indexed Job: each pod runs its share of the rows.
 
 MOUNT = "/sweep"
 
@@ -273,7 +273,7 @@ def job_manifest(
     cpu: str = "1",
     memory: str = "2Gi",
 ) -> dict[str, Any]:
-    """An Indexed Job. The claim has the sweep's files, and gets the results; paths are below it."""
+    """Return an Indexed Job. The claim has the sweep's files, and gets the results; paths are relative to it."""
     sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     command = ["mooring", "sweep", "run", file, *sets, "--shard", f"/{shards}", "--jobs", "1", "--results", "results"]
     container = {

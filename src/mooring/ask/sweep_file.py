@@ -1,4 +1,4 @@
-"""The file of a sweep: which command, over which values; the rows that follow from it, and the table of their results.
+"""The file of a sweep: a command and its values, the resulting rows, and the table of their results.
 
 ```yaml
 title: Two policies over a day
@@ -50,15 +50,15 @@ MAX_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One run of the command: its values, and the arguments that follow from them."""
+    """One run of the command: its values, and the resulting arguments."""
 
-    values: Mapping[str, Any]  # by name, as the table shows them
-    template: tuple[str, ...]  # the command before values are put in
+    values: Mapping[str, Any]  # by name, as in the table
+    template: tuple[str, ...]  # the command before substitution
     arguments: tuple[str, ...]
 
     @cached_property
     def specification(self) -> dict[str, Any]:
-        """What the row is made of. Files count by what is in them, so that it does not matter where they are."""
+        """Return what identifies the row. Files count by their content, wherever they are."""
         files = {
             place: digest
             for place, argument in zip(self.template, self.arguments, strict=True)
@@ -68,17 +68,17 @@ class SweepRow:
 
     @cached_property
     def key(self) -> str:
-        """The hash of the specification: the row's name, the same on every machine."""
+        """Return the hash of the specification: the row's name, the same on every machine."""
         text = json.dumps(self.specification, sort_keys=True, ensure_ascii=False, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """How the results are shown to people: one value, by two parameters, as the mean over the rest.
+    """The table of results: one value, by two parameters, as the mean over the rest.
 
-    ``beside`` is a CSV file with reference numbers, which are shown beside ours. ``page`` is the name of a page in the
-    folder of the results, and ``note`` a text on it, for example about the reference numbers.
+    ``beside`` is a CSV file with reference numbers for comparison. ``page`` is the name of a page in the folder of the
+    results, and ``note`` a text on it, for example about the reference numbers.
     """
 
     rows: str
@@ -91,7 +91,7 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep with all its rows, in the order of the file; seeds change fastest."""
+    """A sweep with all its rows, in the order of the file; seeds vary fastest."""
 
     source: str
     title: str
@@ -101,7 +101,7 @@ class Sweep:
 
 
 def load_sweep(path: str | Path, given: Mapping[str, Any] | None = None) -> Sweep:
-    """Read the file of a sweep; ``given`` sets its parameters."""
+    """Read a sweep file; ``given`` sets its parameters."""
     source = str(path)
     document = yaml.load(read_bytes(Path(path)), source)
     if not isinstance(document, Mapping):
@@ -146,7 +146,7 @@ def _sweep(source: str, document: Mapping[str, Any], given: Mapping[str, Any]) -
 
 
 def _template(command: Any) -> tuple[str, ...]:
-    """The words of the command; a list is taken as it stands."""
+    """Return the words of the command; a list is taken unchanged."""
     if isinstance(command, str) and command.strip():
         words = shlex.split(command)
     elif isinstance(command, list) and command and all(isinstance(word, str) for word in command):
@@ -157,7 +157,7 @@ def _template(command: Any) -> tuple[str, ...]:
 
 
 def _axis(name: str, given: Any, fixed: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The values of one name: as the table shows them, and as the command gets them."""
+    """Return the values of one name: for the table, and for the command."""
     value = substituted(given, fixed)
     if isinstance(value, Mapping) and set(value) == {"files"}:
         return list(_files(name, str(value["files"])))
@@ -167,7 +167,7 @@ def _axis(name: str, given: Any, fixed: Mapping[str, Any]) -> list[tuple[Any, An
 
 
 def _files(name: str, pattern: str) -> Iterator[tuple[str, str]]:
-    """Every file that matches, shown by what the pattern leaves open."""
+    """Yield every matching file, labelled by the variable part of the pattern."""
     found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
     if not found:
         raise InputError(f"over.{name}: no file matches {pattern}")
@@ -206,7 +206,7 @@ def _table(given: Any, axes: Mapping[str, Any]) -> TableShape:
 
 
 def _digest(path: str) -> str | None:
-    """The hash of a file's content; None if there is no such file."""
+    """Return the hash of a file's content; None if there is no such file."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
@@ -216,35 +216,35 @@ def _digest(path: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _content_digest(path: str, changed_ns: int, size: int) -> str:
-    """Read once for all rows that name the file, as long as it stays as it is."""
+    """Hash a file once for all rows that name it, as long as it does not change."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:20]
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Results as one tidy table: a line per row, a column per value; and as a small table for people.
+# Results as one tidy table: a line per row, a column per value; and as a summary table.
 
 Record = dict[str, Any]
 
 
 def tidy(results: Iterable[Mapping[str, Any]]) -> list[Record]:
-    """A flat record for each result, sorted by the values."""
+    """Return a flat record for each result, sorted by the values."""
     return sorted(records_of(results), key=_order)
 
 
 def records_of(results: Iterable[Mapping[str, Any]]) -> list[Record]:
-    """A flat record for each result, in the order given: its values first, then what the command printed."""
+    """Return a flat record for each result, in order: its values first, then the command's output."""
     return [_record(result) for result in results]
 
 
 def _record(result: Mapping[str, Any]) -> Record:
-    """Where the command prints a field that has the name of a value, the value stands."""
+    """Flatten a result. A value wins over an output field of the same name."""
     values = {"key": result["key"], **result["values"], "exitCode": result.get("exitCode")}
     return {**values, **flat(result["result"]), **values}
 
 
 def flat(value: Any, prefix: str = "") -> Record:
-    """Nested fields with dots between their names; a list becomes its length."""
+    """Flatten nested fields with dots between their names; a list becomes its length."""
     if isinstance(value, Mapping):
         found: Record = {}
         for name, each in value.items():
@@ -256,7 +256,7 @@ def flat(value: Any, prefix: str = "") -> Record:
 
 
 def _order(record: Record) -> tuple[tuple[int, float, str], ...]:
-    """Numbers by their size, texts by their letters."""
+    """Sort numbers by size, texts alphabetically."""
     return tuple(
         (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
         for name, value in record.items()
@@ -265,7 +265,7 @@ def _order(record: Record) -> tuple[tuple[int, float, str], ...]:
 
 
 def columns_of(records: Iterable[Record]) -> list[str]:
-    """All columns, in the order in which they first come."""
+    """Return all columns, in order of first appearance."""
     return list(dict.fromkeys(name for record in records for name in record))
 
 
@@ -278,7 +278,7 @@ def to_csv(records: Sequence[Record]) -> str:
 
 
 def write_table(records: Sequence[Record], path: str | Path) -> None:
-    """Write CSV or Parquet, as the name ends."""
+    """Write CSV or Parquet, by the name's ending."""
     suffix = Path(path).suffix
     if suffix == ".csv":
         Path(path).write_text(to_csv(records), encoding="utf-8")
@@ -289,7 +289,8 @@ def write_table(records: Sequence[Record], path: str | Path) -> None:
 
 
 def pivot(records: Sequence[Record], shape: TableShape) -> DecisionTable:
-    """One value by two parameters: the mean over all other rows, with the standard deviation if there are several.
+    """Return one value by two parameters: the mean over all other rows, with the standard deviation if there are
+    several.
 
     Where ``beside`` has a number, it follows in parentheses.
     """
@@ -317,7 +318,7 @@ def pivot(records: Sequence[Record], shape: TableShape) -> DecisionTable:
 
 
 def _cell(values: list[float], other: str | None) -> str:
-    """The mean has as many digits after the point as the number beside it."""
+    """Format the mean with as many decimals as the number beside it."""
     if not values:
         return "-"
     spread = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
@@ -327,7 +328,7 @@ def _cell(values: list[float], other: str | None) -> str:
 
 
 def _read_beside(shape: TableShape) -> dict[tuple[str, str], str]:
-    """Reference numbers, by row and column: a CSV file whose first column has the name of the rows."""
+    """Read reference numbers by row and column: a CSV file whose first column has the row names."""
     try:
         with open(shape.beside, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -339,6 +340,6 @@ def _read_beside(shape: TableShape) -> dict[tuple[str, str], str]:
 
 
 def described(shape: TableShape) -> str:
-    """What the numbers of the table are."""
+    """Return a description of the table's numbers."""
     beside = f" ({Path(shape.beside).stem} in parentheses)" if shape.beside else ""
     return f"{shape.value}, mean ± standard deviation{beside}"

@@ -1,7 +1,7 @@
-"""Tune: search a space of configurations, and try the best points on what the search has not seen.
+"""Tune: searches a space of configurations, and tests the best points on a hold-out part.
 
-A point is a configuration with what was measured under it. The default configuration is always one of the points. The
-space says which fields of a configuration may take which values::
+A point is a configuration with its measurements. The default configuration is always one of the points. The space says
+which fields of a configuration may take which values::
 
     weights:
       NodeResourcesFit: [1, 10]                                  # whole numbers between these
@@ -51,7 +51,7 @@ DEFAULT_SPACE: Mapping[str, Any] = {
     "strategies": ["LeastAllocated", "MostAllocated"],
     "arguments": {"PodTopologySpread.defaultingType": {"choices": ["System", "List"]}},
 }
-"""What is searched without a file: how full nodes are to be, not what pods ask for."""
+"""The default space: how full nodes become, independently of the pods' requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Dimension:
 
 
 def load_space(path: str | Path | None) -> list[Dimension]:
-    """The space in a file, or the default one."""
+    """Read the space in a file, or return the default one."""
     if path is None:
         return read_space(DEFAULT_SPACE)
     document = yaml.load(read_bytes(Path(path)), str(path))
@@ -117,11 +117,12 @@ def _dimension(name: str, given: Any) -> Dimension:
     raise InputError(f"{name}: found {given!r}, expected [LOW, HIGH] or choices: with a list")
 
 
-# ---- a point as a configuration ----------------------------------------------------------------------------------
+# ---- a point as a configuration
+# ----------------------------------------------------------------------------------------
 
 
 def configured(base: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Document:
-    """The configuration with these values, in every profile. The base stays as it is."""
+    """Return a copy of the configuration with these values, in every profile."""
     document: Document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -142,7 +143,7 @@ def configured(base: Mapping[str, Any] | None, values: Mapping[str, Any]) -> Doc
 
 
 def _set_weight(profile: Document, plugin: str, weight: int) -> None:
-    """A plugin of weight 0 does not score. Where the profile names it at the point, it is changed there."""
+    """Set a weight; 0 disables the score. A plugin that the profile names at the point is changed there."""
     plugins = profile["plugins"] = dict(profile.get("plugins") or {})
     score = plugins["score"] = dict(plugins.get("score") or {})
     everywhere = plugins["multiPoint"] = dict(plugins.get("multiPoint") or {})
@@ -173,7 +174,7 @@ def _set_argument(profile: Document, plugin: str, path: list[str], value: Any) -
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# One trial: a story simulated under a configuration, on a part of its trace, and what was measured.
+# One trial: a story simulated under a configuration, on a part of its trace, with measurements.
 
 Part = tuple[float, float]
 WHOLE: Part = (0.0, 1.0)
@@ -181,11 +182,11 @@ WHOLE: Part = (0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class TrialTask:
-    """What is simulated, apart from the configuration. It can be sent to another process."""
+    """Input of a simulation, apart from the configuration. It can be sent to another process."""
 
     story: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    part: Part = WHOLE  # of every workload's pods, in order of their coming
+    part: Part = WHOLE  # of every workload's pods, in order of arrival
     seeds: tuple[int, ...] = (0,)
     plugins: tuple[str, ...] = ()
     kubernetes_version: str | None = None
@@ -193,14 +194,14 @@ class TrialTask:
 
 
 def measured(task: TrialTask, config: Mapping[str, Any] | None) -> dict[str, float]:
-    """The mean of every measure over the seeds; MooringError if the configuration or the story cannot be used."""
+    """Return the mean of every measure over the seeds; raise MooringError for an unusable configuration or story."""
     rows = [_row(task, config, seed) for seed in task.seeds]
     names = [name for name in rows[0] if all(name in row for row in rows)]
     return {name: sum(row[name] for row in rows) / len(rows) for name in names}
 
 
 def attempted(task: TrialTask, config: Mapping[str, Any] | None) -> dict[str, float] | str:
-    """The same for a configuration that may be impossible: then what is wrong with it."""
+    """Return the same, or the error of an impossible configuration."""
     try:
         return measured(task, config)
     except MooringError as error:
@@ -232,7 +233,7 @@ def _row(task: TrialTask, config: Mapping[str, Any] | None, seed: int) -> dict[s
 
 
 def _numbers(value: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """Every number in it, with dots between the names of nested fields."""
+    """Return every number in it, with dots between the names of nested fields."""
     found: dict[str, float] = {}
     for name, each in value.items():
         if isinstance(each, Mapping):
@@ -258,7 +259,7 @@ def _in_part(play: Play, part: Part, pods: _Count) -> Play:
 
 
 class _InPart:
-    """A cluster to which only a part of each workload comes."""
+    """A cluster that receives only a part of each workload."""
 
     def __init__(self, cluster: Any, part: Part, pods: _Count) -> None:
         self._cluster, self._part, self._pods = cluster, part, pods
@@ -271,7 +272,7 @@ class _InPart:
 
 
 class _PartOf:
-    """A number of a workload's pods; the first of them arrives at once."""
+    """A range of a workload's pods; the first of them arrives immediately."""
 
     def __init__(self, workload: Workload, part: Part, pods: _Count) -> None:
         self._workload, self._part, self._pods = workload, part, pods
@@ -287,7 +288,7 @@ class _PartOf:
 
 
 DEFAULT_OBJECTIVES = ("pending=min", "waitP90=min")
-_BATCH = 4  # trials that are asked for at a time, however many run at once: the same points on every machine
+_BATCH = 4  # trials per batch, independent of parallelism: the same points on every machine
 _MOST_HELD_OUT = 12
 
 
@@ -341,7 +342,7 @@ def tune(
 
 
 def _bases(task: TrialTask, config: str | Path | None) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
-    """The configuration that the search changes, and the points that are tried as they stand."""
+    """Return the configuration that the search changes, and the points that are tried unchanged."""
     features = Features(parse_version(task.kubernetes_version or str(DEFAULT_VERSION)))
     own = load_plugins(task.plugins, in_tree_registry())
     default = enabling(None, own)
@@ -352,7 +353,7 @@ def _bases(task: TrialTask, config: str | Path | None) -> tuple[Mapping[str, Any
 
 
 def _own_plugins(config: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The plugins that a configuration enables and the default does not: without them the rules are others."""
+    """Return the plugins that a configuration enables and the default does not: without them the rules differ."""
     (default,) = expand_all(config_from_dict({})).values()
     known = {name for enabled in default.values() for name, _ in enabled}
     profiles = (config or {}).get("profiles") or ()
@@ -368,7 +369,7 @@ def _held_out(task: TrialTask, hold_out: float | Mapping[str, Any]) -> TrialTask
 
 
 class _Search:
-    """The points so far, and how more are found."""
+    """The points so far, and the search for more."""
 
     def __init__(
         self,
@@ -387,7 +388,7 @@ class _Search:
         self._done = self._total = 0
 
     def begin(self, configs: Mapping[str, Any], trials: int) -> None:
-        """Try the default and the user's own configuration as they stand. They must work."""
+        """Try the default and the user's own configuration unchanged. They must work."""
         self._total = len(configs) + trials
         self._tell(0, self._total)
         for name, config in configs.items():
@@ -419,7 +420,7 @@ class _Search:
                 self._step()
 
     def _try(self, configs: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...] | None]:
-        """The objectives under each configuration; None for one that cannot be used. None is tried twice."""
+        """Return the objectives under each configuration; None for an unusable one. None is tried twice."""
         keys = [json.dumps(config, sort_keys=True, default=str) for config in configs]
         new = {key: config for key, config in zip(keys, configs, strict=True) if key not in self._known}
         for key, row in zip(new, self._map(self.task, list(new.values())), strict=True):
@@ -443,7 +444,7 @@ class _Search:
         self._tell(self._done, self._total)
 
     def try_on(self, task: TrialTask | None) -> None:
-        """Try the best points, and the existing configurations, on what the search has not seen."""
+        """Try the best points, and the existing configurations, on the hold-out part."""
         best = mark_best(self._points, self._objectives)
         if task is None:
             return

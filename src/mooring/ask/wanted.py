@@ -1,4 +1,4 @@
-"""The pods that a plan must find room for: those that wait, or those of manifests."""
+"""The pods that a plan must place: pending ones, or those of manifests."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from mooring.sim.catalogue import ON_DEMAND, SPOT, Catalogue, InstanceType
 
 
 def waiting_pods(cluster: Cluster, session: Session) -> list[PodInfo]:
-    """The pods of the cluster that wait for a node, and are not held back by a gate."""
+    """Return the cluster's pending pods that no gate holds back."""
     return [session.info(pod) for pod in cluster.pending if not pod.spec.scheduling_gates]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Pods that need a place, and pods that DaemonSets put onto every node, not tied to one yet."""
+    """Pods to be placed, and pods that DaemonSets create for every node, not tied to one yet."""
 
     pods: list[PodInfo] = field(default_factory=list)
     daemons: list[Pod] = field(default_factory=list)
 
 
 def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, session: Session) -> Wanted:
-    """Copies of these pods; without a number, as many as the workloads in the manifests ask for.
+    """Return copies of these pods; without a number, as many as the manifests' workloads have replicas.
 
-    A name is a pod of the cluster, a file or a directory. All pods and workloads of a file are meant, and what else is
-    in it is created.
+    A name is a pod of the cluster, a file or a directory. All pods and workloads of a file are included, and its other
+    objects are created.
     """
     wanted = Wanted()
     for name, number in pods.items():
@@ -57,7 +57,7 @@ def pods_of(pods: Mapping[str, int | None], scheduler: Scheduler, session: Sessi
         found = read_manifests([name], scheduler.cluster.context())
         warn(found.unknown_notes)
         others = [obj for obj in found.objects if not isinstance(obj, Pod)]
-        cluster = scheduler.cluster.fork().take_over(others)  # whose classes count
+        cluster = scheduler.cluster.fork().take_over(others)  # for their classes
         for obj in others:
             session.state.put(obj)
         made = [(find_pod(workload, cluster), workload) for _, workload in found.workloads]
@@ -90,7 +90,7 @@ def _replicas(workload: Mapping[str, Any]) -> int:
 
 
 def in_queue_order(session: Session, pods: Iterable[PodInfo]) -> list[PodInfo]:
-    """As the queue would hand them out, had they all come at the same time."""
+    """Sort as the queue would, if all had arrived together."""
 
     def key(pod: PodInfo) -> Any:
         return session.profile_for(pod.pod).queue_sort[0].sort_key(pod.priority, 0.0)
@@ -99,7 +99,7 @@ def in_queue_order(session: Session, pods: Iterable[PodInfo]) -> list[PodInfo]:
 
 
 def groups_of(pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
-    """Pods that differ in nothing but their names."""
+    """Group pods that differ only in their names."""
     found: dict[tuple[int, int], list[PodInfo]] = {}
     for pod in pods:
         found.setdefault((pod.shape.id, pod.cls.id), []).append(pod)
@@ -107,19 +107,19 @@ def groups_of(pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Types of nodes that can be bought: a file with prices and limits, or the kinds that a cluster has.
+# Types of nodes to buy: a file with prices and limits, or the kinds of nodes in a cluster.
 
 _DEFAULT_LABELS = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 _MUST_HAVE = "expected a list of types, each with name, price, and allocatable or like"
 
 
 class NodeType(Struct, forbid_unknown_fields=True):
-    """An entry of the file. ``like`` names a node of the cluster to take over what is not said here."""
+    """An entry of the file. ``like`` names a node of the cluster that provides unset fields."""
 
     name: str
     price: float
-    max: int | None = None  # how many can be had, in all zones together; None: as many as needed
-    zones: list[str] = []  # in which it can be had; each becomes the zone label
+    max: int | None = None  # number available in all zones together; None: unlimited
+    zones: list[str] = []  # available zones; each becomes the zone label
     like: str = ""
     allocatable: dict[str, str | int] = {}
     labels: dict[str, str] = {}
@@ -132,7 +132,7 @@ class _TypesFile(Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A type in a zone: a node as it would come, but for its name."""
+    """A type in a zone: a new node except for its name."""
 
     name: str
     type: str
@@ -151,7 +151,7 @@ class Variant:
 
 
 def read_types(source: str | Path | Mapping[str, Any], cluster: ClusterState) -> list[Variant]:
-    """The variants of a file (or of the same as a dict), or InputError with the place of the mistake."""
+    """Return the variants of a file (or of a dict); raise InputError with the place of a mistake."""
     where = "types" if isinstance(source, Mapping) else str(source)
     if not isinstance(source, Mapping):
         source = yaml.load(read_bytes(Path(source)), where)
@@ -208,7 +208,7 @@ def _bought(row: InstanceType, zone: str, capacity_type: str, price: float) -> V
 
 
 def types_of_cluster(session: Session, pods: Iterable[PodInfo]) -> list[Variant]:
-    """The kinds of nodes that the cluster has, as these pods tell them apart, each at a price of 1."""
+    """Return the kinds of nodes in the cluster, as these pods distinguish them, each at a price of 1."""
     found: list[Variant] = []
     for kind in node_kinds(session, pods):
         name = "-".join("".join(c if c.isalnum() else " " for c in kind.name.lower()).split())
@@ -263,14 +263,14 @@ def _as_template(node: Node) -> Node:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The pods that DaemonSets put onto a new node, found from those that run elsewhere.
+# The pods that DaemonSets create on a new node, derived from those that run elsewhere.
 
 
 class Daemons:
-    """One pod of each DaemonSet, as its controller would make it for any node."""
+    """One pod of each DaemonSet, as its controller would create it for any node."""
 
     def __init__(self, cluster: ClusterState, more: Iterable[Pod] = ()) -> None:
-        """``more`` are pods of DaemonSets that are still to come."""
+        """``more`` are further pods of DaemonSets."""
         found: dict[str, Pod] = {}
         for info in cluster.pods():
             owner = info.pod.metadata.controller()
@@ -279,7 +279,7 @@ class Daemons:
         self._pods = [*(_untied(pod) for pod in found.values()), *more]
 
     def on(self, node: Node) -> Iterator[Pod]:
-        """The pods that run on this node: those that its labels and taints let in."""
+        """Yield the pods that run on this node, by its labels and taints."""
         for pod in self._pods:
             is_wanted = NodeRequirements(pod.spec).matches(node.name, node.labels)
             if is_wanted and first_untolerated(node.spec.taints, pod.spec.tolerations) is None:
@@ -287,7 +287,7 @@ class Daemons:
 
 
 def _untied(pod: Pod) -> Pod:
-    """The pod without the affinity that ties it to its node."""
+    """Return the pod without the affinity that ties it to its node."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None or affinity.node_affinity.required is None:
         return pod

@@ -97,12 +97,12 @@ def _list(value: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 def _unmoved(subject: Subject, context: LintContext, change: Callable[[dict[str, Any]], None]) -> int:
-    """How many pods were compared, if none of them moves because of a change of the configuration; otherwise 0."""
+    """Return how many pods were compared, if none moves after a change of the configuration; otherwise 0."""
     other = deepcopy(dict(subject.value))
     change(other)
     assert context.cluster is not None
     try:
         found = diff(context.scheduler_with(subject.value), context.scheduler_with(other), "all")
     except MooringError:
-        return 0  # `mooring config check` says what is wrong with it
+        return 0  # `mooring config check` reports the mistake
     return 0 if found.moved or found.equally_good else found.pods  # tie-breaking between equal nodes matters as well

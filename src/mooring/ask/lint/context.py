@@ -1,4 +1,4 @@
-"""What rules may ask: the other objects, and the cluster with nothing on its nodes but what runs on every node."""
+"""Context of rules: the other objects, and the cluster with only the pods that run on every node."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mooring.core.session import Configuration, PluginReference
 from mooring.core.state.node_rows import Mask, NodeRows
 
 # --------------------------------------------------------------------------------------------------------------------
-# What is linted: the objects of manifests, with the pods that they make and the lines where their fields stand.
+# The linted objects, with their pods and the lines of their fields.
 
 FieldPath = tuple[str | int, ...]
 STANDARD_INPUT = "-"
-IGNORE = "mooring/lint-ignore"  # the annotation that switches rules off for one object
+IGNORE = "mooring/lint-ignore"  # the annotation that disables rules for one object
 _SPEC: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 _TEMPLATE: FieldPath = ("spec", "template", "spec")
 
@@ -48,10 +48,10 @@ class Subject:
     first_line: int
     value: Mapping[str, Any]
     lines: Mapping[FieldPath, int] = field(default_factory=dict)
-    root: FieldPath = ()  # where the object stands in its document: in a List it is ("items", 3)
+    root: FieldPath = ()  # position of the object in its document: in a List it is ("items", 3)
     obj: Object | None = None  # typed, if scheduling reads its kind
-    pod: Pod | None = None  # itself, or the first pod that its controller makes
-    problems: list[str] = field(default_factory=list)  # what an API server would refuse
+    pod: Pod | None = None  # itself, or the first pod of its controller
+    problems: list[str] = field(default_factory=list)  # what an API server would reject
 
     @property
     def kind(self) -> str:
@@ -72,27 +72,27 @@ class Subject:
 
     @property
     def pod_spec(self) -> FieldPath:
-        """Where the spec of its pods stands."""
+        """Path of its pods' spec."""
         return _SPEC.get(self.kind, _TEMPLATE)
 
     def pod_field(self, name: str) -> Any:
-        """A field of its pods' spec as it is written; None where there is none."""
+        """Return a field of its pods' spec as written; None if missing."""
         return None if self.pod is None else _at(self.value, *self.pod_spec, name)
 
     @property
     def copies(self) -> int:
-        """How many pods run at a time, as far as the manifest says."""
+        """Number of pods that run at a time, as far as the manifest says."""
         wanted = _at(self.value, "spec", "parallelism" if self.kind == "Job" else "replicas")
         return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else 1
 
     @property
     def ignored(self) -> frozenset[str]:
-        """The rules that the object itself switches off."""
+        """Rules that the object itself disables."""
         text = _at(self.value, "metadata", "annotations", IGNORE)
         return frozenset(name.strip() for name in text.split(",")) if isinstance(text, str) else frozenset()
 
     def line(self, *path: str | int) -> int:
-        """The line of a field, or of the nearest one around it that is written down."""
+        """Return the line of a field, or of the nearest written field around it."""
         whole = (*self.root, *path)
         for length in range(len(whole), 0, -1):
             line = self.lines.get(whole[:length])
@@ -103,12 +103,12 @@ class Subject:
 
 @dataclass(slots=True)
 class Unreadable:
-    """A file that is not YAML or JSON, or an object that cannot be."""
+    """A file that is not YAML or JSON, or an invalid object."""
 
     file: str
     line: int
     message: str
-    is_template: bool = False  # of a chart, not rendered
+    is_template: bool = False  # a chart's, not rendered
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Subjects:
 
 
 def read_subjects(paths: Iterable[str | Path]) -> Subjects:
-    """Read files and directories; ``-`` is standard input. What cannot be read is a finding, not the end."""
+    """Read files and directories; ``-`` is standard input. Unreadable ones become findings."""
     subjects = Subjects()
     for path in paths:
         if str(path) == STANDARD_INPUT:
@@ -153,7 +153,7 @@ def _read(file: str, content: bytes, into: Subjects) -> None:
 
 
 def _objects(value: Any, root: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any] | None]]:
-    """The objects of a document; None for what is none, such as the values of a chart."""
+    """Yield the objects of a document; None for other values, such as the values of a chart."""
     if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str) or not value["kind"]:
         yield root, None
         return
@@ -166,7 +166,7 @@ def _objects(value: Any, root: FieldPath) -> Iterator[tuple[FieldPath, Mapping[s
 
 
 def _decode(subject: Subject) -> None:
-    """The typed object and its pod; what an API server would refuse is noted instead."""
+    """Decode the typed object and its pod, or note what an API server would reject."""
     value, kind = subject.value, subject.kind
     version = value.get("apiVersion")
     struct = READ_KINDS.get(kind)
@@ -184,7 +184,7 @@ def _decode(subject: Subject) -> None:
 
 
 def _named(workload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The workload with a name, if the API server is to make one from ``generateName``."""
+    """Return the workload with a name, if the API server would create one from ``generateName``."""
     metadata = workload.get("metadata")
     if not isinstance(metadata, Mapping) or metadata.get("name") or not metadata.get("generateName"):
         return workload
@@ -203,7 +203,7 @@ def _group(version: str | None) -> str | None:
 
 
 def _line_in(text: str) -> int:
-    """The line that a message about a file names, or the first."""
+    """Return the line in a message about a file, or the first."""
     _, _, rest = text.partition("line ")
     digits = rest.split(",")[0].split(":")[0]
     return int(digits) if digits.isdigit() else 1
@@ -216,7 +216,7 @@ def _at(value: Any, *path: str | int) -> Any:
 
 
 class LintContext:
-    """The manifests and the cluster that they are meant for; ``cluster`` is None where there is none."""
+    """The manifests and the cluster that they are for; ``cluster`` is None if there is none."""
 
     def __init__(
         self,
@@ -231,11 +231,11 @@ class LintContext:
         self.cluster = cluster
         self._config, self._plugins = config, tuple(plugins)
         self._objects: dict[type[Any], Mapping[str, Any]] = {}
-        self._asked: tuple[Pod, dict[str, Mask]] | None = None  # the rules look at one pod after another
+        self._asked: tuple[Pod, dict[str, Mask]] | None = None  # rules ask about the same pod in sequence
         self._complete_pods()
 
     def _complete_pods(self) -> None:
-        """Fill in what an API server would, so that pods are as the scheduler would see them."""
+        """Complete pods as an API server would, so that they are as the scheduler would see them."""
         others: list[Object] = [] if self.cluster is None else list(self.cluster.state.objects)
         others += [each.obj for each in self.subjects if each.obj is not None and not isinstance(each.obj, Pod)]
         admission = Admission(others)
@@ -244,7 +244,7 @@ class LintContext:
             if pod is None or subject.problems:
                 continue
             if pod.spec.priority_class_name not in self.priorities:
-                pod.spec.priority_class_name = ""  # a rule says so; the rest of the pod can still be looked at
+                pod.spec.priority_class_name = ""  # a rule reports it; the rest of the pod can still be checked
             try:
                 admission.admit_pod(pod)
             except InputError as error:
@@ -253,7 +253,7 @@ class LintContext:
     # ---- other objects -----------------------------------------------------------------------------------------
 
     def all(self, kind: type[Any]) -> Mapping[str, Any]:
-        """All objects of a kind, of manifests and of the cluster, by key. A manifest replaces what has its name."""
+        """Return all objects of a kind, of manifests and of the cluster, by key. Manifests take precedence."""
         if kind not in self._objects:
             theirs = () if self.cluster is None else self.cluster.state.objects.all(kind)
             ours = (subject.obj for subject in self.subjects if isinstance(subject.obj, kind))
@@ -277,8 +277,7 @@ class LintContext:
 
     @cached_property
     def empty(self) -> Cluster:
-        """The cluster with only the pods of DaemonSets on it, also of those in the manifests: what is left is the most
-        that a pod can have."""
+        """The cluster with only the pods of DaemonSets, including those in the manifests: the most room for a pod."""
         assert self.cluster is not None
         daemons = [pod for pod in self.cluster.pods if _is_daemon(pod)]
         empty = Cluster().take_over([*self.cluster.nodes, *daemons, *self.cluster.state.objects])
@@ -293,7 +292,7 @@ class LintContext:
         return empty
 
     def _run_everywhere(self, daemon: Pod, cluster: Cluster) -> None:
-        """A pod on each node that the DaemonSet's pods may go to, whether there is room or not."""
+        """Place a pod on each node that the DaemonSet selects, whether there is room or not."""
         scheduler = Scheduler(cluster, self._config, self._plugins, kubernetes_version=self._version)
         allowed = _passing(scheduler, "NodeAffinity", daemon) & _passing(scheduler, "TaintToleration", daemon)
         names = [info.name for info, here in zip(cluster.state.nodes().infos, allowed, strict=True) if here]
@@ -311,7 +310,7 @@ class LintContext:
         return scheduler
 
     def scheduler_with(self, config: Mapping[str, Any]) -> Scheduler:
-        """A scheduler of the whole cluster under another configuration."""
+        """Return a scheduler of the whole cluster under another configuration."""
         assert self.cluster is not None
         return Scheduler(self.cluster, config, self._plugins, kubernetes_version=self._version)
 
@@ -326,19 +325,19 @@ class LintContext:
 
     @cached_property
     def label_keys(self) -> frozenset[str]:
-        """Every key that some node has."""
+        """Every label key of a node."""
         return frozenset(key for labels in self.node_labels for key in labels)
 
     @cached_property
     def taints(self) -> list[Taint]:
-        """Every taint that some node has, once."""
+        """Every taint of a node, without duplicates."""
         found = {
             (taint.key, taint.value, taint.effect): taint for node in self.empty.nodes for taint in node.spec.taints
         }
         return list(found.values())
 
     def passes(self, plugin: str, pod: Pod) -> Mask:
-        """Where this plugin of the scheduler lets the pod pass; everywhere if the profile does not have it."""
+        """Return where this plugin accepts the pod; everywhere if the profile does not have it."""
         if self._asked is None or self._asked[0] is not pod:
             self._asked = (pod, {})
         known = self._asked[1]
@@ -347,9 +346,9 @@ class LintContext:
         return known[plugin]
 
     def decide(self, pod: Pod) -> ScheduleResult:
-        """What the scheduler says of the pod where no other pod is in its way.
+        """Decide about the pod without other pods in the way.
 
-        What may come later is left out: other pods that it wants to be with, claims that are not bound, gates.
+        Ignored is what may change later: other pods that it needs, unbound claims, gates.
         """
         alone = deepcopy(pod)
         spec = alone.spec

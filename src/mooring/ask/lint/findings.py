@@ -19,7 +19,7 @@ from mooring.ask.lint.context import FieldPath, LintContext, Subject
 
 
 class Severity(IntEnum):
-    """How bad a mistake is. An error: pods will wait, or what is meant will not happen. A note: worth a look."""
+    """Severity of a mistake. error: pods stay pending, or the intent fails; note: worth checking."""
 
     NOTE = 1
     WARNING = 2
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """The message, with the object that it is about."""
+        """Message with the object that it is about."""
         return f"{self.object}: {self.message}" if self.object else self.message
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,14 +60,14 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """All findings, in the order of files and lines, and how much was looked at."""
+    """All findings, in the order of files and lines, and how much was checked."""
 
     found: list[Finding] = field(default_factory=list)
     files: int = 0
     objects: int = 0
-    skipped: int = 0  # documents that are no Kubernetes objects
-    rules: tuple[str, ...] = ()  # those that were asked
-    without_cluster: tuple[str, ...] = ()  # those that were not, for want of a cluster
+    skipped: int = 0  # documents other than Kubernetes objects
+    rules: tuple[str, ...] = ()  # those that ran
+    without_cluster: tuple[str, ...] = ()  # those skipped because there is no cluster
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.found)
@@ -79,7 +79,7 @@ class Findings:
         return max((each.severity for each in self.found), default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "files": self.files,
             "objects": self.objects,
@@ -98,7 +98,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in one object: the field, what is wrong there, and the fix."""
+    """A mistake in one object: the field, the mistake, and the fix."""
 
     path: FieldPath
     message: str
@@ -110,7 +110,7 @@ Check = Callable[[Subject, LintContext], Iterator[Problem]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check with its name. The docstring of the check is what the documentation says about the rule."""
+    """A check with its name. The docstring of the check is the rule's documentation."""
 
     name: str
     severity: Severity
@@ -119,12 +119,12 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The first line: the mistake in a few words."""
+        """First line: the mistake in a few words."""
         return inspect.cleandoc(self.check.__doc__ or "").splitlines()[0].rstrip(".")
 
     @property
     def text(self) -> str:
-        """The paragraphs after it: why it is a mistake, and what to do."""
+        """Following paragraphs: why it is a mistake, and what to do."""
         return "\n".join(inspect.cleandoc(self.check.__doc__ or "").splitlines()[1:]).strip()
 
 
@@ -142,13 +142,13 @@ def rule(name: str, severity: Severity, *, needs_cluster: bool = False) -> Calla
     return register
 
 
-# ---- how findings look on a terminal, and as text ------------------------------------------------------------------
+# ---- rendering of findings, on a terminal and as text ---------------------------------------------------------------
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
 def draw(to: Console, found: Findings) -> None:
-    """Print each finding with its place and its fix, and then how many there are."""
+    """Print each finding with its place and fix, and then their number."""
     for finding in found:
         _draw(to, finding)
     counts = Counter(finding.severity for finding in found)
@@ -163,7 +163,7 @@ def draw(to: Console, found: Findings) -> None:
 
 
 def text(found: Findings) -> str:
-    """The same without colours."""
+    """Return the text without colours."""
     return printed(lambda to: draw(to, found))
 
 
@@ -177,13 +177,13 @@ def _draw(to: Console, finding: Finding) -> None:
     to.print()
 
 
-# ---- as SARIF 2.1.0, which code review tools show beside the lines ------------------------------------------------
+# ---- SARIF 2.1.0, which code review tools show beside the lines ---------------------------------------------------
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def to_sarif(found: Findings) -> dict[str, Any]:
-    """One run with the rules that were asked, and a result for each finding."""
+    """Return one run with its rules, and a result for each finding."""
     rules = [RULES[name] for name in found.rules]
     index = {rule.name: i for i, rule in enumerate(rules)}
     driver = {"name": "mooring lint", "version": __version__, "rules": [_rule(rule) for rule in rules]}

@@ -15,7 +15,7 @@ from mooring.ask.lint.findings import RULES, Finding, Findings, Problem, Rule, S
 from mooring.core.cluster import Cluster
 from mooring.core.session import Configuration, PluginReference
 
-# Importing them has registered their rules.
+# Importing them registers their rules.
 _MODULES = (__name__, node_rules.__name__, other_rules.__name__, configuration_rules.__name__)
 
 
@@ -29,8 +29,8 @@ def lint(
 ) -> Findings:
     """Find mistakes of intent in files and directories of manifests, before they are applied to this cluster.
 
-    Without a cluster only the rules that need none are asked. ``disable`` names rules to leave out. What fits is judged
-    as ``kubernetes_version`` does; without it, as the cluster's version.
+    Without a cluster only the rules that need none run. ``disable`` names rules to skip. Placement is judged as in
+    ``kubernetes_version``, by default the cluster's version.
     """
     left_out = set(disable)
     for name in left_out - RULES.keys():
@@ -53,7 +53,7 @@ def lint(
 
 
 def all_rules() -> list[Rule]:
-    """Every rule: about files, then nodes, spreading, and the rest."""
+    """Return every rule: about files, then nodes, spreading, and the rest."""
     return sorted(RULES.values(), key=lambda each: _MODULES.index(each.check.__module__))
 
 
@@ -64,7 +64,7 @@ def _unreadable(file: Unreadable) -> Finding:
 
 
 def _of(subject: Subject, rules: Iterable[Rule], context: LintContext) -> Iterable[Finding]:
-    """What the rules find in one object. One that an API server would refuse is not looked at any further."""
+    """Yield the findings in one object. An invalid object is not checked further."""
     for each in rules:
         is_passed_over = subject.problems and each.name not in ("invalid-manifest", "unknown-field")
         if each.name in subject.ignored or is_passed_over:
@@ -74,18 +74,18 @@ def _of(subject: Subject, rules: Iterable[Rule], context: LintContext) -> Iterab
             yield Finding(each.name, each.severity, subject.file, line, subject.title, problem.message, problem.fix)
 
 
-# ---- rules about manifests as such: what an API server would refuse or pass over ----------------------------------
+# ---- rules about invalid manifests
+# -------------------------------------------------------------------------------------
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 @rule("invalid-manifest", Severity.ERROR)
 def invalid_manifest(subject: Subject, context: LintContext) -> Iterator[Problem]:
-    """A manifest that cannot be read, or that an API server would refuse.
+    """A manifest that cannot be read, or that an API server would reject.
 
-    A file is not YAML or JSON, a quantity does not parse, an operator does not exist, a template is missing. No
-    other rule looks at such an object. Charts and overlays must be rendered first (`helm template`, `kubectl
-    kustomize`).
+    A file is not YAML or JSON, a quantity does not parse, an operator does not exist, a template is missing. No other
+    rule looks at such an object. Charts and overlays must be rendered first (`helm template`, `kubectl kustomize`).
     """
     for problem in subject.problems:
         yield Problem(field_path(problem.partition(":")[0], subject), problem, "write what the message asks for")
@@ -105,7 +105,7 @@ def unknown_field(subject: Subject, context: LintContext) -> Iterator[Problem]:
 
 
 def field_path(text: str, subject: Subject) -> FieldPath:
-    """``spec.containers[0].image`` as steps; a path inside the pod of a workload begins at its template."""
+    """Split ``spec.containers[0].image`` into steps; a path inside the pod of a workload begins at its template."""
     steps: FieldPath = tuple(int(index) if index else name for name, index in _STEP.findall(text))
     in_pod = subject.pod is not None and steps[:1] == ("spec",) and not subject.lines.get((*subject.root, *steps))
     return (*subject.pod_spec, *steps[1:]) if in_pod else steps

@@ -1,4 +1,4 @@
-"""Rules about nodes and spreading: what a pod asks of nodes, and whether any node, or all together, can give it."""
+"""Rules about nodes and spreading: what a pod requires of nodes, and whether nodes, or all together, can provide it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mooring.core.state.requests import written
 _PASSING = (CONDITION_PREFIX, "node.cloudprovider.kubernetes.io/")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_HARD = ("DoNotSchedule", "")  # what is not written means this
+_HARD = ("DoNotSchedule", "")  # the default if it is not set
 
 
 @rule("no-matching-node", Severity.ERROR, needs_cluster=True)
@@ -177,7 +177,7 @@ def _keeps_out(taint: Taint, pod: Pod) -> bool:
 
 
 def _largest(context: LintContext, resource: str, allowed: Mask) -> tuple[int, str]:
-    """The most of a resource that one of these nodes has left, and its name."""
+    """Return the most of a resource left on one of these nodes, and the node's name."""
     left = context.nodes.allocatable(resource) - context.nodes.requested(resource)
     left = np.where(allowed, left, -1)
     row = int(left.argmax())
@@ -185,13 +185,13 @@ def _largest(context: LintContext, resource: str, allowed: Mask) -> tuple[int, s
 
 
 def _written_tolerations(subject: Subject) -> list[Toleration]:
-    """Those of the manifest, without those that controllers and admission add behind them."""
+    """Return the manifest's tolerations, without those that controllers and admission append."""
     value = subject.pod_field("tolerations")
     assert subject.pod is not None
     return subject.pod.spec.tolerations[: len(value) if isinstance(value, list) else 0]
 
 
-# ---- spreading and (anti-)affinity: topology keys, selectors, and demands that cannot hold together ----------------
+# ---- spreading and (anti-)affinity: topology keys, selectors, and contradictory requirements -------------------------
 
 
 @rule("unknown-topology-key", Severity.ERROR, needs_cluster=True)
@@ -268,14 +268,14 @@ def spread_misses_own_pods(subject: Subject, context: LintContext) -> Iterator[P
 
 
 def _own_nodes(pod: Pod, context: LintContext) -> list[dict[str, str]]:
-    """Labels of the nodes that the pod may go to."""
+    """Return labels of the nodes that the pod may use."""
     allowed = context.passes("NodeAffinity", pod) & context.passes("TaintToleration", pod)
     infos = context.nodes.infos
     return [node.labels for i in np.flatnonzero(allowed) if (node := infos[int(i)].node) is not None]
 
 
 def _own_anti_affinity(pod: Pod) -> list[str]:
-    """The topology keys over which the pod does not want to be with others like itself."""
+    """Return the topology keys over which the pod avoids others like itself."""
     anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity is not None else None
     terms = anti.required if anti is not None else ()
     return [
@@ -295,7 +295,7 @@ def _hard_constraints(pod: Pod) -> list[TopologySpreadConstraint]:
 
 
 def _most_spread(nodes: list[dict[str, str]], constraint: TopologySpreadConstraint, keys: list[str]) -> int | None:
-    """How many pods fit if domains differ by at most maxSkew; None if there is no bound."""
+    """Return how many pods fit if domains differ by at most maxSkew; None if unlimited."""
     rooms = _rooms(nodes, constraint.topology_key, keys)
     if not rooms:
         return 0
@@ -307,7 +307,7 @@ def _most_spread(nodes: list[dict[str, str]], constraint: TopologySpreadConstrai
 
 
 def _rooms(nodes: list[dict[str, str]], key: str, anti_affinity: list[str]) -> list[int | None]:
-    """How many pods anti-affinity allows in each domain of a key; None where nothing bounds it."""
+    """Return how many pods anti-affinity allows in each domain of a key; None if unlimited."""
     inside: dict[str, list[dict[str, str]]] = {}
     for labels in nodes:
         if key in labels:
@@ -319,7 +319,7 @@ def _rooms(nodes: list[dict[str, str]], key: str, anti_affinity: list[str]) -> l
 
 
 def _distinct(members: list[dict[str, str]], key: str) -> int | None:
-    """How many domains of a key there are; None where nodes are without it, which nothing bounds."""
+    """Count the domains of a key; None if nodes lack it, which is unlimited."""
     if any(key not in labels for labels in members):
         return None
     return len({labels[key] for labels in members})

@@ -14,7 +14,7 @@ from mooring.ask.lint.context import FieldPath, LintContext, Subject
 from mooring.ask.lint.findings import Problem, Severity, rule
 from mooring.core.state.node_selector import compile_node_selector
 
-# What the words of a name say about importance.
+# Words in names that suggest an importance.
 _RANKS = {
     **dict.fromkeys(("low", "lowest"), 0),
     **dict.fromkeys(("default", "normal", "medium"), 1),
@@ -74,7 +74,7 @@ def budget_selects_nothing(subject: Subject, context: LintContext) -> Iterator[P
 
 
 def _selected(budget: PodDisruptionBudget, context: LintContext) -> int:
-    """How many pods the budget counts: those of workloads in the manifests, and others of the cluster."""
+    """Count the pods of a budget: those of workloads in the manifests, and others of the cluster."""
     selector = budget_selector(budget)
     if selector is None:
         return 0
@@ -143,7 +143,7 @@ def priority_order(subject: Subject, context: LintContext) -> Iterator[Problem]:
 
 
 def _rank(name: str) -> int | None:
-    """What a name says about importance, if it says anything; names of the system say nothing here."""
+    """Return the importance that a name suggests, if any; system names suggest none here."""
     if name.startswith("system-"):
         return None
     ranks = [_RANKS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _RANKS]
@@ -184,7 +184,7 @@ def claim_out_of_reach(subject: Subject, context: LintContext) -> Iterator[Probl
 
 
 def _unreachable_templates(subject: Subject, context: LintContext) -> Iterator[Problem]:
-    """The classes that a StatefulSet's claims will have."""
+    """Return the classes of a StatefulSet's claims."""
     classes = context.all(StorageClass)
     spec = subject.value["spec"]
     for i, template in enumerate(spec.get("volumeClaimTemplates") or ()):

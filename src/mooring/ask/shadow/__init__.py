@@ -1,5 +1,5 @@
-"""Beside a live scheduler: what it does is watched, decided again, and compared. Nothing is written to its cluster.
+"""The shadow of a live scheduler: its decisions are watched, repeated, and compared. Nothing is written to its cluster.
 
-Here are the cluster as it is seen, the moments around a decision, the verdicts, their sums, and how they are shown.
+The package has the observed cluster, the moments around a decision, the verdicts, their summary, and its rendering.
 Sockets and options belong to the command.
 """

@@ -19,18 +19,18 @@ from mooring.core.session import Session, open_session
 from mooring.net.extender.client import is_concerned
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a scheduler did with a pod, what is decided about it here, and how the two agree.
+# A scheduler's decision about a pod, ours, and how the two agree.
 
 
 class Agreement(Enum):
-    """How a decision here agrees with what happened."""
+    """Agreement between our decision and the observed one."""
 
     SAME = "same"  # the same node
     EQUALLY_GOOD = "equallyGood"  # another node with the same total
     OTHER_NODE = "otherNode"
     REFUSED_HERE = "refusedHere"  # it was bound, and no node would take it here
     SAME_WORDS = "sameWords"  # refused in the same words, and nominated alike
-    EQUAL_ROOM = "equalRoom"  # the same, but room is made on another node that is equally good
+    EQUAL_ROOM = "equalRoom"  # likewise, but room is made on another, equally good node
     OTHER_WORDS = "otherWords"
     PLACED_HERE = "placedHere"  # it was refused, and a node would take it here
 
@@ -38,15 +38,15 @@ class Agreement(Enum):
 AGREE = frozenset((Agreement.SAME, Agreement.EQUALLY_GOOD, Agreement.SAME_WORDS, Agreement.EQUAL_ROOM))
 
 
-# Causes of a difference. The search for a moment is not one: where it finds one, both agree.
+# Causes of a difference. The search for a moment is not one: if it succeeds, both agree.
 RACE = "race"  # both agree, but not in the state right before the outcome was seen
-SAMPLING = "sampling"  # kube-scheduler stops looking when it has found enough nodes, and a sample gives its node
-EXTENDER = "extender"  # the scheduler asks an extender about this pod, which is not asked here
-CONFIGURATION = "configuration"  # the cluster's own configuration explains what happened, the one compared differs
+SAMPLING = "sampling"  # kube-scheduler stops its search early, and a sample explains its node
+EXTENDER = "extender"  # the scheduler asks an extender about this pod, which is not called here
+CONFIGURATION = "configuration"  # the cluster's own configuration explains the outcome, the compared one differs
 
 
 class DecidedAt(Enum):
-    """Which state a decision was made from: what has been seen is not always what the other scheduler saw."""
+    """The state that a decision was made from: the other scheduler may have seen another one."""
 
     EXACT = "exact"  # right before the outcome was seen
     EARLIER = "earlier"  # before some changes that had been seen by then
@@ -56,15 +56,15 @@ class DecidedAt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a scheduler did. The pod is the version that it decided about."""
+    """An observed decision of a scheduler. The pod is the version that it decided about."""
 
-    time: float  # when it was seen
-    since: float  # when the pod was seen to wait as it is; it cannot have been decided about before
+    time: float  # when it was observed
+    since: float  # since when the pod was observed as it is; it cannot have been decided before
     pod: Pod
-    node: str = ""  # where it was bound to; empty: it was refused
+    node: str = ""  # node of the binding; empty: it was refused
     message: str = ""  # why it was refused
-    nominated: str = ""  # where room is made for it
-    version: int = 0  # of the pod with this outcome
+    nominated: str = ""  # nominated node
+    version: int = 0  # resource version of the pod with this outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class ShadowVerdict:
     happened: Happened
     agreement: Agreement
     moment: DecidedAt = DecidedAt.EXACT
-    assumed: tuple[str, ...] = ()  # what is assumed to have been known, or not to have been known, then
+    assumed: tuple[str, ...] = ()  # assumptions about what was known at that time
     known_cause: str = ""  # of a difference
     node: str = ""  # ours
     message: str = ""
     nominated: str = ""
-    totals: tuple[int | None, int | None] = (None, None)  # of their node and of ours, both as scored here
+    totals: tuple[int | None, int | None] = (None, None)  # of their node and of ours, both by our scores
     plugin: str = ""  # that tipped it
     because: str = ""
 
@@ -89,14 +89,14 @@ class ShadowVerdict:
 
     @property
     def cause(self) -> str:
-        """The name of what makes the difference; empty where there is none."""
+        """Name of the difference's cause; empty if there is none."""
         if self.agrees:
             return "" if self.moment is DecidedAt.EXACT else RACE
         return self.known_cause
 
     @property
     def is_explained(self) -> bool:
-        """Whether both agree, or differ for a cause that is known."""
+        """Report whether both agree, or differ for a known cause."""
         return self.agrees or bool(self.cause)
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _outcome(node: str, message: str, nominated: str) -> dict[str, str | None]:
 
 
 def agreement_of(decision: ScheduleResult, happened: Happened) -> Agreement:
-    """Compare a decision with what happened."""
+    """Compare a decision with the observed one."""
     if happened.node:
         if decision.node == happened.node:
             return Agreement.SAME
@@ -136,7 +136,7 @@ def agreement_of(decision: ScheduleResult, happened: Happened) -> Agreement:
 
 
 def nomination(decision: ScheduleResult) -> str:
-    """The node that the pod is nominated to after the decision."""
+    """Return the node that the pod is nominated to after the decision."""
     if decision.nominated_node is None:
         return decision.pod.pod.status.nominated_node_name
     return decision.nominated_node
@@ -150,7 +150,7 @@ def verdict_of(
     assumed: tuple[str, ...] = (),
     known_cause: str = "",
 ) -> ShadowVerdict:
-    """Everything that is to be said, while the columns are still those of the decision."""
+    """Build the verdict while the columns are still those of the decision."""
     node, words = decision.node or "", "" if decision.node else decision.message
     plugin = because = ""
     totals: tuple[int | None, int | None] = (None, None)
@@ -188,7 +188,7 @@ MAX_ORDERS = 6  # of pods on their nodes
 
 
 class Judge:
-    """An engine for a scene. Every node is looked at, whatever the configuration says of sampling."""
+    """An engine for a scene. Every node is searched, regardless of sampling in the configuration."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class Judge:
         clock: Clock,
         registry: Registry | None = None,
     ) -> None:
-        self._offset = [0]  # where preemption starts to look, which kube-scheduler chooses at random
+        self._offset = [0]  # where preemption starts, which kube-scheduler chooses at random
         session = open_session(
             config,
             scene.state,
@@ -215,17 +215,17 @@ class Judge:
             if profile.percentage_of_nodes_to_score is None
             else profile.percentage_of_nodes_to_score
             for name, profile in session.profiles.items()
-        }  # 0: as many as kube-scheduler finds right for the number of nodes
+        }  # 0: as many as kube-scheduler chooses for the number of nodes
         self._managed = [frozenset(each.name for each in extender.managed_resources) for extender in config.extenders]
         self._session = _looking_at_all(session)
 
     @property
     def names(self) -> list[str]:
-        """The scheduler names that have a profile."""
+        """Names of the schedulers that have a profile."""
         return list(self._session.profiles)
 
     def on(self, scene: Scene) -> Judge:
-        """The same configuration in another scene, which may go on changing."""
+        """Return the same configuration for another scene, which may keep changing."""
         other = object.__new__(Judge)
         other._percentages, other._offset, other._scene = self._percentages, self._offset, scene
         other._managed = self._managed
@@ -233,18 +233,18 @@ class Judge:
         return other
 
     def asks_extenders(self, pod: Pod) -> bool:
-        """Whether an extender is responsible for this pod; here none is called."""
+        """Report whether an extender is responsible for this pod; none is called here."""
         return any(is_concerned(managed, pod) for managed in self._managed)
 
     def decide(self, pod: Pod, *, detail: bool = False) -> ScheduleResult:
         return self._session.decide(pod, detail=detail)
 
     def hold_room(self, pod: Pod, node: str) -> None:
-        """Let a pod that was never seen on a node take its room there."""
+        """Reserve the room of a pod that was never seen on a node."""
         self._session.assume(self._session.info(pod), node)
 
     def compare(self, happened: Happened, *, detail: bool = False) -> tuple[ScheduleResult, Agreement]:
-        """Decide about a pod, and say how that agrees with what happened."""
+        """Decide about a pod, and compare with the observed decision."""
         decision = self.decide(happened.pod, detail=detail)
         agreement = agreement_of(decision, happened)
         is_room_elsewhere = agreement is Agreement.OTHER_WORDS and bool(decision.nominated_node and happened.nominated)
@@ -256,10 +256,9 @@ class Judge:
         return self._makes_room_there(happened, decision) or self._makes_room_in_another_order(happened, decision)
 
     def _makes_room_in_another_order(self, happened: Happened, decision: ScheduleResult) -> bool:
-        """Whether preemption takes the other node if equally important pods had come to the nodes in another order.
+        """Report whether preemption takes the other node if equally important pods had arrived in another order.
 
-        Of those it spares the ones that came first. That is the order in which the scheduler decided; what can be seen
-        is the order in which it bound.
+        Of those it spares the first ones, in the order of decisions; only the order of bindings can be observed.
         """
         for turn in range(1, MAX_ORDERS):
             fork = self._scene.fork()
@@ -273,7 +272,7 @@ class Judge:
         return False
 
     def _makes_room_there(self, happened: Happened, decision: ScheduleResult) -> bool:
-        """Whether preemption takes the other node if it begins to look elsewhere: then both are equally good."""
+        """Report whether preemption takes the other node with another start: then both are equally good."""
         tries = min(MAX_SAMPLES, decision.num_nodes)
         try:
             for i in range(tries):
@@ -291,9 +290,9 @@ class Judge:
     # ---- samples -------------------------------------------------------------------------------------------------
 
     def sampling_explains(self, scene: Scene, pod: Pod, decision: ScheduleResult, node: str) -> bool:
-        """Whether kube-scheduler, which stops looking when it has found enough nodes, could have taken this node.
+        """Report whether kube-scheduler, which stops its search early, could have taken this node.
 
-        Where it began to look cannot be seen from outside. So several beginnings are tried.
+        Its start cannot be observed, so several are tried.
         """
         found = scene.state.table.nodes.get(node)
         if found is None or found.row < 0 or not self.samples(pod, decision):
@@ -312,22 +311,22 @@ class Judge:
         return False
 
     def samples(self, pod: Pod, decision: ScheduleResult) -> bool:
-        """Whether kube-scheduler would not have looked at every node for this decision."""
+        """Report whether kube-scheduler would not have searched every node for this decision."""
         name = self._session.profile_for(pod).scheduler_name
         return decision.num_nodes >= 100 and self._wanted(name, decision.num_nodes) < decision.feasible_nodes
 
     def _wanted(self, name: str, nodes: int) -> int:
-        """How many nodes that can take the pod are enough for kube-scheduler."""
+        """Return how many feasible nodes are enough for kube-scheduler."""
         return max(100, nodes * (self._percentages[name] or adaptive_percentage(nodes)) // 100)
 
 
 def adaptive_percentage(nodes: int) -> int:
-    """How many percent of the nodes kube-scheduler looks for when it is not told: fewer in large clusters."""
+    """Return kube-scheduler's default percentage of nodes to score: fewer in large clusters."""
     return max(5, 50 - nodes // 125)
 
 
 def _looking_at_all(session: Session) -> Session:
-    """Without sampling, and without the ranking of the pod before: each decision stands for itself."""
+    """Disable sampling and batching: each decision is independent."""
     session.engine.batching.is_enabled = False
     for profile in session.profiles.values():
         profile.percentage_of_nodes_to_score = 0

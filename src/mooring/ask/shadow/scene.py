@@ -15,32 +15,32 @@ from mooring.core.plugins.volumes.claims import SELECTED_NODE
 from mooring.core.queue.events import node_changes
 from mooring.core.state.cluster import ClusterState
 
-UNSCHEDULABLE = "Unschedulable"  # the reason of a refusal that is no error
+UNSCHEDULABLE = "Unschedulable"  # the reason of a refusal that is not an error
 UNKNOWN_VERSION = 1 << 62  # nothing is known to be older
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneChange:
-    """An object came (``old`` is None), went (``new`` is None) or became another version."""
+    """An object was added (``old`` is None), deleted (``new`` is None) or changed."""
 
-    time: float  # when it was seen
+    time: float  # when it was observed
     old: Object | None
     new: Object | None
     matters: bool  # whether a decision may depend on it
 
     @property
     def fills(self) -> str:
-        """The node that has less room since then, if this is a pod that came to a node."""
+        """Node that has less room afterwards, if this is a pod that got a node."""
         return _node_of(self.new) if not _node_of(self.old) else ""
 
     @property
     def frees(self) -> str:
-        """The node that has more room since then, if this is a pod that left a node."""
+        """Node that has more room afterwards, if this is a pod that left a node."""
         return _node_of(self.old) if not _node_of(self.new) else ""
 
     @property
     def is_own(self) -> bool:
-        """Whether a scheduler did this itself, and knew of it before it was seen: it placed or nominated a pod."""
+        """Report whether a scheduler caused it, and so knew of it before: it placed or nominated a pod."""
         if self.fills:
             return True
         old, new = self.old, self.new
@@ -50,8 +50,9 @@ class SceneChange:
 
     @property
     def may_have_held_room(self) -> bool:
-        """Whether this is a pod that never came to a node, though a scheduler may have placed it: it was deleted before
-        it was bound, or its binding failed."""
+        """Report whether a scheduler may have placed this pod although it never got a node: deleted before, or binding
+        failed.
+        """
         if not isinstance(self.old, Pod) or self.old.spec.node_name:
             return False
         if not isinstance(self.new, Pod):
@@ -65,12 +66,12 @@ class SceneChange:
 
     @property
     def version(self) -> int:
-        """Of the object; those of all objects have one order."""
+        """Resource version of the object; all objects share one order."""
         return version_of(self.new or self.old)
 
     @property
     def text(self) -> str:
-        """In a few words, for people."""
+        """Short description for users."""
         thing = self.new or self.old
         assert thing is not None
         what = f"{type(thing).__name__} {thing.key}"
@@ -82,14 +83,14 @@ class SceneChange:
 
 
 class Scene:
-    """What a scheduler may know at one moment: objects, and which waiting pods are nominated to which node."""
+    """A scheduler's possible knowledge at one moment: objects, and nominations of pending pods."""
 
     def __init__(self) -> None:
         self.state = ClusterState()
         self.nominations = Nominations()
 
     def fork(self) -> Scene:
-        """The same moment, to go to another one from: neither of the two sees what happens to the other."""
+        """Return a copy to move to another moment; later changes of one do not affect the other."""
         fork = Scene.__new__(Scene)
         fork.state = self.state.fork()
         fork.nominations = self.nominations.copy()
@@ -108,11 +109,11 @@ class Scene:
             self.drop(change.new)
 
     def put(self, obj: Object) -> None:
-        """An object exists, in this version."""
+        """Add or update an object."""
         put_object(self.state, self.nominations, obj)
 
     def drop(self, obj: Object) -> None:
-        """An object is not there."""
+        """Remove an object."""
         remove_object(self.state, self.nominations, obj)
 
 
@@ -121,13 +122,13 @@ def change_of(time: float, old: Object | None, new: Object | None) -> SceneChang
 
 
 def version_of(obj: Object | None) -> int:
-    """The resource version as a number."""
+    """Return the resource version as a number."""
     version = "" if obj is None else obj.metadata.resource_version
     return int(version) if version.isdecimal() else UNKNOWN_VERSION
 
 
 def refusal_of(pod: Pod) -> Condition | None:
-    """The condition in which a scheduler says why the pod has no node."""
+    """Return the condition with the reason why the pod has no node."""
     said = pod.scheduled_condition
     is_refusal = said is not None and said.status == "False" and said.reason in (UNSCHEDULABLE, "SchedulerError")
     return said if is_refusal else None
@@ -138,7 +139,7 @@ def _node_of(obj: Object | None) -> str:
 
 
 def _matters(old: Object | None, new: Object | None) -> bool:
-    """Most changes are heartbeats, and words in a status that no scheduler reads."""
+    """Report whether a change matters: most are heartbeats, and texts in a status that no scheduler reads."""
     if isinstance(old, Pod) or isinstance(new, Pod):
         return _pod_matters(old, new)  # type: ignore[arg-type]
     if old is None or new is None:
@@ -152,7 +153,7 @@ def _matters(old: Object | None, new: Object | None) -> bool:
 def _pod_matters(old: Pod | None, new: Pod | None) -> bool:
     there = [pod for pod in (old, new) if pod is not None]
     if not any(pod.spec.node_name or pod.status.nominated_node_name for pod in there):
-        return False  # it waits, and no pod is preempted for it
+        return False  # it is pending, and no pod is preempted for it
     if old is None or new is None:
         return True
     return (
@@ -177,23 +178,23 @@ def _is_same_but_for_its_version(old: Object, new: Object) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a scheduler writes about a pod before it binds it: its claims, its volumes, the node that it expects.
+# A scheduler's writes about a pod before its binding: claims, volumes, the expected node.
 #
-# These writes follow from the decision. A decision that is made again must not see them, or it would only repeat them.
+# These writes follow from the decision. A repeated decision must not see them, or it would only repeat them.
 
-MAX_KEPT = 10_000  # objects whose version before a write is remembered
+MAX_KEPT = 10_000  # objects with a known version before a write
 _Key = tuple[type[Object], str]
 
 
 class OwnWrites:
-    """Remembers the version before such a write, of the last objects that were written."""
+    """Remembers the version before such a write, of the most recently written objects."""
 
     def __init__(self) -> None:
-        self._before: OrderedDict[_Key, Object | None] = OrderedDict()  # None: it was made for the claim
-        self._unexpected: OrderedDict[str, Pod] = OrderedDict()  # by uid, before a node was expected for the pod
+        self._before: OrderedDict[_Key, Object | None] = OrderedDict()  # None: it was created for the claim
+        self._unexpected: OrderedDict[str, Pod] = OrderedDict()  # by uid, before the node was expected
 
     def note(self, old: Object | None, new: Object | None) -> None:
-        """Look at every change."""
+        """Process every change."""
         if new is None:
             if old is not None:
                 self._before.pop((type(old), old.key), None)
@@ -207,9 +208,9 @@ class OwnWrites:
             self._before.pop((type(new), new.key), None)
 
     def _note_pod(self, old: Object | None, new: Pod) -> None:
-        """A nomination that comes without a refusal is where the scheduler is about to bind the pod.
+        """Process a nomination: without a refusal it is where the scheduler is about to bind the pod.
 
-        With a refusal, an attempt has ended: what it wrote stays, and the next one sees it.
+        With a refusal, an attempt has ended: its writes stay, and the next one sees them.
         """
         if not isinstance(old, Pod) or new.spec.node_name:
             return
@@ -229,7 +230,9 @@ class OwnWrites:
             self._before.popitem(last=False)
 
     def known(self, obj: Object | None) -> Object | None:
-        """The object as its scheduler knows it: a pod that it is about to bind counts on its node, also in scores."""
+        """Return the object as its scheduler knows it: a pod that it is about to bind counts on its node, also in
+        scores.
+        """
         if not isinstance(obj, Pod) or obj.uid not in self._unexpected or obj.spec.node_name:
             return obj
         placed = copy(obj)
@@ -238,11 +241,11 @@ class OwnWrites:
         return placed
 
     def version_of(self, pod: Pod) -> Pod:
-        """The waiting pod as it was decided about."""
+        """Return the pending pod as it was decided about."""
         return self._unexpected.pop(pod.uid, pod)
 
     def undone(self, scene: Scene, pod: Pod, node: str) -> Scene:
-        """The scene without what was written because the pod goes to this node: itself if there is nothing, or a fork.
+        """Undo writes made because the pod goes to this node; return the scene itself if there are none, or a fork.
 
         A refusal leaves no writes to undo.
         """
@@ -300,7 +303,7 @@ def _claims_of(pod: Pod) -> list[_Key]:
 
 
 def _is_used(scene: Scene, pod: Pod, key: _Key) -> bool:
-    """Whether a pod that runs already uses the claim: then it was written for that one."""
+    """Report whether a running pod uses the claim: then it was written for that one."""
     kind, name = key
     if kind is PersistentVolumeClaim:
         return scene.state.claim_users.get(name, 0) > 0

@@ -1,8 +1,8 @@
 """The shadow: receives objects as an informer's listener, and judges each decision of the cluster's own scheduler.
 
-The present is kept as a scheduler keeps it, with a log of the last changes. A decision is repeated right before its
-outcome is processed. Most agree at once. The others wait until the changes shortly after have been seen as well; then
-the moment of the decision is looked for.
+The present state is kept as a scheduler keeps it, with a log of the last changes. A decision is repeated right before
+its outcome is processed. Most agree immediately. The others wait until the following changes have been seen as well;
+then the moment of the decision is searched.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from mooring.ask.shadow.summary import Summary
 from mooring.ask.shadow.window import LATE_S, Window
 
 MAX_LOG = 4_000  # changes
-SETTLE_CHANGES = 1_000  # this many later changes are seen before the moment of a decision is looked for
+SETTLE_CHANGES = 1_000  # later changes to be seen before the search for the moment of a decision
 SETTLE_S = 2.0  # or this long has passed
-MAX_OPEN = 1_000  # decisions that wait for that
-PAPERWORK_S = 1.0  # that the words about a refusal may be late
+MAX_OPEN = 1_000  # decisions that wait for the search
+PAPERWORK_S = 1.0  # maximum delay of the condition of a refusal
 MAX_AGE_S = 30.0  # of changes that a scheduler may not have seen
 
 UNSEEN = "was not seen waiting"
@@ -60,11 +60,11 @@ class _Open:
     """A decision whose moment is still to be found."""
 
     happened: Happened
-    number: int  # of the change that told of it
+    number: int  # of the change that reported it
 
 
 class Shadow:
-    """Tell it of objects as an informer does, and of the passing of time with :meth:`settle`.
+    """Receives objects like an informer's listener, and the passing of time with :meth:`settle`.
 
     ``is_synced`` is set once all first lists have arrived: earlier objects are not compared.
     """
@@ -79,7 +79,7 @@ class Shadow:
         *,
         tell: Callable[[ShadowVerdict], None] = lambda verdict: None,
     ) -> None:
-        """``theirs`` has the configuration of the cluster's scheduler, ``ours`` the one to compare, if another one.
+        """``theirs`` has the configuration of the cluster's scheduler, ``ours`` a different one to compare, if any.
 
         Pods of the schedulers with these ``names`` are compared.
         """
@@ -90,15 +90,15 @@ class Shadow:
         self._own = OwnWrites()
         self._log: deque[SceneChange] = deque(maxlen=MAX_LOG)
         self._end = 0  # the number of the next change
-        self._listed_at = -math.inf  # what was listed has no order, so the log begins after it
-        self._waiting: dict[str, float] = {}  # uid -> since when the pod waits as it is now
+        self._listed_at = -math.inf  # a list has no order, so the log begins after it
+        self._waiting: dict[str, float] = {}  # uid -> since when the pod is pending as it is now
         self._open: deque[_Open] = deque()
-        self._search: Iterator[None] = iter(())  # for the moment of the decision that has waited longest
+        self._search: Iterator[None] = iter(())  # for the moment of the oldest waiting decision
         self.is_synced = False
         self.is_listing: Callable[[], bool] = lambda: False  # whether objects come from a list, which has no order
         self.summary = Summary()
 
-    # ---- what an informer tells ----------------------------------------------------------------------------------
+    # ---- from the informer -----------------------------------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
         self._take(None, obj)
@@ -128,7 +128,7 @@ class Shadow:
             self._log.append(change)
         self._end += 1
 
-    # ---- what the scheduler did ----------------------------------------------------------------------------------
+    # ---- the scheduler's decisions --------------------------------------------------------------------------------
 
     def _watch_pod(self, now: float, old: Pod | None, new: Pod) -> None:
         happened = self._bound(now, old, new) if new.spec.node_name else self._refused(now, old, new)
@@ -155,12 +155,12 @@ class Shadow:
         return Happened(now, since, self._own.version_of(old or new), new.spec.node_name, version=version_of(new))
 
     def _refused(self, now: float, old: Pod | None, new: Pod) -> Happened | None:
-        """A word in the condition that was not there before is a new refusal; the same word once more is not told."""
+        """Return a new refusal: one whose message was not in the condition before."""
         since = self._waiting.setdefault(new.uid, now)
         said, before = refusal_of(new), None if old is None else refusal_of(old)
         if old is not None and old.spec.scheduling_gates != new.spec.scheduling_gates:
             self._waiting[new.uid] = now
-        elif said != before:  # the next attempt may be over before the words about this one are seen
+        elif said != before:  # the next attempt may be over before the condition of this one is seen
             self._waiting[new.uid] = max(since, now - PAPERWORK_S)
         if old is None or said is None or said == before:
             return None
@@ -169,7 +169,7 @@ class Shadow:
     # ---- verdicts ------------------------------------------------------------------------------------------------
 
     def _judge(self, happened: Happened) -> None:
-        """Decide in the present; what does not agree is looked at again later."""
+        """Decide in the present state; disagreements are searched later."""
         scene = self._own.undone(self._scene, happened.pod, happened.node)
         theirs = self._theirs if scene is self._scene else self._theirs.on(scene)
         decision, agreement = theirs.compare(happened)
@@ -183,8 +183,8 @@ class Shadow:
     def settle(self, *, is_over: bool = False, for_s: float = math.inf) -> bool:
         """Give the verdicts that need not wait longer; all of them if it ``is_over``.
 
-        A search can take seconds, in which no events are processed. So it stops after ``for_s``, and continues when
-        this is called again; report whether there is more to do. At the end, the rest is not compared.
+        A search can take seconds, in which no events are processed. So it stops after ``for_s``, and continues at the
+        next call; the result reports whether there is more to do. At the end, the rest is not compared.
         """
         until = self._now() + for_s
         while True:
@@ -207,9 +207,9 @@ class Shadow:
         return is_old or len(self._open) > MAX_OPEN
 
     def _look_again(self, asked: _Open) -> Iterator[None]:
-        """Give a verdict, step by step."""
+        """Search for a verdict, step by step."""
         happened, log = asked.happened, self._log
-        position = len(log) - (self._end - asked.number)  # of the change that told of it; negative: no longer there
+        position = len(log) - (self._end - asked.number)  # of the change that reported it; negative: no longer there
         if position < 0 or len(self._open) > MAX_OPEN:
             is_listed = self._listed_at >= happened.since - LATE_S
             self.summary.leave_out(LISTED if is_listed else HURRIED)
@@ -234,7 +234,7 @@ class Shadow:
                         return
                     yield
             if not cause and self._listed_at >= happened.since - LATE_S:
-                self.summary.leave_out(LISTED)  # the moment may be one that was not seen
+                self.summary.leave_out(LISTED)  # the moment may not have been observed
                 return
             if not cause and self._theirs.asks_extenders(happened.pod):
                 cause = EXTENDER
@@ -250,8 +250,9 @@ class Shadow:
         *,
         is_clear: bool = True,
     ) -> None:
-        """The verdict in a scene. Where another configuration is compared, it decides in the scene in which the
-        cluster's own explains what happened: ``is_clear`` says whether there is one."""
+        """Give the verdict in a scene. A compared configuration decides in the scene in which the cluster's own
+        explains the outcome: ``is_clear`` says whether there is one.
+        """
         asked = self._theirs if self._ours is None else self._ours
         there = asked if scene is self._scene else asked.on(scene)
         decision, agreement = there.compare(happened, detail=True)
@@ -265,21 +266,21 @@ class Shadow:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Changes that come by several watches, in the order in which they were made.
+# Changes of several watches, sorted into the order in which they were made.
 #
-# There is no order between watches. What has piled up in their connections, because this process was busy or stopped,
-# is read one watch after the other: all pods of the last seconds, then all nodes. Resource versions have one order
-# for all kinds, so changes are held back for a moment and sorted.
+# Watches have no common order. What has accumulated in their connections, because this process was busy or stopped, is
+# read one watch after the other: all pods of the last seconds, then all nodes. Resource versions have one order for all
+# kinds, so changes are delayed briefly and sorted.
 
 HOLD_S = 0.25
 
 
 class InOrder:
-    """Stands between an informer and a shadow. :meth:`pass_on` must be called now and then."""
+    """Sorts changes between an informer and a shadow. :meth:`pass_on` must be called regularly."""
 
     def __init__(self, watcher: Shadow, now: Callable[[], float]) -> None:
         self._watcher, self._now = watcher, now
-        self._held: list[tuple[int, int, float, Object | None, Object | None]] = []  # by version, then as they came
+        self._held: list[tuple[int, int, float, Object | None, Object | None]] = []  # by version, then by arrival
         self._count = 0
         self._newest = 0
 
@@ -314,7 +315,7 @@ class InOrder:
         self.pass_on()
 
     def pass_on(self, *, is_all: bool = False) -> None:
-        """Tell of what was held back for long enough."""
+        """Pass on changes that were delayed long enough."""
         held, before = self._held, self._now() - HOLD_S
         while held and (is_all or held[0][2] <= before):
             *_, old, new = heapq.heappop(held)

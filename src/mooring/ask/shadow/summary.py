@@ -1,4 +1,4 @@
-"""The verdicts in figures. What is kept does not grow: counts, and the first differences of each kind."""
+"""The verdicts in numbers. Memory is bounded: counts, and the first differences of each kind."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ REFUSALS = (Agreement.SAME_WORDS, Agreement.EQUAL_ROOM, Agreement.OTHER_WORDS, A
 
 
 class Summary:
-    """Counts verdicts, and what could not be compared."""
+    """Counts verdicts, and decisions that could not be compared."""
 
     def __init__(self) -> None:
         self.agreements: Counter[Agreement] = Counter()
-        self.moments: Counter[DecidedAt] = Counter()  # of those that agree
-        self.causes: Counter[str] = (
-            Counter()
-        )  # of differences: sampling, extender, configuration, or none that is known
+        self.moments: Counter[DecidedAt] = Counter()  # of agreements
+        self.causes: Counter[str] = Counter()  # of differences: sampling, extender, configuration, or none known
         self.plugins: Counter[str] = Counter()  # that tipped them
         self.left_out: Counter[str] = Counter()  # reason -> decisions that were not compared
         self.passed_over: Counter[str] = Counter()  # scheduler name -> decisions
         self.kept: dict[Agreement, list[ShadowVerdict]] = {}  # differences
-        self.raced: list[ShadowVerdict] = []  # agreements that were not found at once
-        self.unheard_s = 0.0  # for so long the cluster was out of reach
+        self.raced: list[ShadowVerdict] = []  # agreements that needed a search
+        self.unheard_s = 0.0  # how long the cluster was out of reach
 
     def count(self, verdict: ShadowVerdict) -> None:
         self.agreements[verdict.agreement] += 1
@@ -52,7 +50,7 @@ class Summary:
         self.left_out[reason] += decisions
 
     def pass_over(self, scheduler_name: str) -> None:
-        """A scheduler that was not asked about has decided."""
+        """Count a decision of a scheduler that is not compared."""
         if scheduler_name in self.passed_over or len(self.passed_over) < MAX_KEPT:
             self.passed_over[scheduler_name] += 1
 
@@ -60,7 +58,7 @@ class Summary:
 
     @property
     def decisions(self) -> int:
-        """How many were compared."""
+        """Number of compared decisions."""
         return self.agreements.total()
 
     @property
@@ -69,22 +67,22 @@ class Summary:
 
     @property
     def unexplained(self) -> int:
-        """Differences for which no cause is known."""
+        """Differences without a known cause."""
         return self.causes[""]
 
     @property
     def differing(self) -> int:
-        """Differences that are the scheduler's own: not those of a sample."""
+        """Differences of the scheduler itself, not of its sampling."""
         return self.causes.total() - self.causes[SAMPLING]
 
     @property
     def differences(self) -> list[ShadowVerdict]:
-        """Those that were kept, those without a known cause first."""
+        """Stored differences, those without a known cause first."""
         found = [verdict for kept in self.kept.values() for verdict in kept]
         return sorted(found, key=lambda verdict: (verdict.is_explained, verdict.happened.time))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         differing = self.decisions - self.agreeing
         return {
             "decisions": self.decisions,
@@ -105,7 +103,7 @@ class Summary:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How the sum of all verdicts looks on a terminal: while it grows, and in the end.
+# Rendering of the summary on a terminal: while it grows, and in the end.
 
 NOWHERE = "-"
 NAMES = {
@@ -127,7 +125,7 @@ CAUSES = {
 
 
 def headline(summary: Summary) -> str:
-    """One line."""
+    """Return one line."""
     if not summary.decisions:
         return "No decision was seen yet."
     explained = summary.decisions - summary.unexplained
@@ -139,7 +137,7 @@ def headline(summary: Summary) -> str:
 
 
 def draw(to: Console, summary: Summary, top: int = 20) -> None:
-    """Print the whole sum."""
+    """Print the whole summary."""
     colour = "green" if not summary.differing else "red"
     to.print(f"[{colour}]{escape(headline(summary))}[/{colour}]")
     if summary.decisions:
@@ -155,7 +153,7 @@ def draw(to: Console, summary: Summary, top: int = 20) -> None:
 
 
 def rows_of(summary: Summary) -> Iterator[tuple[str, str, str]]:
-    """What was seen, with its share."""
+    """Yield the outcomes with their shares."""
     for agreement in (*BINDINGS, *REFUSALS):
         number = summary.agreements[agreement]
         if number or agreement in (Agreement.SAME, Agreement.SAME_WORDS):
@@ -163,7 +161,7 @@ def rows_of(summary: Summary) -> Iterator[tuple[str, str, str]]:
 
 
 def notes(summary: Summary) -> list[str]:
-    """What a reader should know of how the figures came about."""
+    """Return notes about how the numbers were obtained."""
     found = []
     moved = summary.agreeing - summary.moments[DecidedAt.EXACT]
     if moved:
@@ -187,7 +185,7 @@ def notes(summary: Summary) -> list[str]:
 
 
 def line(verdict: ShadowVerdict) -> str:
-    """A difference in one line, for logs."""
+    """Return a difference in one line, for logs."""
     there, here, totals, because, cause = (str(cell) for cell in _row(verdict)[1:])
     points = f" ({totals})" if totals != NOWHERE else ""
     why = f": {because}" if because else ""
@@ -195,7 +193,7 @@ def line(verdict: ShadowVerdict) -> str:
 
 
 def live(summary: Summary, latest: Sequence[ShadowVerdict]) -> RenderableType:
-    """What is shown while the shadow watches."""
+    """Return what is shown while the shadow watches."""
     counts = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     counts.add_column()
     counts.add_column(justify="right")

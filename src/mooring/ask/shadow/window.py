@@ -1,4 +1,4 @@
-"""The search for the state that a scheduler decided from, among the moments around the one at which it was seen.
+"""The search for the state that a scheduler decided from, among the moments around the observed outcome.
 
 A scheduler decides first and binds afterwards, several pods at a time, and its watch is not ours. Not everything is
 possible, though:
@@ -30,18 +30,18 @@ from mooring.ask.shadow.scene import Scene, SceneChange
 from mooring.core.engine.decision import ScheduleResult
 
 ALL = 1 << 30
-SINCE = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # of its own actions since a moment
-MORE = 8  # of its own actions that were seen only after the outcome, or before it although they were done after it
-MAX_UNSEEN = 3  # pods that never came to a node
-LATE_S = 1.0  # that the scheduler's other watches may be behind that of pods
+SINCE = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # its own actions since a moment
+MORE = 8  # its own actions observed after the outcome although done before, or the other way round
+MAX_UNSEEN = 3  # pods that never got a node
+LATE_S = 1.0  # delay of the scheduler's other watches relative to that of pods
 REACHES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-STEPS = 4  # changes of pods are as far away as one change of another kind
-MAX_TRIES, MIN_TRIES, NODES_TRIED = 2_000, 24, 60_000  # decisions for one search: fewer in large clusters
+STEPS = 4  # changes of pods count as much as one change of another kind
+MAX_TRIES, MIN_TRIES, NODES_TRIED = 2_000, 24, 60_000  # decisions per search: fewer in large clusters
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A state in which the decision is the one that happened."""
+    """A state in which the decision is the observed one."""
 
     moment: DecidedAt
     scene: Scene
@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """In which direction to look.
+    """A direction of the search.
 
     At the moment of a walk, the scheduler's other watches were a number of changes ``ahead`` of ours, or behind. Of its
     own actions it had not done the last few that were seen by the outcome, and had done a few ``more``; or it had
@@ -65,19 +65,19 @@ class _Direction:
 
     @property
     def distance(self) -> int:
-        """Its actions come in bursts; that they overtake each other in both directions is rarer."""
+        """Distance: its actions come in bursts; overtaking in both directions is rarer."""
         own = (self.fewer + self.more + 1) // 2 + 2 * bool(self.fewer and self.more)
         return abs(self.ahead) + own + (0 if self.done == ALL else 1 + self.done // 2)
 
 
 class _Place:
-    """A state near the outcome: a fork of the scene there, with some changes undone and others done already."""
+    """A state near the outcome: a fork of the scene there, with some changes undone and others already applied."""
 
     def __init__(self, judge: Judge, scene: Scene, happened: Happened) -> None:
         self.scene = scene.fork()
         self.happened = happened  # with the pod as it was then
         self._judge = judge.on(self.scene)
-        self.moved: dict[SceneChange, str] = {}  # in which way it differs from the scene at the outcome
+        self.moved: dict[SceneChange, str] = {}  # its differences from the scene at the outcome
 
     def do(self, change: SceneChange) -> None:
         self.scene.do(change)
@@ -92,7 +92,7 @@ class _Place:
             self.moved[change] = how
 
     def follow(self, change: SceneChange) -> None:
-        """Also take the pod in question as it was before a change: its nomination is in it once that was seen."""
+        """Move the decided pod to its version before a change: its nomination is included once observed."""
         if isinstance(change.old, Pod) and not change.old.spec.node_name:
             self.happened = replace(self.happened, pod=change.old)
 
@@ -108,9 +108,9 @@ class _Place:
 
 
 class Window:
-    """Looks for a state from which the judge decides as it happened.
+    """Searches for a state in which the judge's decision is the observed one.
 
-    ``scene`` is right before the outcome was seen, ``before`` are changes that led there, the last one first, and
+    ``scene`` is right before the outcome was observed, ``before`` are changes that led there, the last one first, and
     ``after`` those that followed, without the outcome itself.
     """
 
@@ -124,7 +124,7 @@ class Window:
         *,
         waiting: int = 0,
     ) -> None:
-        """``waiting`` decisions are still to be looked at: the more they are, the sooner the search gives up."""
+        """``waiting`` decisions are still to be searched: the more, the earlier the search gives up."""
         self._judge, self._scene, self._happened = judge, scene, happened
         self._before = [change for change in before if change.time >= happened.since]
         own = happened.pod.uid
@@ -147,7 +147,9 @@ class Window:
         self._tried: set[tuple[frozenset[SceneChange], str]] = {(frozenset(), happened.pod.metadata.resource_version)}
 
     def search(self) -> Iterator[Found | None]:
-        """Farther and farther from the outcome, in all directions at once; None after each walk without a result."""
+        """Search farther and farther from the outcome, in all directions in turn; yield None after each walk without a
+        result.
+        """
         others = range(-self._seen, len(self._others) + 1)
         fewer, more = range(len(self._done) + 1), range(len(self._done_later) + 1)
         ways = [_Direction(ahead, *own) for ahead in others for own in product(fewer, more)]
@@ -172,14 +174,14 @@ class Window:
         return place
 
     def _move_others(self, place: _Place, start: int, end: int) -> None:
-        """Go from one number of known changes of nodes and other objects to another."""
+        """Move from one number of known changes of nodes and other objects to another."""
         for change in self._others[start:end]:
             place.do(change)
         for change in reversed(self._others[max(0, end) : start]):
             place.undo(change)
 
     def _walk_back(self, way: _Direction, steps: int) -> Found | None:
-        """From one moment to the previous one, this many ``steps``; the first one that agrees is taken."""
+        """Walk back in ``steps`` from one moment to the previous one, up to the first agreement."""
         if not self._tries:
             return None
         place = self._begin(way)
@@ -211,7 +213,7 @@ class Window:
         return None
 
     def _swap_one(self, ahead: int) -> Found | None:
-        """With a single pod that came to its node later, or without a single one that came before."""
+        """Try a single pod that got its node later, or without a single earlier one."""
         for later, changes in ((True, self._done_later[1:]), (False, self._done[1:])):
             for change in changes:
                 place = self._begin(_Direction(ahead))
@@ -221,8 +223,9 @@ class Window:
         return None
 
     def _with_unseen(self, way: _Direction) -> Found | None:
-        """With pods that never came to a node on the nodes that look better than the outcome: a burst of pods, of which
-        one could not be bound."""
+        """Try pods that never got a node on the nodes that look better than the outcome: in a burst of pods one binding
+        may fail.
+        """
         if not self._never_placed or not self._tries_unseen:
             return None
         place = self._begin(way)
@@ -242,7 +245,7 @@ class Window:
         return Found(DecidedAt.REORDERED, place.scene, place.happened, (*place.assumed, *held)) if agrees else None
 
     def _agrees(self, place: _Place) -> bool:
-        """Whether it is found; what was tried already is not tried again."""
+        """Decide and compare, without repeating earlier tries."""
         key = frozenset(place.moved), place.happened.pod.metadata.resource_version
         if key in self._tried or not self._tries:
             return False
