@@ -149,7 +149,7 @@ class PodAttempts:
         return count
 
     async def schedule_in_thread(self, info: QueuedEntity) -> None:
-        """Try one pod in a thread, for extenders: the event loop continues, and the cluster does not change."""
+        """Try one pod, or one group of pods, in a thread: the event loop continues, and the cluster does not change."""
         profile = self._profile_for(info)
         if profile is None:
             return

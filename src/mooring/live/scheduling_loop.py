@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.live.context import SchedulerContext
 from mooring.live.schedule_one import PodAttempts
 
@@ -16,6 +17,8 @@ SLICE_S = 0.005
 """How long the loop decides before it yields to the event loop."""
 SLICE_PODS = 100
 """A turn also ends after this many pods: otherwise a burst in virtual time would start all of its bindings together."""
+THREAD_PODS = 500
+"""A group of more pods is decided in a thread: its decision is one cycle, which takes a second for 10,000 pods."""
 TIMERS_S = 1.0
 """How often a loop under constant load checks the queue's timers, as upstream does."""
 
@@ -104,7 +107,8 @@ class SchedulingLoop:
         attempts, left = self._attempts, SLICE_PODS
         attempts.refusals.forget()  # anything may have happened since the last turn
         while attempts.evicting is None and (info := queue.pop()) is not None:
-            if self._context.session.handle.extenders:
+            is_large = type(info) is not QueuedPodInfo and len(info.members) > THREAD_PODS
+            if is_large or self._context.session.handle.extenders:
                 self._asking = asyncio.ensure_future(attempts.schedule_in_thread(info))
                 return self._asking
             attempts.schedule_one(info)

@@ -29,6 +29,7 @@ class GangScheduling:
 
     def __init__(self, args: object, handle: Handle) -> None:
         self._handle = handle
+        self._tries_groups = handle.is_enabled("GenericWorkload")
 
     # ---- before the queue --------------------------------------------------------------------------------------
 
@@ -78,7 +79,10 @@ class GangScheduling:
         if len(placed) < _needed(group):
             holder = state.read(PODS_TO_ACTIVATE)
             if isinstance(holder, dict):
-                holder.update((other.key, other) for other in members.unplaced(key))
+                # Where a group waits as one, any of its pods stands for it. A gang of 10,000 would list all of them for
+                # each.
+                others = [pod.pod] if self._tries_groups else members.unplaced(key)
+                holder.update((other.key, other) for other in others)
             text = "waiting for minCount pods from a gang to be scheduled"
             return Status(Code.WAIT, (text,)), PERMIT_TIMEOUT_S
         for uid in list(placed):

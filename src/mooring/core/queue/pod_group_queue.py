@@ -39,6 +39,7 @@ from mooring.core.state.cluster import group_of
 from mooring.core.state.pod_info import PodInfo
 
 INCOMPLETE, PENDING = "incomplete", "pending"
+GANG_SCHEDULING = "GangScheduling"
 
 Members = dict[str, dict[str, QueuedPodInfo]]  # group -> the keys of its pods -> pods
 
@@ -243,7 +244,13 @@ class PodGroupQueue(SchedulingQueue):
 
     def _worth(self, info: QueuedEntity, event: ClusterEvent, old: Object | None, new: Object | None) -> MoveStrategy:
         """Return the most urgent strategy for any of the pods."""
-        return max((self._hints.decide(member, event, old, new) for member in info.members), default=MoveStrategy.SKIP)
+        is_urgent = any(member.pending_plugins for member in info.members)
+        enough, found = MoveStrategy.IMMEDIATELY if is_urgent else MoveStrategy.AFTER_BACKOFF, MoveStrategy.SKIP
+        for member in info.members:
+            found = max(found, self._hints.decide(member, event, old, new))
+            if found >= enough:
+                break
+        return found
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Activate the whole group of a member."""
@@ -268,7 +275,13 @@ class PodGroupQueue(SchedulingQueue):
         """Report whether all pods of a group pass their gates. All are asked, so that the gates can be shown."""
         if not isinstance(info, QueuedPodGroupInfo):
             return super()._passes_gates(info)
-        held = [member for member in info.members if not super(PodGroupQueue, self)._passes_gates(member)]
+        held: list[QueuedPodInfo] = []
+        same = ""  # what GangScheduling says of all pods of the group: those that it holds back need not be asked again
+        for member in info.members:
+            is_same = member.gating_plugin == GANG_SCHEDULING and member.message == same
+            if is_same or not super()._passes_gates(member):
+                held.append(member)
+                same = same or (member.message if member.gating_plugin == GANG_SCHEDULING else "")
         info.gating_plugin = held[-1].gating_plugin if held else ""
         info.message = held[-1].message if held else ""
         return not held
@@ -284,8 +297,10 @@ class PodGroupQueue(SchedulingQueue):
             self._recorder.incoming_group(queue, label, len(info.members), is_new=is_new)
         else:
             self._recorder.incoming_pod(queue, label)
+        if self.on_move is None:
+            return
         for member in info.members:
-            if self.on_move is not None and self._told.get(member.uid) != (place, member.message):
+            if self._told.get(member.uid) != (place, member.message):
                 self._told[member.uid] = (place, member.message)
                 self.on_move(member, place, label, self._cause)
 
