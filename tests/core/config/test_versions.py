@@ -28,6 +28,7 @@ from mooring.core.config.versions import (
     V1_35,
     V1_36,
     V1_37,
+    V1_38,
     VERSIONS,
     KubernetesVersion,
     Stage,
@@ -66,7 +67,7 @@ def test_a_version_that_there_is_not(text: str) -> None:
         pytest.param(
             (1, 38),
             NEWEST,
-            "1.38 is a preview here: it has what was merged upstream by August 2026",
+            "1.38 is a preview here: it has what was merged or announced upstream by September 2026",
             id="one that is not released",
         ),
         pytest.param(
@@ -197,15 +198,17 @@ def test_every_change_names_its_upstream_change() -> None:
 @pytest.mark.parametrize(
     ("version", "unknown"),
     [
-        pytest.param(V1_35, ["placementScore", "podGroupPostFilter"], id="1.35"),
-        pytest.param(V1_36, ["podGroupPostFilter"], id="1.36"),
-        pytest.param(V1_37, [], id="1.37"),
+        pytest.param(V1_35, ["placementFeasible", "placementScore", "podGroupPostFilter"], id="1.35"),
+        pytest.param(V1_36, ["placementFeasible", "podGroupPostFilter"], id="1.36"),
+        pytest.param(V1_37, ["placementFeasible"], id="1.37"),
+        pytest.param(V1_38, [], id="1.38"),
     ],
 )
 def test_fields_that_a_version_does_not_know(version: KubernetesVersion, unknown: list[str]) -> None:
     plugins = {
         "placementGenerate": {},
         "placementScore": {"enabled": [{"name": "NodeResourcesFit"}]},
+        "placementFeasible": {"disabled": [{"name": "*"}]},
         "podGroupPostFilter": {"disabled": [{"name": "*"}]},
     }
     document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins}]}

@@ -7,7 +7,7 @@ import pytest
 from mooring.api.meta import Condition
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
-from mooring.core.config.versions import V1_37
+from mooring.core.config.versions import V1_37, V1_38
 from mooring.core.engine.decision import Outcome
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.session import open_session
@@ -20,8 +20,8 @@ HOPELESS = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
 NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def decide(cluster, group, pods, **gates):
-    features = Features(V1_37, GenericWorkload=True, **gates)
+def decide(cluster, group, pods, version=V1_37, **gates):
+    features = Features(version, GenericWorkload=True, **gates)
     session = open_session(config_from_dict(None, features), cluster, features=features)
     cluster.put(group)
     for pod in pods:
@@ -240,3 +240,69 @@ def test_a_refusal_counts_the_nodes_of_the_placement():
 def test_the_gate_alone_places_groups_by_topology():
     decision = decide(make_cluster(*racks(x=1, y=1)), make_pod_group("g", gang=4, topology="rack"), members(4))
     assert decision.status.is_success
+
+
+# ---- since 1.38, as podGroupFitError says it -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gang", "count", "status", "pods"),
+    [
+        pytest.param(
+            "2",
+            3,
+            3,
+            f"{TOO_FEW}, {NO_VICTIMS}",
+            [f"{TOO_FEW}, {NO_VICTIMS}"] * 2 + [NO_CPU],
+            id="two of three fit, and all are needed",
+        ),
+        pytest.param(
+            "4",
+            3,
+            2,
+            f"minCount (3) cannot be satisfied: 0 scheduled, 2 remaining, {NO_VICTIMS}",
+            ["minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"] * 2,
+            id="fewer pods than needed are not tried at all",
+        ),
+    ],
+)
+def test_since_1_38_a_rejected_group_has_the_plugins_reason_alone(cpu, gang, count, status, pods):
+    decision = decide(make_cluster(make_node("a", cpu=cpu)), make_pod_group("g", gang=gang), members(count), V1_38)
+    assert (decision.message, said(decision)) == (status, pods)
+
+
+@pytest.mark.parametrize(
+    ("version", "plugins"),
+    [pytest.param(V1_37, set(), id="1.37"), pytest.param(V1_38, {"GangScheduling"}, id="1.38")],
+)
+def test_who_rejected_a_pod_that_would_fit(version, plugins):
+    decision = decide(make_cluster(make_node("a", cpu="2")), make_pod_group("g", gang=3), members(3), version)
+    assert set(decision.decisions[0].unschedulable_plugins) == plugins
+
+
+def test_since_1_38_placements_say_the_reason_of_the_first():
+    node = make_node("a", cpu="1", labels={"rack": "r"})
+    decision = decide(
+        make_cluster(node),
+        make_pod_group("g", gang=2, topology="rack"),
+        members(2),
+        V1_38,
+        TopologyAwareWorkloadScheduling=True,
+    )
+    reason = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    assert decision.message.startswith(f"0/1 placements are available, first placement status: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("version", "points"),
+    [
+        pytest.param(V1_37, {"preEnqueue", "permit"}, id="1.37"),
+        pytest.param(V1_38, {"preEnqueue", "placementFeasible"}, id="1.38"),
+    ],
+)
+def test_where_gang_scheduling_runs(version, points):
+    features = Features(version, GenericWorkload=True)
+    profile = open_session(config_from_dict(None, features), make_cluster(), features=features).profiles[
+        "default-scheduler"
+    ]
+    assert {point for point, found in profile.points.items() if ("GangScheduling", 0) in found} == points

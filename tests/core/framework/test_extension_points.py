@@ -56,6 +56,7 @@ def test_the_points_are_those_of_a_configuration_in_the_order_in_which_a_pod_mee
         "bind",
         "postBind",
         "placementGenerate",
+        "placementFeasible",
         "placementScore",
         "podGroupPostFilter",
     ]
@@ -79,6 +80,7 @@ def test_mistakes_are_looked_for_in_upstreams_order() -> None:
         "placementGenerate",
         "placementScore",
         "podGroupPostFilter",
+        "placementFeasible",
     )
 
 

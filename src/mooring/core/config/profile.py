@@ -51,7 +51,7 @@ IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
         "ImageLocality": "score",
         "DefaultBinder": "bind",
         "NodeDeclaredFeatures": "preFilter filter",
-        "GangScheduling": "preEnqueue permit",
+        "GangScheduling": "preEnqueue permit placementFeasible",
         "TopologyPlacementGenerator": "placementGenerate",
         "PodGroupPodsCount": "placementScore",
     }.items()
@@ -59,8 +59,8 @@ IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
 
 
 def points_in(version: KubernetesVersion, points: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Leave out the points at which plugins cannot run yet in this version."""
-    return {name: there - version.later_points(name) for name, there in points.items()}
+    """Leave out the points at which plugins cannot run in this version."""
+    return {name: there - version.other_points(name) for name, there in points.items()}
 
 
 _MAX_SCORE = 100

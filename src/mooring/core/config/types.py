@@ -61,6 +61,7 @@ class Plugins(ConfigStruct, frozen=True):
     placement_generate: PluginSet = msgspec.field(default_factory=PluginSet)
     placement_score: PluginSet = msgspec.field(default_factory=PluginSet)
     pod_group_post_filter: PluginSet = msgspec.field(default_factory=PluginSet)
+    placement_feasible: PluginSet = msgspec.field(default_factory=PluginSet)
 
 
 # The extension points by their wire names, in the order in which a pod passes them; multiPoint is only a notation.

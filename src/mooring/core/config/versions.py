@@ -233,6 +233,24 @@ _CHANGES = {
             "kubernetes#141340",
         ),
     },
+    (38, "messages"): {
+        "GroupsSayTheirReason": (
+            'A rejected pod group has its plugin\'s reason alone, without "pod group is unschedulable" before it.',
+            "kubernetes#141253",
+        ),
+    },
+    (38, "requeueing"): {
+        "GroupsNameTheirPlugin": (
+            "Pods of a group that PlacementFeasible rejects count the plugin among those that rejected them.",
+            "kubernetes#141253",
+        ),
+    },
+    (38, "extension points"): {
+        "PlacementFeasibleIsConfigured": (
+            "Plugins of users run at PlacementFeasible where a profile enables them; before, only GangScheduling.",
+            "kubernetes#141314",
+        ),
+    },
 }
 CHANGES: Mapping[str, Change] = {
     name: Change(name, since, about, says, upstream)
@@ -247,7 +265,7 @@ _GATES = """
     ClearingNominatedNodeNameAfterBinding            5278  34 alpha off, 35 beta on
     ComponentFlagz                                   4828  34 alpha off, 36 beta on
     ComponentStatusz                                 4827  34 alpha off, 36 beta on
-    CompositePodGroup                                6012  37 alpha off
+    CompositePodGroup                                6012  37 alpha off, 38 beta off
     CoordinatedLeaderElection                        4355  34 beta off
     DRAAdminAccess                                   5018  34 beta on, 36 ga locked
     DRAConsumableCapacity                            5075  34 alpha off, 36 beta on
@@ -269,7 +287,7 @@ _GATES = """
     DRAWorkloadResourceClaims                        5729  36 alpha off, 37 beta off
     DynamicResourceAllocation                        4381  34 ga on, 35 ga locked
     GangScheduling                                      -  35 alpha off, 37 gone
-    GenericWorkload                                     -  35 alpha off, 37 beta off
+    GenericWorkload                                  4671  35 alpha off, 37 beta off, 38 ga on
     InPlacePodLevelResourcesVerticalScaling          5419  35 alpha off, 36 beta on
     InPlacePodVerticalScaling                        1287  34 beta on, 35 ga locked
     InPlacePodVerticalScalingSchedulerPreemption     5836  37 alpha off
@@ -294,7 +312,7 @@ _GATES = """
     SidecarContainers                                 753  34 ga locked, 37 gone
     StorageCapacityScoring                           4049  34 alpha off, 37 beta on
     TaintTolerationComparisonOperators               5471  35 alpha off
-    TopologyAwareWorkloadScheduling                  5732  36 alpha off
+    TopologyAwareWorkloadScheduling                  5732  36 alpha off, 38 beta off
     VolumeAttributesClass                            3751  34 ga on, 36 ga locked
     VolumeLimitScaling                               5030  35 alpha off, 37 beta on
     WorkloadAwarePreemption                          5710  36 alpha off, 37 gone
@@ -423,10 +441,14 @@ _POINTS_SINCE = {
     ("TaintToleration", "preFilter"): 37,
     ("DefaultPreemption", "podGroupPostFilter"): 37,
     ("DynamicResources", "podGroupPostFilter"): 37,
+    ("GangScheduling", "placementFeasible"): 38,
 }
 
+# By plugin and extension point: the last minor version in which the plugin runs there.
+_POINTS_UNTIL = {("GangScheduling", "permit"): 37}
+
 # Fields of a profile's plugins in the configuration: the first minor version that supports them.
-_FIELDS_SINCE = {"placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37}
+_FIELDS_SINCE = {"placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37, "placementFeasible": 38}
 
 
 # ---- versions ------------------------------------------------------------------------------------------------------
@@ -454,10 +476,11 @@ class KubernetesVersion:
         """Fields of a profile's plugins that this version does not support yet."""
         return frozenset(name for name, since in _FIELDS_SINCE.items() if since > self.minor)
 
-    def later_points(self, plugin: str) -> frozenset[str]:
-        """The extension points at which a plugin does not run yet."""
+    def other_points(self, plugin: str) -> frozenset[str]:
+        """The extension points at which a plugin does not run yet, or no more."""
         later = (point for (name, point), since in _POINTS_SINCE.items() if name == plugin and since > self.minor)
-        return frozenset(later)
+        earlier = (point for (name, point), until in _POINTS_UNTIL.items() if name == plugin and until < self.minor)
+        return frozenset((*later, *earlier))
 
 
 def _version(minor: int, tag: str, *, is_preview: bool = False) -> KubernetesVersion:
@@ -517,7 +540,7 @@ def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
         chosen, differs = newest, f"what changed after {newest} is not known here"
     else:
         version = VERSIONS[f"{release[0]}.{release[1]}"]
-        preview = f"{version} is a preview here: it has what was merged upstream by August 2026"
+        preview = f"{version} is a preview here: it has what was merged or announced upstream by September 2026"
         return version, preview if version.is_preview else ""
     return chosen, (
         f"the cluster is Kubernetes {release[0]}.{release[1]}; deciding as {chosen}, the nearest version: {differs}"
@@ -537,6 +560,10 @@ def differences(old: KubernetesVersion, new: KubernetesVersion) -> Iterator[Chan
     for (plugin, point), since in _POINTS_SINCE.items():
         if old.minor < since <= new.minor:
             yield Change(plugin, since, "extension points", f"{plugin} runs at {point}.", "")
+    for (plugin, point), until in _POINTS_UNTIL.items():
+        if old.minor <= until < new.minor:
+            says = f"{plugin} no longer runs at {point}."
+            yield Change(plugin, until + 1, "extension points", says, "kubernetes#141182")
     for name, history in _STAGES.items():
         before, after = old.gates.get(name), new.gates.get(name)
         if before != after:

@@ -212,7 +212,7 @@ _REDACTED = "REDACTED"
 _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
     KubeSchedulerConfiguration: frozenset(("profiles", "extenders", "delay_cache_until_active")),
     KubeSchedulerProfile: frozenset(("percentage_of_nodes_to_score", "plugin_config")),
-    Plugins: frozenset(("pod_group_post_filter",)),  # new in 1.37, which writes it even if it is empty
+    Plugins: frozenset(("pod_group_post_filter", "placement_feasible")),  # their versions write them even if empty
     PluginSet: frozenset(("enabled", "disabled")),
     DynamicResourcesArgs: frozenset(("binding_timeout",)),
     NodeAffinityArgs: frozenset(("added_affinity",)),

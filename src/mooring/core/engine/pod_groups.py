@@ -112,6 +112,7 @@ class GroupRun:
     status: Status
     decisions: list[ScheduleResult] = field(default_factory=list)
     any_scheduled: bool = False
+    plugins: frozenset[str] = frozenset()  # those that found the group infeasible
 
     @property
     def tried(self) -> list[Tried]:
@@ -131,6 +132,12 @@ class GroupCycle:
         self._clock = handle.clock
         self._meters = handle.meters(profile.scheduler_name)
         self._by_placement = by_placement  # the gate TopologyAwareWorkloadScheduling
+        self._says_reason = handle.is_enabled("GroupsSayTheirReason")
+        self._names_plugin = handle.is_enabled("GroupsNameTheirPlugin")
+        # Until 1.37 the point is not configured: whatever has the method is asked.
+        self._judges = [plugin for plugin in profile.plugins.values() if "placementFeasible" in plugin.points]
+        if handle.is_enabled("PlacementFeasibleIsConfigured"):
+            self._judges = profile.placement_feasible
 
     def decide(self, info: PodGroupInfo, *, detail: bool = True, budget: Budget = UNLIMITED) -> GroupDecision:
         """Find nodes for the group's pods, or the reasons why there are not enough; then try preemption."""
@@ -146,10 +153,12 @@ class GroupCycle:
             if answer.status.code is Code.ERROR:
                 status = answer.status
             else:
-                status = Status(before.code, (*before.reasons, answer.status.message), before.plugin)
+                more = answer.status.message
+                told = (*before.reasons, more) if more or not self._says_reason else before.reasons
+                status = Status(before.code, told, before.plugin)
         makes_room = before.code is Code.UNSCHEDULABLE and answer.status.is_success
         decisions = [
-            _final(decision, before, status, answer, makes_room)
+            self._final(decision, run, status, answer, makes_room)
             for decision in (*run.decisions, *self._not_tried(info, run))
         ]
         found = {each.pod.uid: each.node_name for each in run.assignments}
@@ -172,8 +181,14 @@ class GroupCycle:
         else:
             run = self._pass(info, None, detail, budget)
         if run.status.is_success and not run.any_scheduled:
-            run.status = Status.unschedulable(GROUP_UNSCHEDULABLE)
+            run.status = self._rejected(*(("no pods were schedulable",) if self._says_reason else ()))
         return run
+
+    def _rejected(self, *reasons: str) -> Status:
+        """The status of a group that does not fit."""
+        return (
+            Status.unschedulable(*reasons) if self._says_reason else Status.unschedulable(GROUP_UNSCHEDULABLE, *reasons)
+        )
 
     def still_fit(self, assignments: Sequence[Tried]) -> Callable[[Collection[str]], bool]:
         """Return a function that checks whether all these pods still fit after some nodes changed.
@@ -221,7 +236,8 @@ class GroupCycle:
         progress = Progress(len(cluster.groups.placed(info.key)), len(info.pods))
         run = GroupRun(self._feasible(info, progress))
         if run.status.code is Code.UNSCHEDULABLE:
-            run.status = Status.unschedulable(GROUP_UNSCHEDULABLE, *run.status.reasons)
+            run.plugins = frozenset((run.status.plugin,))
+            run.status = self._rejected(*run.status.reasons)
         if run.status.code in (Code.UNSCHEDULABLE, Code.ERROR):
             return run
         held: list[ScheduleResult] = []
@@ -254,8 +270,10 @@ class GroupCycle:
                 run.any_scheduled |= is_placed
         finally:
             self._release(held)
-        if run.status.code is Code.WAIT:
-            run.status = Status.unschedulable(GROUP_UNSCHEDULABLE, *run.status.reasons)
+        if run.status.code in (Code.WAIT, Code.UNSCHEDULABLE):
+            run.plugins = frozenset((run.status.plugin,))
+        if run.status.code is Code.WAIT or (run.status.code is Code.UNSCHEDULABLE and self._says_reason):
+            run.status = self._rejected(*run.status.reasons)
         if not run.status.is_success:
             run.any_scheduled = False
         return run
@@ -263,9 +281,7 @@ class GroupCycle:
     def _feasible(self, info: PodGroupInfo, progress: Progress) -> Status:
         """Check whether enough pods can still find a node: a rejection counts immediately, then a wait."""
         waits = SUCCESS
-        for plugin in self._profile.plugins.values():
-            if plugin.placement_feasible is None:
-                continue
+        for plugin in self._judges:
             text = "failed to evaluate placement feasibility: running PlacementFeasible plugin: {1}"
             try:
                 status = guarded(plugin.name, text, plugin.placement_feasible, info, progress)
@@ -307,7 +323,7 @@ class GroupCycle:
         assert first is not None, "there is at least one placement"
         if not succeeded:
             text = f"0/{len(placements)} placements are available, first placement status: {_as_error(first.status)}"
-            first.status = Status.unschedulable(GROUP_UNSCHEDULABLE, text)
+            first.status = self._rejected(text)
             return first
         try:
             best = best_placement(self._profile, info, [placed for placed, _ in succeeded])
@@ -338,32 +354,42 @@ class GroupCycle:
         num_nodes = len(self._engine.cluster.nodes())
         outcome = Outcome.ERROR if run.status.code is Code.ERROR else Outcome.UNSCHEDULABLE
         untried = info.pods[len(run.decisions) :]
-        return [ScheduleResult(pod, outcome, status=run.status, num_nodes=num_nodes) for pod in untried]
+        plugins = run.plugins if self._names_plugin else frozenset()
+        return [
+            ScheduleResult(pod, outcome, status=run.status, num_nodes=num_nodes, unschedulable_plugins=plugins)
+            for pod in untried
+        ]
 
-
-def _final(
-    decision: ScheduleResult, before: Status, status: Status, answer: PodGroupPostFilterResult, makes_room: bool
-) -> ScheduleResult:
-    """Return the final decision about one pod, after that about its group."""
-    if status.code is Code.ERROR:
-        if decision.outcome is Outcome.ERROR:
-            return structs.replace(decision, nominated_node="")
-        return structs.replace(
-            decision.failed(Outcome.ERROR, status),
-            is_fit_error=False,
-            unschedulable_plugins=frozenset(),
-            pending_plugins=frozenset(),
-        )
-    nominated = answer.nominations.get(decision.pod.uid) if makes_room else None
-    if decision.outcome is not Outcome.SCHEDULED:
-        return decision if nominated is None else structs.replace(decision, nominated_node=nominated)
-    if before.is_success:
-        return decision
-    if makes_room:
-        said = status
-    else:
-        said, nominated = Status.unschedulable(f"{GROUP_UNSCHEDULABLE}, {status.message}"), ""
-    return structs.replace(decision.failed(Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
+    def _final(
+        self,
+        decision: ScheduleResult,
+        run: GroupRun,
+        status: Status,
+        answer: PodGroupPostFilterResult,
+        makes_room: bool,
+    ) -> ScheduleResult:
+        """What becomes of one pod, now that it is clear what becomes of its group."""
+        if status.code is Code.ERROR:
+            if decision.outcome is Outcome.ERROR:
+                return structs.replace(decision, nominated_node="")
+            return structs.replace(
+                decision.failed(Outcome.ERROR, status),
+                is_fit_error=False,
+                unschedulable_plugins=frozenset(),
+                pending_plugins=frozenset(),
+            )
+        nominated = answer.nominations.get(decision.pod.uid) if makes_room else None
+        if decision.outcome is not Outcome.SCHEDULED:
+            return decision if nominated is None else structs.replace(decision, nominated_node=nominated)
+        if run.status.is_success:
+            return decision
+        if makes_room:
+            said = status
+        else:
+            prefix = "" if self._says_reason else f"{GROUP_UNSCHEDULABLE}, "
+            said, nominated = Status.unschedulable(f"{prefix}{status.message}"), ""
+        rejected = structs.replace(decision.failed(Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
+        return structs.replace(rejected, unschedulable_plugins=run.plugins) if self._names_plugin else rejected
 
 
 def _as_error(status: Status) -> str:

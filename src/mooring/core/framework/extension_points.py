@@ -116,6 +116,14 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         is_for_groups=True,
     ),
     ExtensionPoint(
+        "placementFeasible",
+        "placement_feasible",
+        (Method("placement_feasible", ("group", "progress"), "PlacementFeasible"),),
+        checked=15,
+        checks_removed=False,
+        is_for_groups=True,
+    ),
+    ExtensionPoint(
         "placementScore",
         "placement_score",
         (
@@ -144,7 +152,6 @@ EXTENSIONS: tuple[Method, ...] = (
     Method("cache_token", (), is_optional=True),
     Method("sign", ("pod",), is_optional=True),
     Method("after_failure", ("state", "pod"), is_optional=True),
-    Method("placement_feasible", ("group", "progress"), "PlacementFeasible", is_optional=True),
     Method("facts", _NODES, is_optional=True),
     Method("remedies", _NODES, is_optional=True),
     Method("prepare", ("handle",), is_optional=True, is_class_method=True),

@@ -138,6 +138,7 @@ class ResolvedPlugin:
     bind: Callable[[CycleState, PodInfo, str], Coroutine[Any, Any, Status]]
     post_bind: Callable[[CycleState, PodInfo, str], None]
     generate_placements: Callable[[PodGroupInfo, NodeRows], Sequence[Placement]]
+    placement_feasible: Callable[[PodGroupInfo, Progress], Status]
     score_placement: Callable[[PodGroupInfo, PlacedGroup], int]
     pod_group_post_filter: Callable[[PodGroupInfo, Sequence[Tried]], PodGroupPostFilterResult]
 
@@ -151,7 +152,6 @@ class ResolvedPlugin:
     sign: Callable[[PodInfo], Hashable] | None
     after_failure: Callable[[CycleState, PodInfo], Coroutine[Any, Any, None] | None] | None
     normalize_placements: Callable[[PodGroupInfo, Sequence[int]], Sequence[int]] | None
-    placement_feasible: Callable[[PodGroupInfo, Progress], Status] | None
     facts: Callable[[CycleState, PodInfo, NodeRows], Iterable[str]] | None
     remedies: Callable[[CycleState, PodInfo, NodeRows], Iterable[Change | Remedy]] | None
 

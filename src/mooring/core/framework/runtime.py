@@ -143,6 +143,7 @@ class Profile:
     bind: list[ResolvedPlugin] = field(init=False)
     post_bind: list[ResolvedPlugin] = field(init=False)
     placement_generate: list[ResolvedPlugin] = field(init=False)  # at most one
+    placement_feasible: list[ResolvedPlugin] = field(init=False)
     placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
     pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
     judges: list[ResolvedPlugin] = field(init=False)  # plugins that filter or score
