@@ -38,6 +38,12 @@ UPSTREAM = {
     "jobs.batch": "Name,Status,Completions,Duration,Age,+Containers,+Images,+Selector",
     "cronjobs.batch": "Name,Schedule,Timezone,Suspend,Active,Last Schedule,Age,+Containers,+Images,+Selector",
     "leases.coordination.k8s.io": "Name,Holder,Age",
+    "clusterqueues.kueue.x-k8s.io": "Name,Cohort,+Strategy,Pending Workloads,+Admitted Workloads",
+    "cohorts.kueue.x-k8s.io": "Name,Age",
+    "localqueues.kueue.x-k8s.io": "Name,ClusterQueue,Pending Workloads,Admitted Workloads",
+    "resourceflavors.kueue.x-k8s.io": "Name,Age",
+    "workloadpriorityclasses.kueue.x-k8s.io": "Name,Value",
+    "workloads.kueue.x-k8s.io": "Name,Queue,Reserved in,Admitted,Finished,Age",
     "networkpolicies.networking.k8s.io": "Name,Pod-Selector,Age",
     "runtimeclasses.node.k8s.io": "Name,Handler,Age",
     "poddisruptionbudgets.policy": "Name,Min Available,Max Unavailable,Allowed Disruptions,Age",
@@ -62,6 +68,7 @@ UPSTREAM = {
     "volumeattachments.storage.k8s.io": "Name,Attacher,PV,Node,Attached,Age",
 }
 INTEGERS = {"Desired", "Current", "Ready", "Up-to-date", "Available", "Allowed Disruptions", "Value", "Drivers"}
+INTEGERS |= {"Pending Workloads", "Admitted Workloads"}
 
 
 def test_every_kind_that_can_be_listed_is_in_the_table() -> None:

@@ -269,8 +269,7 @@ class JobController(Controller):
         pods = self._pods(entry, job)
         status: Object = dict(job.get("status") or {})
         status["conditions"] = [dict(each) for each in status.get("conditions") or ()]
-        if not status.get("startTime") and not job["spec"].get("suspend"):
-            status["startTime"] = self.api.timestamp()
+        self._note_suspension(bool(job["spec"].get("suspend")), status)
         verdict = self._verdict(key, job, pods, status)
         if verdict:
             self._finish(pods, status, *verdict)
@@ -279,6 +278,18 @@ class JobController(Controller):
         self._report(key, job, status)
         if len(pods.there) > MANY:
             self.pace(key, len(pods.there) * 2 * PACE_S)
+
+    def _note_suspension(self, is_suspended: bool, status: Object) -> None:
+        """A suspended Job has no start time: its deadline begins anew when it is resumed."""
+        was_suspended, now = is_true({"status": status}, "Suspended"), self.api.timestamp()
+        if is_suspended:
+            status.pop("startTime", None)
+        elif not status.get("startTime"):
+            status["startTime"] = now
+        if is_suspended != was_suspended:
+            reason, verb = ("JobSuspended", "suspended") if is_suspended else ("JobResumed", "resumed")
+            wanted = {"type": "Suspended", "status": str(is_suspended), "reason": reason, "message": f"Job {verb}"}
+            set_condition(status, wanted, now)
 
     def _pods(self, entry: StoredEntry, job: Object) -> _Pods:
         return _Pods(job, self.owned(entry.uid, PODS), self._gone.get(entry.uid, ()), self._removed)

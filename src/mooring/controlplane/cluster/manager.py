@@ -9,6 +9,7 @@ from mooring.controlplane.cluster.budgets import DisruptionController
 from mooring.controlplane.cluster.claims import EphemeralVolumeController, ResourceClaimController, VolumeController
 from mooring.controlplane.cluster.cron_jobs import CronJobController
 from mooring.controlplane.cluster.deployments import DeploymentController
+from mooring.controlplane.cluster.job_queues import QueueController
 from mooring.controlplane.cluster.jobs import JobController
 from mooring.controlplane.cluster.node_lifecycle import (
     NodeLifecycleController,
@@ -31,6 +32,7 @@ ALL: tuple[type[Controller], ...] = (
     StatefulSetController,
     DaemonSetController,
     JobController,
+    QueueController,
     CronJobController,
     NodeLifecycleController,
     TaintEvictionController,

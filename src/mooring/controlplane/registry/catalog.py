@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.controlplane.registry.groups import batch, core, nodes, pods, scheduling, volumes, workloads
+from mooring.controlplane.registry.groups import (
+    batch,
+    core,
+    nodes,
+    pods,
+    queues,
+    scheduling,
+    volumes,
+    workloads,
+)
 from mooring.controlplane.types.kind import Kind
 
-GROUPS: Final = (batch, core, nodes, pods, scheduling, volumes, workloads)
+GROUPS: Final = (batch, core, nodes, pods, queues, scheduling, volumes, workloads)
 KINDS: Final[tuple[Kind, ...]] = tuple(
     sorted(
         {value for module in GROUPS for value in vars(module).values() if isinstance(value, Kind)},

@@ -11,7 +11,9 @@ import msgspec
 
 from mooring.api.errors import ParseError
 from mooring.api.times import human_duration, parse_seconds
+from mooring.controlplane.quotas.reading import QUEUE_LABEL
 from mooring.controlplane.registry.columns import ago, columns, get
+from mooring.controlplane.registry.groups.queues import CLUSTER_QUEUES
 from mooring.controlplane.registry.groups.workloads import (
     TEMPLATE_COLUMNS,
     default_template,
@@ -69,8 +71,10 @@ def _default_job(obj: Object) -> None:
     default_template(spec)
 
 
-def _admit_job(obj: Object, _: Context) -> None:
+def _admit_job(obj: Object, context: Context) -> None:
     spec = obj["spec"]
+    if QUEUE_LABEL in (obj["metadata"].get("labels") or {}) and next(context.each(CLUSTER_QUEUES), None) is not None:
+        spec["suspend"] = True  # as Kueue's webhook does
     if spec.get("manualSelector"):
         return
     name, uid = obj["metadata"].get("name", ""), obj["metadata"]["uid"]

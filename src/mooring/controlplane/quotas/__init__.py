@@ -1,0 +1,1 @@
+"""Kueue's admission by quotas: the quota tree, flavors, preemption and the admission cycle. It knows no API server."""
