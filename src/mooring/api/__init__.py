@@ -1,4 +1,4 @@
-"""Kubernetes' objects as typed structs, quantities, selectors, defaults; and what knows nothing of Kubernetes.
+"""Kubernetes' objects as typed structs, quantities, selectors, defaults; and general helpers.
 
 No behaviour of the scheduler is here. ``clock``, ``errors``, ``text``, ``memory`` and ``version`` are general helpers.
 """

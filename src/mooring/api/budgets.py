@@ -1,4 +1,4 @@
-"""Disruption budgets: which pods a PodDisruptionBudget protects, what it allows, and what a disruption takes from it.
+"""Disruption budgets: which pods they protect, what they allow, and the effect of a disruption.
 
 | a budget's selector | preemption, explanations and drills | the disruption controller, lint and measures |
 |---|---|---|
@@ -20,7 +20,7 @@ from mooring.api.workloads import PodDisruptionBudget
 
 
 def budget_selector(budget: PodDisruptionBudget, *, empty_counts: bool = True) -> Selector | None:
-    """Which pods of its namespace a budget protects; None if it protects none."""
+    """Return the selector of a budget's pods; None if it protects none."""
     try:
         selector = compile_selector(budget.spec.selector)
     except ParseError:
@@ -37,7 +37,7 @@ def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[Pod
 
 
 def disrupted(budget: PodDisruptionBudget) -> PodDisruptionBudget | None:
-    """The budget after one more disruption, as its controller would write it; None if it allows none."""
+    """Return the budget after one more disruption, as its controller would write it; None if it allows none."""
     if budget.status.disruptions_allowed <= 0:
         return None
     changed = budget.__copy__()
@@ -47,7 +47,7 @@ def disrupted(budget: PodDisruptionBudget) -> PodDisruptionBudget | None:
 
 
 def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
-    """Count how many disruptions a budget allows that was never on a cluster, unless it says so itself.
+    """Compute the allowed disruptions of a budget without a status, as for one that was never on a cluster.
 
     The controller asks the workloads for the desired number of pods; here the number of existing pods is used.
     """
@@ -64,7 +64,7 @@ def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Running and, where it says whether it is ready, ready."""
+    """Report whether a pod is running and not reported as unready."""
     if not pod.spec.node_name or pod.is_terminating:
         return False
     ready = [condition.status for condition in pod.status.conditions if condition.type == "Ready"]
@@ -81,7 +81,7 @@ def _desired(budget: PodDisruptionBudget, expected: int) -> int:
 
 
 def share_of(value: int | str, expected: int) -> int:
-    """A number, or a percentage of what is expected, rounded up."""
+    """Return a number, or a percentage of ``expected``, rounded up."""
     text = str(value)
     if text.endswith("%") and text[:-1].isdigit():
         return -(-int(text[:-1]) * expected // 100)

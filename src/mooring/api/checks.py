@@ -1,4 +1,4 @@
-"""The mistakes that an API server would have refused: quantities, operators, selectors, effects.
+"""Mistakes that an API server would have rejected: quantities, operators, selectors, effects.
 
 An API server never shows such objects to a scheduler, but files may contain them. Each mistake is reported with its
 path in the file.
@@ -37,7 +37,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def problems_in(obj: Object) -> Iterator[str]:
-    """Each mistake as ``path: what was found, what would be right``."""
+    """Yield each mistake as ``path: what was found, what would be right``."""
     if not obj.metadata.name and not obj.metadata.generate_name:
         yield "metadata.name: is missing"
     match obj:
@@ -62,7 +62,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 def pod_name_problem(name: str) -> str:
-    """Why an API server refuses a pod of this name; empty if it does not."""
+    """Return why an API server rejects a pod of this name; "" if it does not."""
     if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
         return ""
     right = "lower case letters a-z, digits, '-' and '.', at most 253, that begin and end with a letter or digit"
@@ -100,7 +100,7 @@ def _amounts(amounts: ResourceList, path: str) -> Iterator[str]:
 
 @lru_cache(maxsize=65536)
 def _amount_problem(text: str | int | float) -> str:
-    """What is wrong with a quantity. The same few come again and again in a large dump."""
+    """Return why a quantity is invalid; cached, because a large dump repeats few values."""
     try:
         amount = parse_quantity(text)
     except ParseError as error:
@@ -117,7 +117,7 @@ def _choice(value: str, choices: Iterable[str], path: str) -> Iterator[str]:
 def _tolerations(tolerations: list[Toleration]) -> Iterator[str]:
     for i, toleration in enumerate(tolerations):
         if toleration.operator in ("Exists", "Equal", "") and toleration.effect in EFFECTS and not toleration.value:
-            continue  # most are so, and a large dump has many
+            continue  # the usual case, and a large dump has many
         path = f"spec.tolerations[{i}]"
         yield from _choice(toleration.operator, ("Equal", "Exists", "Lt", "Gt", ""), f"{path}.operator")
         yield from _choice(toleration.effect, (*EFFECTS, ""), f"{path}.effect")

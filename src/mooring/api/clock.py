@@ -1,4 +1,4 @@
-"""Where time comes from: everything that needs it takes a Clock."""
+"""Clocks: every part that needs time takes one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Seconds since the epoch, and seconds that only ever grow."""
+    """Seconds since the epoch, and monotonic seconds."""
 
     def now(self) -> float: ...
 
@@ -23,13 +23,13 @@ class SystemClock:
 
 
 class UnstoppableClock(SystemClock):
-    """A clock whose seconds also pass while the machine sleeps, where the system has one: for leases."""
+    """A clock whose monotonic seconds include suspension of the machine, if supported: for leases."""
 
     monotonic = staticmethod(partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
 
 
 class VirtualClock:
-    """A clock that only moves when it is told to."""
+    """A clock that moves only when it is advanced."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)

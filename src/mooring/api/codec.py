@@ -1,4 +1,4 @@
-"""From wire to struct and back: the only place that knows which kind is which class."""
+"""Conversion between wire format and structs: the only place that maps kinds to classes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _NAMESAKES: dict[tuple[str, str], type[Object]] = {("scheduling.x-k8s.io", "PodG
 
 
 def struct_of(kind: str, api_version: object = "") -> type[Object] | None:
-    """The class for objects of a kind, or None for one that scheduling never reads.
+    """Return the class for objects of a kind, or None for one that scheduling never reads.
 
     The kind alone says which, except for two kinds of the same name: there the API group decides.
     """

@@ -1,12 +1,9 @@
-"""What an API server fills in: defaults and admission, for objects that come from a file instead of a cluster.
+"""Defaults and admission of an API server, for objects that come from a file instead of a cluster.
 
-A hand-written manifest leaves out what the API server would add before any
-scheduler sees it. Everything here can be done twice without harm, so that a
-dump of a real cluster passes unchanged; what only admission does (priority,
-runtime class, default storage class, default tolerations) is left alone in
-objects that a server has stored already. No node label is invented: a node
-without ``kubernetes.io/hostname`` has none on a cluster either, until its
-kubelet says so.
+A hand-written manifest leaves out what the API server would add before any scheduler sees it. Everything here can be
+done twice without harm, so that a dump of a real cluster passes unchanged; what only admission does (priority, runtime
+class, default storage class, default tolerations) is left alone in objects that a server has stored already. No node
+label is invented: a node without ``kubernetes.io/hostname`` has none on a cluster either, until its kubelet says so.
 """
 
 from __future__ import annotations
@@ -65,12 +62,12 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 def is_stored(obj: Object) -> bool:
-    """Report whether an API server has had this object in its hands: it stamps what it stores."""
+    """Report whether an API server has stored this object: it stamps what it stores."""
     return bool(obj.metadata.resource_version or obj.metadata.creation_timestamp)
 
 
 def set_defaults(objects: Sequence[Object], context: Iterable[Object] = ()) -> None:
-    """Complete these objects in place. Admission looks classes up among them and in ``context``."""
+    """Complete these objects in place. Admission looks up classes among them and in ``context``."""
     admission = Admission([*context, *objects])
     for obj in objects:
         set_default_meta(obj)
@@ -102,7 +99,7 @@ def set_defaults(objects: Sequence[Object], context: Iterable[Object] = ()) -> N
 
 
 def set_default_meta(obj: Object) -> None:
-    """Give an object the namespace, the name and the uid that a server would give it."""
+    """Set the namespace, the name and the uid that a server would assign."""
     meta = obj.metadata
     if isinstance(obj, CLUSTER_SCOPED):
         meta.namespace = ""
@@ -115,7 +112,7 @@ def set_default_meta(obj: Object) -> None:
 
 
 class Admission:
-    """The classes that admission reads, and what it does with them."""
+    """The classes that admission reads, and their effects."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._priorities: dict[str, PriorityClass] = {}
@@ -179,7 +176,7 @@ class Admission:
         spec.preemption_policy = spec.preemption_policy or found.preemption_policy
 
     def _apply_runtime_class(self, pod: Pod) -> None:
-        """Take over what the class says; one that is not at hand is taken to say nothing."""
+        """Apply the runtime class; an unknown one has no effect."""
         spec = pod.spec
         found = self._runtimes.get(spec.runtime_class_name or "")
         if found is None:
@@ -238,7 +235,7 @@ def _default_container(container: Container, host_network: bool) -> None:
 
 
 def _default_pod_requests(pod: Pod) -> None:
-    """Pod-level requests where only limits are given: what the containers ask for, else the limits."""
+    """Set pod-level requests if only limits are given: what the containers request, else the limits."""
     resources = pod.spec.resources
     if resources is None or not resources.limits:
         return
@@ -275,7 +272,7 @@ def _amount(amounts: ResourceList, name: str) -> Fraction:
 
 
 def _tolerate_for_a_while(tolerations: list[Toleration]) -> None:
-    """Stay five minutes on a node that stops answering, unless the pod says otherwise."""
+    """Add the default tolerations of five minutes for a node that stops responding."""
     for key in NOT_READY_KEYS:
         if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in tolerations):
             tolerations.append(Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300))

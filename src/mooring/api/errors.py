@@ -17,27 +17,27 @@ from collections.abc import Iterable
 
 
 class MooringError(Exception):
-    """Anything mooring raises on purpose; its text is one line fit to be shown to a person."""
+    """Base class of everything that mooring raises on purpose; the text is one line for users."""
 
     place = ""
 
     def blame(self, place: str) -> None:
-        """Say where the cause is. The first place counts: what has gone wrong beside a story shows in a later step."""
+        """Prefix the place of the cause, once: an error caused by one step of a story may appear in a later one."""
         if place and not self.place:
             self.place = place
             self.args = (f"{place}: {self}",)
 
 
 class UsageError(MooringError):
-    """The request itself is wrong: bad flags, a missing file."""
+    """The request itself is wrong: invalid flags, a missing file."""
 
 
 class InputError(UsageError):
-    """A document that was read but does not say what it should."""
+    """A document was read, but its content is invalid."""
 
 
 class ConfigError(InputError):
-    """A KubeSchedulerConfiguration that cannot be used; ``problems`` has every mistake found."""
+    """A KubeSchedulerConfiguration is invalid; ``problems`` has every mistake."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -45,15 +45,15 @@ class ConfigError(InputError):
 
 
 class ParseError(MooringError, ValueError):
-    """A small text (quantity, selector, duration) that does not parse."""
+    """A small text (quantity, selector, duration) is invalid."""
 
 
 class PluginError(MooringError):
-    """A plugin that does not keep its contract."""
+    """A plugin breaks its contract."""
 
 
 class ApiError(MooringError):
-    """An API server's refusal, with the HTTP status and the Status object's reason."""
+    """An unsuccessful response of the API server, with the HTTP status and the Status object's reason."""
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class ApiError(MooringError):
 
 
 class OtherScheduler(UserWarning):
-    """A pod asks for a scheduler that has no profile, and the first profile answers in its place."""
+    """A pod asks for a scheduler without a profile, and the first profile decides instead."""
 
 
 def warn(notes: Iterable[str]) -> None:

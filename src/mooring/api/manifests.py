@@ -54,11 +54,11 @@ class _Kubelet(Struct):
 _LISTS = msgspec.json.Decoder(_List)
 _KUBELETS = msgspec.json.Decoder(_Kubelet)
 Item = tuple[Object | None, str, bytes]
-"""A stored object and, of a node, its kubelet's version; or the bytes of an item that was not read."""
+"""A stored object and, of a node, its kubelet's version; or the bytes of an unread item."""
 
 
 def stored_items(text: bytes, kinds: dict[str, type[Object]]) -> Iterator[Item] | None:
-    """The items of a list of mixed kinds; None if the text is something else. Only ``kinds`` are read."""
+    """Yield the items of a list of mixed kinds; None for another text. Only ``kinds`` are read."""
     try:
         found = _LISTS.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -114,10 +114,10 @@ class Manifests:
     """The objects of files, with their defaults, and a count of the kinds that scheduling does not read."""
 
     objects: list[Object] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)  # the file and document of each object
+    places: list[str] = field(default_factory=list)  # file and document of each object
     ignored: Counter[str] = field(default_factory=Counter)
-    other: list[Mapping[str, Any]] = field(default_factory=list)  # the ignored ones as they stand
-    workloads: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)  # those that make pods, and where
+    other: list[Mapping[str, Any]] = field(default_factory=list)  # ignored ones, unchanged
+    workloads: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)  # workloads, and where
     unknown: list[str] = field(default_factory=list)  # fields that Kubernetes does not know, a line for each
     server_release: Release = UNKNOWN
     kubelet_release: Release = UNKNOWN  # the newest
@@ -127,7 +127,7 @@ class Manifests:
 
     @property
     def ignored_note(self) -> str:
-        """One line about what was left out; empty if nothing was."""
+        """One line about ignored objects; empty if there were none."""
         if not self.ignored:
             return ""
         total = sum(self.ignored.values())
@@ -136,7 +136,7 @@ class Manifests:
 
     @property
     def release(self) -> Release:
-        """The release of the cluster, if something says it: kubectl version, or the newest kubelet.
+        """Release of the cluster, if known from kubectl version or the newest kubelet.
 
         A kubelet is never newer than its API server.
         """
@@ -144,7 +144,7 @@ class Manifests:
 
     @property
     def unknown_notes(self) -> list[str]:
-        """A few lines about fields that have no effect, because Kubernetes does not know them."""
+        """A few lines about unknown fields, which have no effect."""
         more = len(self.unknown) - MAX_NOTES
         return self.unknown[:MAX_NOTES] + ([f"{more} more fields that Kubernetes does not know"] if more > 0 else [])
 
@@ -169,7 +169,7 @@ def load_manifests(
 
 
 def parse_manifests(text: str | bytes, source: str, context: Manifests | None = None) -> Manifests:
-    """The same for a text that is at hand; ``source`` is what errors call it."""
+    """Parse a text; ``source`` names it in errors."""
     found = Manifests()
     _read(text, source, found)
     _finish(found, context)
@@ -177,7 +177,7 @@ def parse_manifests(text: str | bytes, source: str, context: Manifests | None = 
 
 
 def read_values(values: Iterable[tuple[str, Any]], context: Manifests | None = None) -> Manifests:
-    """The same for plain values, each with the place that errors name."""
+    """Read plain values, each with the place that errors name."""
     found = Manifests()
     for where, value in values:
         _add(value, where, found)
@@ -217,7 +217,7 @@ def _drop_duplicates(found: Manifests, context: Iterable[Object]) -> None:
 
 
 def _place_of(text: str, found: Manifests) -> str:
-    """The place of the object that an error of admission names at its beginning."""
+    """Return the place of the object that an admission error names at its beginning."""
     for obj, where in zip(found.objects, found.places, strict=True):
         if text.startswith(f"{type(obj).__name__} {obj.key}:"):
             return f"{where}: "
@@ -225,7 +225,7 @@ def _place_of(text: str, found: Manifests) -> str:
 
 
 def manifest_files(path: Path) -> Iterator[Path]:
-    """The file itself, or the manifests below a directory, in order of their names."""
+    """Yield the file itself, or the manifests below a directory, in order of their names."""
     if not path.is_dir():
         yield path
         return
@@ -236,14 +236,14 @@ def manifest_files(path: Path) -> Iterator[Path]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; InputError says in one line why it cannot be read."""
+    """Return the content of a file; raise a one-line InputError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-# Kinds whose stored objects can be read without a look at their fields: workloads are also kept as they stand.
+# Kinds whose stored objects can be read without checking their fields: workloads are also kept unchanged.
 _QUICK_KINDS = {name: kind for name, kind in READ_KINDS.items() if not is_workload(name)}
 
 
@@ -279,7 +279,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         raise InputError(
             f"{where}: {_said(value)} where a Kubernetes object (apiVersion, kind, metadata) would be right"
         )
-    if "serverVersion" in value and "kind" not in value:  # what kubectl version -o json prints
+    if "serverVersion" in value and "kind" not in value:  # output of kubectl version -o json
         found.server_release = release_of(_at(value, "serverVersion", "gitVersion"))
         return
     kind, version = value.get("kind"), value.get("apiVersion")
@@ -308,7 +308,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         raise InputError(f"{where}: {error}") from None
     obj.kind = kind
     _keep(obj, where, found)
-    if not is_stored(obj):  # a server has let no unknown field through
+    if not is_stored(obj):  # a server stores no unknown fields
         unknown = unknown_fields(value, kind, version or "v1")
         found.unknown += [f"{where}: {kind} {obj.key}: {each}" for each in unknown]
 

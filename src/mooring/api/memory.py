@@ -1,4 +1,4 @@
-"""How the process treats memory that it has freed."""
+"""The process's handling of freed memory and garbage collection."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ OWN_PAGES_BYTES = 32 << 20  # the most that glibc takes for M_MMAP_THRESHOLD
 MANY = 50_000
 """From this number of new objects on, garbage collection is expensive; fewer are collected quickly."""
 SELDOM = (10_000, 20, 50)
-"""How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
-by itself, and looking at it early and often is what costs."""
+"""Thresholds of the garbage collector in a scheduler: objects of a pod either live on or are freed by reference counts,
+and early collections are what costs.
+"""
 
 
 def keep_freed_memory() -> bool:
     """Keep freed memory instead of returning it to the kernel; report whether this is supported.
 
-    A decision makes many arrays of some 40 KiB and frees them at once. glibc returns the end of its heap to the kernel
-    when 128 KiB are free there. If the arrays happen to lie at the end, every decision asks the kernel for the same
-    pages again and takes up to 50 % longer. Beyond 16,000 nodes arrays are so large that glibc allocates pages for each
-    of them, unless it is configured not to. Only glibc has these settings; elsewhere nothing is changed.
+    A decision creates many arrays of about 40 KiB and frees them immediately. glibc returns the end of its heap to the
+    kernel when 128 KiB are free there. If the arrays are at the end, every decision requests the same pages again and
+    takes up to 50 % longer. Beyond 16,000 nodes arrays are so large that glibc allocates pages for each of them, unless
+    it is configured not to. Only glibc has these settings; elsewhere nothing is changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -34,7 +35,7 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Let the garbage collector look only when very many objects have come to life since it last did.
+    """Collect garbage only after very many new objects.
 
     A simulation leaves almost no cyclic garbage: a hundred objects for 5,000 short-lived pods.
     """
@@ -48,10 +49,10 @@ def seldom_collecting() -> Iterator[None]:
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Pause the garbage collector while something large is read, nothing of which is garbage.
+    """Pause the garbage collector while something large is read, none of which is garbage.
 
-    It would go through all that was read so far again and again: half of the time that a dump of 150 MB takes. In the
-    end everything that was read is made old, or the collector would begin with all of it.
+    It would traverse everything read so far repeatedly: half of the time for a dump of 150 MB. In the end the new
+    objects are moved to the oldest generation, or the collector would begin with all of them.
     """
     was_enabled = gc.isenabled()
     gc.disable()

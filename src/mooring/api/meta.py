@@ -1,4 +1,4 @@
-"""What every object carries: names, labels, owners, and label selectors as they stand on the wire."""
+"""Metadata of all objects: names, labels, owners, and label selectors in wire format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 class Struct(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """A wire object: snake_case here, camelCase there, unknown fields ignored, defaults left out.
 
-    ``gc=False`` keeps the garbage collector away: decoded objects form trees, never cycles.
+    ``gc=False`` excludes it from garbage collection: decoded objects form trees, never cycles.
     """
 
     if TYPE_CHECKING:  # msgspec has it and does not say so; ``copy.copy`` takes three times as long to find it
@@ -72,7 +72,7 @@ class Condition(Struct):
 
 
 class Object(Struct):
-    """The part that all kinds share."""
+    """Base class of all kinds."""
 
     api_version: str = ""
     kind: str = ""

@@ -41,7 +41,7 @@ class DisruptionMode(Struct):
 
 
 class PodGroupResourceClaim(Struct):
-    """A claim that is made, or held, for the whole group (gate DRAWorkloadResourceClaims)."""
+    """A claim created, or held, for the whole group (gate DRAWorkloadResourceClaims)."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -60,7 +60,7 @@ class PodGroupSpec(Struct):
     priority_class_name: str = ""
     priority: int | None = None
     resource_claims: list[PodGroupResourceClaim] = []
-    preemption_policy: str | None = None  # read where the gate PodGroupPreemptionPolicy is on
+    preemption_policy: str | None = None  # used with the gate PodGroupPreemptionPolicy
 
 
 class PodGroupStatus(Struct):
@@ -76,7 +76,7 @@ class PodGroup(Object, kw_only=True):
 
     @property
     def minimum(self) -> int:
-        """How many pods must run together; a group that is no gang asks for one."""
+        """Number of pods that must run together; 1 for a group that is not a gang."""
         gang = self.spec.scheduling_policy.gang
         return 1 if gang is None else gang.min_count
 
@@ -91,7 +91,7 @@ class PodGroup(Object, kw_only=True):
 
     @property
     def topology_key(self) -> str:
-        """The label of nodes that must be equal for all pods of the group, or nothing."""
+        """Node label that must be equal for all pods of the group, or ""."""
         constraints = self.spec.scheduling_constraints
         return constraints.topology[0].key if constraints is not None and constraints.topology else ""
 
@@ -102,7 +102,7 @@ class CoschedulingSpec(Struct):
 
 
 class CoschedulingPodGroup(Object, kw_only=True):
-    """A PodGroup of ``scheduling.x-k8s.io``, for the Coscheduling plugin: another thing with the same name."""
+    """A PodGroup of ``scheduling.x-k8s.io`` for the Coscheduling plugin, a different kind of the same name."""
 
     spec: CoschedulingSpec = msgspec.field(default_factory=CoschedulingSpec)
 

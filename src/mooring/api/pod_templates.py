@@ -1,4 +1,4 @@
-"""The pod that a controller makes of a Deployment, StatefulSet, DaemonSet, Job, CronJob, ReplicaSet or the like.
+"""The pod that a controller creates for a Deployment, StatefulSet, DaemonSet, Job, CronJob, ReplicaSet or similar.
 
 | kind | what its controller adds |
 |---|---|
@@ -23,7 +23,7 @@ from mooring.api.errors import InputError
 
 Plain = dict[str, Any]
 
-# What may befall a node without driving a daemon away: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset
+# Conditions of nodes that daemons tolerate: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset
 _DAEMONS_TOLERATE = (
     (well_known.NOT_READY, "NoExecute"),
     (well_known.UNREACHABLE, "NoExecute"),
@@ -36,12 +36,12 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def is_workload(kind: str) -> bool:
-    """Whether a controller makes pods for objects of this kind."""
+    """Report whether a controller creates pods for objects of this kind."""
     return kind in _MAKERS
 
 
 def made_by(workload: Mapping[str, Any]) -> list[Plain]:
-    """The first pod that the workload's controller makes, and then the claims that it makes for it."""
+    """Return the first pod that the workload's controller creates, and then its claims."""
     kind = str(workload.get("kind"))
     return _MAKERS[kind](workload)
 
@@ -129,7 +129,7 @@ def _pod(workload: Mapping[str, Any]) -> Plain:
     template = _field(workload, "spec.template", "spec", "template")
     spec = _field(template, "spec.template.spec", "spec")
     given = template.get("metadata") or {}
-    from_plain(Pod, {"metadata": given, "spec": spec})  # later additions can rely on the types of existing fields
+    from_plain(Pod, {"metadata": given, "spec": spec})  # later additions rely on the types of existing fields
     metadata: Plain = {
         "generateName": f"{name}-",
         "namespace": workload["metadata"].get("namespace") or "default",
@@ -144,7 +144,7 @@ def _labels(pod: Plain) -> Plain:
 
 
 def _field(value: Any, path: str, *names: str) -> Any:
-    """What stands at a path; a workload without it is an error that names the path."""
+    """Return the value at a path; a workload without it is an error that names the path."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     if not value or (not isinstance(value, Mapping) and names[-1] != "name"):

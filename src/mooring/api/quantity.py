@@ -12,10 +12,10 @@ from mooring.api.errors import ParseError
 INT64_MAX = (1 << 63) - 1
 NANO = 10**9
 WHOLE, MILLI = 9, 6  # a unit, and a thousandth of one, in billionths: the number of digits
-SHORT = 10**18  # shorter numbers are an int64 and a scale to Go, longer ones a big number
+SHORT = 10**18  # Go keeps shorter numbers as an int64 and a scale, longer ones as a big number
 IN_ONE_STEP = (3, 6, 9)  # decimal places by which Go multiplies at once
 MAX_CHARACTERS = 256
-"""Longer texts are refused: an int64 has 19 digits, and Python refuses to read numbers of some thousand digits."""
+"""Longer texts are rejected: an int64 has 19 digits, and Python limits the conversion of long numbers."""
 
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -55,7 +55,7 @@ def parse_quantity(text: str | int | float) -> Fraction:
     if suffix and suffix[-1] == "i":
         value = min(value, Fraction(INT64_MAX))  # the API caps what has a binary suffix, and nothing else
     if value.denominator > 1 and 10**9 % value.denominator:
-        value = Fraction(math.ceil(value * 10**9), 10**9)  # the API rounds what is finer than a nano up
+        value = Fraction(math.ceil(value * 10**9), 10**9)  # the API rounds up to a nano
     return -value if sign == "-" else value
 
 
@@ -64,7 +64,7 @@ def as_int64(nanos: int, digits: int) -> int:
 
     Values beyond int64 become what kube-scheduler makes of them. Go scales a decimal number of up to 18 digits in
     steps: by 3, 6 or 9 places in one step, where overflow is not checked; otherwise place by place, and an overflow
-    there gives 0. Longer numbers are cut to their lowest 64 bits.
+    there gives 0. Longer numbers are truncated to their lowest 64 bits.
     """
     unit: int = 10**digits
     whole = -(-nanos // unit) if nanos >= 0 else nanos // unit
@@ -80,7 +80,7 @@ def as_int64(nanos: int, digits: int) -> int:
 
 
 def lowest_64_bits(number: int) -> int:
-    """What is left of a number in an int64 after an overflow."""
+    """Return an int64's value after an overflow."""
     return (number + INT64_MAX + 1) % (1 << 64) - INT64_MAX - 1
 
 

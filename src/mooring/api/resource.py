@@ -17,7 +17,7 @@ DEVICE_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 ALLOCATION_RESULTS_MAX_SIZE = 32
 FIRST_AVAILABLE_MAX_SIZE = 8
 
-# Parameters that only drivers understand: kept as they are.
+# Parameters that only drivers read: kept unchanged.
 Opaque = dict[str, object]
 
 
@@ -26,7 +26,7 @@ class DeviceCounter(Struct):
 
 
 class CounterSet(Struct):
-    """Counters that the devices of a pool share; partitions of one device draw on the same set."""
+    """Counters that the devices of a pool share; partitions of one device consume the same set."""
 
     name: str = ""
     counters: dict[str, DeviceCounter] = {}
@@ -54,7 +54,7 @@ class CapacityRequestPolicyRange(Struct):
 
 
 class CapacityRequestPolicy(Struct):
-    """How a request for a share of a capacity is filled in and rounded."""
+    """Defaults and rounding of a request for a share of a capacity."""
 
     default: Quantity | None = None
     valid_values: list[Quantity] | None = None

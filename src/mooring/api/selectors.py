@@ -1,7 +1,7 @@
-"""Label selectors, compiled once and asked often.
+"""Label selectors, compiled once.
 
-A compiled selector is a value: equal selectors compare and hash equal, so
-they can key caches. ``None`` on the wire selects nothing, ``{}`` everything.
+A compiled selector is a value: equal selectors compare and hash equal, so they can key caches. ``None`` on the wire
+selects nothing, ``{}`` everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def parse_int64(text: str) -> int | None:
-    """Read a base-10 int64 as Go's strconv does; None where Go would refuse."""
+    """Parse a base-10 int64 as Go's strconv does; None where Go fails."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
         return None
@@ -42,7 +42,7 @@ class Requirement(msgspec.Struct, frozen=True):
         return self.matches_value(labels.get(self.key))
 
     def matches_value(self, value: str | None) -> bool:
-        """Judge the label's value; None means that the label is missing."""
+        """Match the label's value; None means that the label is missing."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -75,7 +75,7 @@ class Selector:
 
     @cached_property
     def exact(self) -> tuple[tuple[str, str], ...]:
-        """The (key, value) pairs that every matching object must carry: a way to narrow a search."""
+        """The (key, value) pairs that every matching object must have, which narrow a search."""
         return tuple((r.key, r.values[0]) for r in self.requirements if r.operator == "In" and len(r.values) == 1)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -98,7 +98,7 @@ def _sorted(requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
 
 
 def requirement(key: str, operator: str, values: list[str] | tuple[str, ...], *, node: bool = False) -> Requirement:
-    """Build one requirement, refusing what the API would refuse; ``node`` also admits Gt and Lt."""
+    """Build one requirement, rejecting what the API would reject; ``node`` also allows Gt and Lt."""
     allowed = OPERATORS if node else OPERATORS[:4]
     if operator not in allowed:
         raise ParseError(f'"{operator}" is not a valid label selector operator; use one of {", ".join(allowed)}')
@@ -118,7 +118,7 @@ def requirement(key: str, operator: str, values: list[str] | tuple[str, ...], *,
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
-    """Compile a wire selector; an operator that does not exist raises ParseError."""
+    """Compile a wire selector; an unknown operator raises ParseError."""
     if selector is None:
         return NOTHING
     exact = tuple(Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
@@ -141,8 +141,8 @@ UNSCHEDULABLE = Taint(key=well_known.UNSCHEDULABLE, effect="NoSchedule")
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
     """Report whether one toleration covers one taint.
 
-    An empty key with operator Equal covers any key whose value is equal: that is how upstream reads it.
-    ``Lt`` and ``Gt`` count only behind the alpha gate TaintTolerationComparisonOperators.
+    An empty key with operator Equal matches any key with that value, as upstream. ``Lt`` and ``Gt`` count only with the
+    alpha gate TaintTolerationComparisonOperators.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -173,7 +173,7 @@ def first_untolerated(
     *,
     comparison_operators: bool = False,
 ) -> Taint | None:
-    """Return the first taint with one of these effects that nothing tolerates."""
+    """Return the first taint with one of these effects that no toleration matches."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.effect in effects and not is_tolerated(taint, tolerations, comparison_operators=comparison_operators):

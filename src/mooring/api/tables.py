@@ -1,4 +1,4 @@
-"""Tables of plain text: aligned columns without lines, as kubectl prints them."""
+"""Plain-text tables: aligned columns without lines, as kubectl prints them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mooring.api.text import count_of, first_of
 def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Print aligned columns without lines, as kubectl does; numbers are the caller's to format.
 
-    Where a terminal is too narrow, columns move together and texts are folded. A long text in the last column that
-    would get too little room comes below its row.
+    On a narrow terminal columns move together and texts are folded. A long text in the last column without enough room
+    is printed below its row.
     """
     rows = list(rows)
     lines = _lines(columns, rows, to.width)
@@ -53,7 +53,7 @@ _NOT_PLAIN = re.compile(r"[^ -~]")  # what takes no column, or two of them
 
 
 def _print_narrow(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], widths: list[int]) -> None:
-    """Print a table that has no room: its widest columns are folded, and perhaps the last one comes below each row."""
+    """Print a table that is too wide: its widest columns are folded, and possibly the last one is below each row."""
     room = to.width - sum(widths[:-1]) - NARROW_GAP * (len(widths) - 1)  # for the last column
     is_below = len(widths) > 1 and room < LEAST_TEXT and widths[-1] > LONG_TEXT
     beside = widths[:-1] if is_below else widths
@@ -74,7 +74,7 @@ def _print_narrow(to: Console, columns: Sequence[str], rows: Sequence[Sequence[s
 
 
 def _width(cell: str | Text) -> int:
-    """The columns of its longest line: a heading may have several."""
+    """Return the width of the longest line: a heading may have several."""
     return max(map(cell_len, str(cell).split("\n")))
 
 
@@ -84,7 +84,7 @@ def _print_line(to: Console, line: Text) -> None:
 
 
 def _fit(widths: list[int], width: int) -> None:
-    """Make columns narrower until all have room. The first one, which names things, is folded after the others."""
+    """Narrow columns until all fit. The first one, with names, is folded last."""
     first, others = range(1), range(1, len(widths))
     for which, least in ((others, COMFORTABLE), (first, 2 * COMFORTABLE), (others, LEAST), (first, LEAST)):
         while sum(widths) + NARROW_GAP * (len(widths) - 1) > width:
@@ -95,7 +95,7 @@ def _fit(widths: list[int], width: int) -> None:
 
 
 def _lines(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int) -> list[str] | None:
-    """The lines of a table of plain text that has room; None for others. Rich takes 0.5 ms for each line."""
+    """Return the lines of a table of plain text that fits; None for others. Rich takes 0.5 ms for each line."""
     whole = [list(columns), *([cell for cell in row if isinstance(cell, str)] for row in rows)]
     if any(len(row) != len(columns) for row in whole) or any(_NOT_PLAIN.search(cell) for row in whole for cell in row):
         return None
@@ -115,7 +115,7 @@ def print_plain(to: Console, lines: Sequence[str]) -> None:
 
 
 def _natural_width(to: Console, table: Table) -> int:
-    """The columns that the table takes where there is room for everything."""
+    """Return the width of the table without a limit."""
     return Measurement.get(to, to.options.update(width=100_000), table).maximum
 
 
@@ -130,27 +130,27 @@ def print_aligned(to: Console, table: Table) -> None:
 
 
 def printed_html(draw: Callable[[Console], None]) -> str:
-    """What is drawn, for a notebook: the same lines with their colours."""
+    """Return what is drawn as HTML for a notebook: the same lines with their colours."""
     to = Console(file=StringIO(), record=True, force_terminal=True, width=160, highlight=False, emoji=False)
     draw(to)
     return to.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
 def printed(draw: Callable[[Console], None]) -> str:
-    """What is drawn, as text without colours; nothing is cut or wrapped."""
+    """Return what is drawn as text without colours; nothing is cut or wrapped."""
     page = StringIO()
     draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True, emoji=False))
     return page.getvalue().rstrip()
 
 
 def print_more(to: Console, count: int, shown: int, how: str = "--top N shows N") -> None:
-    """Say below a table how many rows were left out, and how to see them."""
+    """Print below a table how many rows were left out, and how to see them."""
     if count > shown:
         to.print(f"… and {count - shown} more ({how})")
 
 
 def print_refused(to: Console, refused: Mapping[str, str], what: str, top: int) -> None:
-    """Print pods that have no place, with the scheduler's message: those together that differ only in preemption.
+    """Print refused pods with the scheduler's message, grouped if it differs only in preemption.
 
     ``what`` goes before their names. The reasons of most pods come first, and at most ``top`` of them.
     """

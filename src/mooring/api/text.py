@@ -1,4 +1,4 @@
-"""Small texts for people: nearest names, counts, selectors and taints in words, what must not be shown."""
+"""Small texts for users: nearest names, counts, selectors and taints, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_NAMED = 20
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The known name that is most like this one; empty if none is like it."""
+    """Return the most similar known name; "" if none is similar."""
     from difflib import get_close_matches  # seldom needed
 
     near = get_close_matches(name, known if isinstance(known, list) else list(known), n=1, cutoff=cutoff)
@@ -34,7 +34,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean web?``; where no name is near, what there is, or what ``otherwise`` says."""
+    """Return ``did you mean web?``; without a similar name, the known ones, or ``otherwise``."""
     names = list(known)
     near = nearest(name, names)
     if near:
@@ -46,7 +46,8 @@ def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"there are {', '.join(names)}" if names else "there are none"
 
 
-# ---- selectors, taints and labels as people write them: for explanations and the plugins that help with them -------
+# ---- selectors, taints and labels as text, for explanations and remedies
+# ----------------------------------------------
 
 MAX_VALUES = 4
 
@@ -117,17 +118,18 @@ def missing_label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
     return f"{lacking} of {count_of(len(labels), 'node')} without the label {key}" if lacking else ""
 
 
-# ---- URLs as they may be shown: in logs, metrics, events, pages and errors -----------------------------------------
+# ---- URLs without secrets, for logs, metrics, events, pages and errors
+# ------------------------------------------------
 
 _PASSWORD = re.compile(r"(//[^/?#:@]*):[^/?#]*@")
 _USER_ALONE = re.compile(r"//[^/?#:]+@")
 
 
 def without_secrets(url: str) -> str:
-    """The URL with ``***`` in place of a password, of a user without one, and of all that the query and fragment say.
+    """Replace passwords, users without one, and the values of query and fragment in a URL by ``***``.
 
-    A password is hidden as Go's HTTP client does. Tokens often stand as the user's name or in the query; which of its
-    values are secret is not known.
+    Passwords are hidden as by Go's HTTP client. Tokens are often the user's name or in the query; which values there
+    are secret is unknown.
     """
     url, hash_, fragment = url.partition("#")
     url, mark, query = url.partition("?")

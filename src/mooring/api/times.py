@@ -14,7 +14,7 @@ from mooring.api.errors import ParseError
 
 @lru_cache(maxsize=16384)
 def parse_time(text: str) -> float:
-    """Seconds since the epoch."""
+    """Return seconds since the epoch."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
@@ -22,12 +22,12 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Whole seconds, UTC: the form of metav1.Time."""
+    """Format whole seconds, UTC: the form of metav1.Time."""
     return _format_second(int(seconds)) + "Z"
 
 
 def format_micro_time(seconds: float) -> str:
-    """Microseconds, UTC: the form of metav1.MicroTime."""
+    """Format microseconds, UTC: the form of metav1.MicroTime."""
     whole = math.floor(seconds)
     micros = round((seconds - whole) * 1e6)
     if micros == 1_000_000:
@@ -37,7 +37,7 @@ def format_micro_time(seconds: float) -> str:
 
 @lru_cache(maxsize=64)
 def _format_second(second: int) -> str:
-    """Most timestamps are of the second that just passed, and ``strftime`` is slow."""
+    """Format a second; cached, because most timestamps are recent and ``strftime`` is slow."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -89,12 +89,12 @@ _PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that a Go duration such as ``5m0s`` or ``1.5h`` stands for."""
+    """Return the seconds of a Go duration such as ``5m0s`` or ``1.5h``."""
     return parse_nanoseconds(text) / 1e9
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds of a duration that is not negative; a bare number counts seconds."""
+    """Return the seconds of a non-negative duration; a bare number is in seconds."""
     seconds = parse_duration(f"{text}s" if _BARE.fullmatch(text) else text)
     if seconds < 0:
         raise ParseError(f'time: negative duration "{text}"')

@@ -1,6 +1,6 @@
 """The fields of API types: names, types, list and patch semantics; all fields, not only those that scheduling reads.
 
-``types.txt`` has Kubernetes' own types and is generated; ``types_custom.txt`` has what others define, by hand.
+``types.txt`` has Kubernetes' own types and is generated; ``types_custom.txt`` has other types, written by hand.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def types() -> dict[str, Type]:
 
 
 def type_name(group: str, version: str, kind: str) -> str:
-    """The short name of a kind's type: of a group its first word, which is all that the types need to differ."""
+    """Return the short name of a kind's type, with only the first word of the group."""
     short = _SHORT_GROUPS.get(group) or group.partition(".")[0]
     return f"{short}.{version}.{kind}"
 
@@ -94,7 +94,7 @@ def type_name(group: str, version: str, kind: str) -> str:
 
 
 class UnknownField(NamedTuple):
-    """Where it stands, and the known field that was probably meant; empty if none is near."""
+    """An unknown field, and the known one that was probably meant; "" if none is similar."""
 
     path: str
     nearest: str
@@ -105,7 +105,7 @@ class UnknownField(NamedTuple):
 
 
 def unknown_fields(manifest: Mapping[str, Any], kind: str, api_version: str = "v1") -> Iterator[UnknownField]:
-    """Find the unknown fields of an object; none in a kind that is not in the table."""
+    """Yield the unknown fields of an object; none for a kind that is not in the table."""
     group, _, version = api_version.rpartition("/")
     described = types().get(type_name(group, version, kind))
     if described is not None:

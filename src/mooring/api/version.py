@@ -13,8 +13,8 @@ UNKNOWN: Release = (0, 0)
 
 
 def release_of(version: object) -> Release:
-    """Major and minor of a version such as ``v1.37.0-rc.1``; UNKNOWN if it is none."""
-    import re  # few programs that import mooring ask for a release
+    """Return major and minor of a version such as ``v1.37.0-rc.1``; UNKNOWN if it is invalid."""
+    import re  # rarely needed
 
     found = re.match(r"v?(\d+)\.(\d+)", version) if isinstance(version, str) else None
     return (int(found[1]), int(found[2])) if found else UNKNOWN

@@ -1,4 +1,4 @@
-"""Names that Kubernetes gives to labels, taints and annotations, each written once."""
+"""Names of labels, taints and annotations that Kubernetes defines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
-# Taints that say how a node is. The node controller sets and removes them.
+# Taints for a node's condition. The node controller sets and removes them.
 CONDITION_PREFIX = "node.kubernetes.io/"
 NOT_READY = CONDITION_PREFIX + "not-ready"
 UNREACHABLE = CONDITION_PREFIX + "unreachable"
@@ -18,5 +18,5 @@ DISK_PRESSURE = CONDITION_PREFIX + "disk-pressure"
 PID_PRESSURE = CONDITION_PREFIX + "pid-pressure"
 NETWORK_UNAVAILABLE = CONDITION_PREFIX + "network-unavailable"
 
-# An annotation of static pods, which no scheduler places: the kubelet runs them from its own files.
+# An annotation of static pods, which the kubelet runs from its own files, without a scheduler.
 MIRROR = "kubernetes.io/config.mirror"

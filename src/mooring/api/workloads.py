@@ -1,4 +1,4 @@
-"""Workload controllers, budgets and priorities: what spreading and preemption read of them."""
+"""Workload controllers, budgets and priorities: the fields that spreading and preemption read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """YAML as kubectl reads and writes it.
 
-PyYAML's own rules turn ``2001-01-01`` into a date and ``12:30`` into a base-60 number, and read ``1e3`` as a
-string. Kubernetes users mean a string, a string and a number. Depth is bounded, and so is what aliases may add: no text
-can take the process down, or keep it busy for long.
+PyYAML's own rules turn ``2001-01-01`` into a date and ``12:30`` into a base-60 number, and read ``1e3`` as a string.
+Kubernetes users mean a string, a string and a number. Depth and the expansion of aliases are bounded: no text can crash
+the process, or keep it busy for long.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Document(NamedTuple):
     value: Any
     duplicates: tuple[str, ...]
     line: int
-    lines: Lines | None = None  # only where they were asked for
+    lines: Lines | None = None  # only if requested
 
 
 def load_documents(text: str | bytes, source: str = "", *, lines: bool = False) -> list[Document]:
     """Return the documents of a YAML or JSON text, leaving out empty ones; ``source`` names it in errors.
 
-    With ``lines`` every document says where its fields stand, which takes longer for JSON.
+    With ``lines`` every document has the lines of its fields, which takes longer for JSON.
     """
     where = f"{source}: " if source else ""
     try:
@@ -95,7 +95,7 @@ def dump_line(value: Any) -> str:
 
 
 def resolve(text: str) -> Any:
-    """Return what a bare word stands for: null, a boolean, a number, or itself."""
+    """Resolve a bare word: null, a boolean, a number, or itself."""
     if text[:1] in _NUMERIC_START:
         if _INT.fullmatch(text):
             try:
@@ -138,7 +138,7 @@ def _float(text: str) -> float:
 
 
 def load_json(text: str) -> Document | None:
-    """Read JSON the quick way; None leaves it to YAML, which allows more and explains better."""
+    """Read JSON the fast way; None leaves it to YAML, which allows more and explains errors better."""
     duplicates: list[str] = []
 
     def from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _has_surrogate(value: Any) -> bool:
-    """Say whether half a character is left over: no such text can be written anywhere."""
+    """Report whether a text contains a lone surrogate, which cannot be written anywhere."""
     return _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
 
 
@@ -195,7 +195,7 @@ def _copy(value: Any) -> Any:
 
 
 class _Anchored(NamedTuple):
-    """What an alias refers to: the value, how many values it has in it, and how deep they are nested."""
+    """Target of an alias: the value, its number of values, and its depth."""
 
     value: Any
     size: int
@@ -205,7 +205,7 @@ class _Anchored(NamedTuple):
 class _Reader:
     """Turns libyaml's events into plain values.
 
-    Events, not nodes: libyaml's composer recurses in C, and a few thousand brackets would take the process down.
+    Events, not nodes: libyaml's composer recurses in C, and a few thousand brackets would crash the process.
     """
 
     def __init__(self, text: str, where: str, *, lines: bool = False) -> None:
@@ -334,13 +334,13 @@ class _Reader:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes so that both kubectl and this module read back the same values."""
+    """Writes YAML that both kubectl and this module read back unchanged."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-# The emitter asks the resolver whether a bare word would be read as what it is; ours must answer.
+# The emitter asks the resolver whether a bare word would be read back unchanged.
 _Dumper.yaml_implicit_resolvers = {}
 _Dumper.add_implicit_resolver(_TAG + "bool", re.compile(f"(?:{'|'.join(sorted(_TRUE | _FALSE))})$"), list("yYnNtTfFoO"))
 _Dumper.add_implicit_resolver(_TAG + "null", re.compile("(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
@@ -360,7 +360,7 @@ _Dumper.add_representer(str, _write_str)
 
 
 def _describe(error: yaml.YAMLError) -> str:
-    """Say in one line what is wrong and where."""
+    """Describe an error in one line, with its place."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

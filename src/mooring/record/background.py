@@ -35,24 +35,24 @@ from mooring.record.writer import Item, RecordWriter
 
 log = get_logger("mooring.record")
 
-BATCH = 256  # entries that are packed at once: half a millisecond of work
-KEYFRAME_EVERY = 40_000  # entries, at least: replaying this many takes about half a second
+BATCH = 256  # entries packed together: half a millisecond of work
+KEYFRAME_EVERY = 40_000  # minimum number of entries: replaying this many takes about half a second
 MAX_PENDING = 200_000  # entries that wait for the thread
-LOOK_S = 1.0  # how often to look whether something is due
-FLUSH_S = 5.0  # how long an entry may wait before it is on the disk
-RETRY_S = 10.0  # after the disk has refused something
-CLOSE_S = 10.0  # that the thread has to write what is left
-PART, PART_S = 64, 0.005  # of a keyframe: this many objects at once, then a pause for other work
+LOOK_S = 1.0  # check interval
+FLUSH_S = 5.0  # maximum time of an entry before it is on disk
+RETRY_S = 10.0  # after a disk error
+CLOSE_S = 10.0  # time for the thread to write the rest
+PART, PART_S = 64, 0.005  # of a keyframe: this many objects at a time, then a pause for other work
 
 _Work = Callable[[], None]
 
 
 class _OpenFile:
-    """A file of the record, which the thread opens and writes. After a mistake nothing more is written to it."""
+    """A file of the record, which the thread opens and writes. After an error nothing more is written to it."""
 
     def __init__(self) -> None:
         self.is_broken = False
-        self.has_state = False  # what follows is of no use without it
+        self.has_state = False  # later entries are useless without it
         self._sink: WholeWrites | None = None
 
     def open(self, files: RotatedFiles) -> None:
@@ -77,22 +77,22 @@ class _OpenFile:
             self.is_broken = True
             with contextlib.suppress(OSError):
                 if self._sink is not None and not self.has_state:
-                    self._sink.empty()  # otherwise it would push a good file out when files are rotated
+                    self._sink.empty()  # otherwise it would displace a good file at rotation
                 self.close()
             raise
 
 
 class InBackground:
-    """Writes to files in its own thread; the scheduler's thread calls every method."""
+    """Writes files in its own thread; all methods are called in the scheduler's thread."""
 
     def __init__(self, files: RotatedFiles, redact: Redaction | None = None, *, max_pending: int = MAX_PENDING) -> None:
         self._files = files
         self._redact = redact
         self._max_pending = max_pending
-        # Work is carried out in the order in which it was put here: a file is opened before its blocks are written,
-        # and closed after the last of them. None ends the thread.
+        # Work is carried out in order: a file is opened before its blocks are written, and closed after the last of
+        # them. None ends the thread.
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._pending = 0  # entries in that queue; both threads change it, under the lock
+        self._pending = 0  # entries in that queue; changed by both threads under the lock
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._header: entries.Header | None = None
@@ -102,18 +102,18 @@ class InBackground:
         self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
         self._behind: list[tuple[list[float], list[Item]]] = []  # entries that arrived since
         self._num_behind = 0
-        self._retry_at: float | None = None  # set and cleared by the thread alone: the disk has refused something
+        self._retry_at: float | None = None  # set and cleared by the thread alone after a disk error
 
     @property
     def is_full(self) -> bool:
-        """Whether entries are to be left out: too many wait, or they cannot be written."""
+        """Report whether entries are to be dropped: too many wait, or they cannot be written."""
         retry_at = self._retry_at  # read once: the thread may clear it at any time
         is_refused = retry_at is not None and clocks.monotonic() < retry_at
         return is_refused or self._pending + self._num_behind >= self._max_pending
 
     @property
     def wants_state(self) -> bool:
-        """Whether a new file is due; it begins with the whole state."""
+        """Report whether a new file is due, which begins with the whole state."""
         return self._writer is not None and self._state is None and self._is_new_file_due()
 
     def _is_new_file_due(self) -> bool:
@@ -126,12 +126,12 @@ class InBackground:
         """Open the first file, or raise UsageError."""
         self._header = header
         self._file.open(self._files)
-        self._file.has_state = True  # it begins where nothing has happened
+        self._file.has_state = True  # it begins before anything has happened
         self._begin_writer(header.started)
         self._thread.start()
 
     def take(self, times: list[float], items: list[Item]) -> None:
-        """Take over these lists."""
+        """Take ownership of these lists."""
         if self._state is None:
             self._write(times, items)
             return
@@ -151,7 +151,7 @@ class InBackground:
         self._pack_more_state()
 
     def go_on(self) -> float:
-        """Do what is due, and say after how many seconds to look again."""
+        """Do due work, and return after how many seconds to check again."""
         if self._state is not None:
             self._pack_more_state()
         elif self._writer is not None and clocks.monotonic() - self._flushed_at >= FLUSH_S:
@@ -160,13 +160,13 @@ class InBackground:
         return LOOK_S if self._state is None else PART_S
 
     def close(self, time: float) -> None:
-        """Write what is left; waits for the thread."""
-        if not self._thread.is_alive():  # nothing was begun, or the first file could not be
+        """Write the rest, and wait for the thread."""
+        if not self._thread.is_alive():  # not started, or the first file failed
             return
         self._finish_state()
         self._end_file(time)
         self._work.put(None)
-        self._thread.join(CLOSE_S)  # a daemon: a disk that hangs does not keep the process from ending
+        self._thread.join(CLOSE_S)  # a daemon: a hanging disk does not keep the process from exiting
         if self._thread.is_alive():
             waited = f"it was not written within {CLOSE_S:g}s"
             log.error(waited, "The record could not be finished", path=self._files.path, entries=self._pending)
@@ -193,7 +193,7 @@ class InBackground:
         self._writer.write(times, items)
 
     def _update_header(self, items: Sequence[Item]) -> None:
-        """Let the next file begin with the current configuration."""
+        """Update the header of the next file with the current configuration."""
         if entries.Configured in map(type, items):
             assert self._header is not None
             *_, last = (item for item in items if isinstance(item, entries.Configured))
@@ -222,7 +222,7 @@ class InBackground:
             self._send(0, self._file.close)
 
     def _send(self, number: int, work: _Work) -> None:
-        """Queue work for the thread that covers about this many entries."""
+        """Queue work that covers about this many entries for the thread."""
         with self._lock:
             self._pending += number
 
@@ -246,17 +246,17 @@ class InBackground:
             work()
         except (OSError, MooringError) as error:
             self._fail(getattr(error, "strerror", None) or str(error), "The record cannot be written")
-        except Exception as error:  # our own mistake: it must not go unnoticed, and the scheduler goes on
+        except Exception as error:  # a bug in mooring: it is reported, and the scheduler continues
             self._fail(error, "Unexpected error in the record")
 
     def _fail(self, error: str | Exception, text: str) -> None:
-        """Leave entries out for a while; then a new file begins."""
+        """Drop entries for a while; then a new file begins."""
         if self._retry_at is None:
             log.error(error, f"{text}; entries are dropped", path=self._files.path)
         self._retry_at = clocks.monotonic() + RETRY_S
 
     def _recover(self, file: _OpenFile) -> None:
-        """The whole state is in the file."""
+        """Note that the file contains the whole state."""
         file.has_state = not file.is_broken
         if file.has_state and self._retry_at is not None:
             log.info("The record is written again", path=self._files.path)
@@ -265,7 +265,7 @@ class InBackground:
 
 @contextlib.asynccontextmanager
 async def running(recorder: Recorder) -> AsyncIterator[Recorder]:
-    """Look every second what is due, also where little happens, and close the recorder in the end."""
+    """Do due work every second, even without entries, and close the recorder in the end."""
 
     async def go_on() -> None:
         pause_s = 0.0
@@ -285,7 +285,7 @@ async def running(recorder: Recorder) -> AsyncIterator[Recorder]:
 def record_live(
     path: str, *, max_bytes: int, max_age_s: float, source: str = "scheduler", keeps_annotations: bool = False
 ) -> Recorder:
-    """A recorder for a scheduler that runs for long."""
+    """Return a recorder for a long-running scheduler."""
     output = InBackground(RotatedFiles(path, max_bytes=max_bytes, max_age_s=max_age_s))
     return Recorder(
         output, source=source, is_redacted=not keeps_annotations, keyframe_every=KEYFRAME_EVERY, batch=BATCH

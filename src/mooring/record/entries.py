@@ -1,8 +1,8 @@
-"""What a record holds: one struct per kind of thing that happened.
+"""Entries of a record: one struct per kind of event.
 
 Inputs are what the scheduler received: ``Put``, ``Deleted``, ``Configured``. Outcomes are what it did: ``Attempt``,
-``Moved``, ``Bound`` and the rest. A pod is named by its key (``namespace/name``) and its uid. On the wire an entry is a
-MessagePack array that begins with its number; fields are only ever added at the end, with a default.
+``Moved``, ``Bound`` and the others. A pod is named by its key (``namespace/name``) and its uid. On the wire an entry is
+a MessagePack array that begins with its kind's number; fields are only added at the end, with a default.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ class ExtenderVerbs(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first entry of a file: the writer, and everything that is needed to decide again."""
+    """First entry of a file: the writer, and everything needed to repeat decisions."""
 
     format: int
     mooring: str  # the version that wrote the record
-    kubernetes: str  # the version whose decisions these are, such as "1.36"
+    kubernetes: str  # emulated version, such as "1.36"
     source: str = "scheduler"  # the writer: "scheduler", "simulation", "scenario", "lesson", "watch" or "question"
     started: float = 0.0  # seconds since the epoch
     gates: dict[str, bool] = {}  # feature gates that are not at the version's default
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
-    is_redacted: bool = True  # whether annotations were left out that scheduling does not read
-    annotations: tuple[str, ...] = ()  # names of those that were kept because plugins read them
+    is_redacted: bool = True  # whether annotations that scheduling does not read were left out
+    annotations: tuple[str, ...] = ()  # names of those kept for plugins
     extenders: tuple[ExtenderVerbs, ...] = ()  # that existed at the beginning
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """Something that happened. Its time is beside it: a reader yields pairs of time and entry."""
+    """Base class of entries. Their time is stored separately: a reader yields pairs of time and entry."""
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------------------
 
 
 class Put(Entry, tag=1, frozen=True):
-    """An object came or changed. ``object`` is a ``Pod``, a ``Node`` or another kind of :mod:`mooring.api`."""
+    """An object was added or changed. ``object`` is a ``Pod``, a ``Node`` or another kind of :mod:`mooring.api`."""
 
     object: Object
 
 
 class Deleted(Entry, tag=2, frozen=True):
-    """An object is gone. ``key`` is ``namespace/name``, or the bare name of a cluster-scoped object."""
+    """An object was deleted. ``key`` is ``namespace/name``, or the bare name of a cluster-scoped object."""
 
     kind: str
     key: str
@@ -66,53 +66,53 @@ class Deleted(Entry, tag=2, frozen=True):
 
 
 class Configured(Entry, tag=3, frozen=True):
-    """The scheduler continues with another configuration."""
+    """The scheduler's configuration was replaced."""
 
     configuration: dict[str, Any]
     extenders: tuple[ExtenderVerbs, ...] = ()
-    annotations: tuple[str, ...] = ()  # that its plugins read; objects that have new ones come again
+    annotations: tuple[str, ...] = ()  # read by its plugins; objects with newly kept ones are repeated
 
 
 # ---- outcomes --------------------------------------------------------------------------------------------------------
 
 
 class Answered(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """What an extender has answered at an attempt."""
+    """Answer of an extender in an attempt."""
 
     extender: str
     verb: str  # "filter", "prioritize" or "preempt"
-    error: str | None = None  # what went wrong, if it did
-    nodes: tuple[str, ...] = ()  # that are left
-    failed: dict[str, str] = {}  # why others are not
-    unresolvable: dict[str, str] = {}  # the same, where evicting pods does not help
+    error: str | None = None  # the error, if there was one
+    nodes: tuple[str, ...] = ()  # remaining nodes
+    failed: dict[str, str] = {}  # why others were rejected
+    unresolvable: dict[str, str] = {}  # likewise, unresolvable
     scores: tuple[tuple[str, int], ...] = ()
     weight: int = 1
-    victims: dict[str, tuple[tuple[str, ...], int]] = {}  # uids by node, and how many break a budget
+    victims: dict[str, tuple[tuple[str, ...], int]] = {}  # uids by node, and violated budgets
 
 
 class Attempt(Entry, tag=10, frozen=True):
-    """An attempt to find a node for a pod has ended with a decision."""
+    """An attempt ended with a decision."""
 
     number: int  # counts from 1 through the whole record
     key: str
     uid: str
     profile: str  # the scheduler name
     outcome: str  # "scheduled", "unschedulable" or "error"
-    node: str = ""  # where the pod goes; empty if it goes nowhere
-    message: str = ""  # why it goes nowhere
-    tries: int = 1  # which attempt of this pod it is
+    node: str = ""  # chosen node; empty if there is none
+    message: str = ""  # why there is no node
+    tries: int = 1  # number of the attempt at this pod
     num_nodes: int = 0  # in the cluster
     evaluated: int = 0
     feasible: int = 0
-    seconds: float = 0.0  # that the decision took; 0 in virtual time
-    nominated: str | None = None  # the node that room is made on; None: what was nominated stays; "": nothing is
-    victims: tuple[str, ...] = ()  # keys of pods that are to be evicted
-    plugins: tuple[str, ...] = ()  # that refused the pod
-    start: int = 0  # where the search began
-    hint: str = ""  # the node that an equal pod before it left as the next best
-    picks: tuple[int, ...] = ()  # the random numbers that were drawn
-    score: int | None = None  # the total of the chosen node; None where nothing was scored
-    answers: tuple[Answered, ...] | None = ()  # of extenders; None: they are left out, for they name too many nodes
+    seconds: float = 0.0  # duration of the decision; 0 in virtual time
+    nominated: str | None = None  # None: the nomination is kept; "": it is cleared
+    victims: tuple[str, ...] = ()  # keys of pods to evict
+    plugins: tuple[str, ...] = ()  # that rejected the pod
+    start: int = 0  # start position of the search
+    hint: str = ""  # node proposed by batching
+    picks: tuple[int, ...] = ()  # random numbers of the attempt
+    score: int | None = None  # total of the chosen node; None without scores
+    answers: tuple[Answered, ...] | None = ()  # of extenders; None: left out, because they name too many nodes
 
     @property
     def is_scheduled(self) -> bool:
@@ -120,7 +120,7 @@ class Attempt(Entry, tag=10, frozen=True):
 
 
 class Bound(Entry, tag=11, frozen=True):
-    """A pod is bound; ``seconds`` have passed since its attempt began."""
+    """A pod was bound; ``seconds`` have passed since its attempt began."""
 
     key: str
     uid: str
@@ -130,7 +130,7 @@ class Bound(Entry, tag=11, frozen=True):
 
 
 class BindingFailed(Entry, tag=12, frozen=True):
-    """A pod had a node, and could not be bound. ``Failed`` follows."""
+    """A pod with a node could not be bound. ``Failed`` follows."""
 
     key: str
     uid: str
@@ -138,7 +138,7 @@ class BindingFailed(Entry, tag=12, frozen=True):
 
 
 class Failed(Entry, tag=13, frozen=True):
-    """An attempt has failed, before it had a node or after. What the pod held is free again."""
+    """An attempt failed, before or after the node was chosen. The pod's resources are free again."""
 
     key: str
     uid: str
@@ -157,12 +157,12 @@ class Moved(Entry, tag=14, frozen=True):
 
 
 class Evicted(Entry, tag=15, frozen=True):
-    """A victim was deleted, or stopped before it ran, to make room for the preemptor."""
+    """A victim was deleted, or cancelled before it ran, to make room for the preemptor."""
 
     key: str
     uid: str
     node: str
-    preemptor: str  # the key of the pod that needs the room
+    preemptor: str  # key of the pod that needs the room
 
 
 class Waiting(Entry, tag=16, frozen=True):
@@ -183,35 +183,35 @@ class Waited(Entry, tag=17, frozen=True):
 
 
 class Nominated(Entry, tag=18, frozen=True):
-    """The waiting pods that are nominated to a node, from now on; the next attempt counts them in."""
+    """The pending pods that are nominated to a node from now on; the next attempt counts them."""
 
     node: str
     uids: tuple[str, ...] = ()
 
 
 class GroupAttempt(Entry, tag=19, frozen=True):
-    """An attempt at a pod group: all its pods in one go. An ``Attempt`` follows for each of them, in this order."""
+    """An attempt at a pod group. An ``Attempt`` follows for each of its pods, in order."""
 
     group: str  # the key of the PodGroup
     profile: str
-    first: int  # the number of the first pod's attempt
+    first: int  # number of the first pod's attempt
     uids: tuple[str, ...]
     message: str = ""
-    victims: tuple[str, ...] = ()  # keys of pods that are to be evicted
-    start: int = 0  # where the search began
+    victims: tuple[str, ...] = ()  # keys of pods to evict
+    start: int = 0  # start position of the search
     hints: tuple[str, ...] = ()  # for each pod
-    picks: tuple[int, ...] = ()  # the random numbers that were drawn
+    picks: tuple[int, ...] = ()  # random numbers of the attempt
 
 
 class Note(Entry, tag=20, frozen=True):
-    """A remark: the next step of a story, or a marker set by a user."""
+    """A note: the next step of a story, or a user's marker."""
 
     text: str
     kind: str = "note"
 
 
 class Gap(Entry, tag=21, frozen=True):
-    """This many entries are missing here: the disk was slower than the scheduler. The whole state follows."""
+    """Entries are missing here, because the disk was slower than the scheduler. The whole state follows."""
 
     missing: int
 
@@ -220,22 +220,22 @@ class Gap(Entry, tag=21, frozen=True):
 
 
 class Queued(Entry, tag=30, frozen=True):
-    """A pod that waits, at a keyframe."""
+    """A pending pod, at a keyframe."""
 
     key: str
     uid: str
     place: str
     tries: int = 0
-    since: float = 0.0  # seconds since the epoch, when it entered this place
-    added: float = 0.0  # when it first entered the queue
-    event: str = ""  # what moved it there, if that is known
+    since: float = 0.0  # seconds since the epoch: entry into this place
+    added: float = 0.0  # first entry into the queue
+    event: str = ""  # the event that moved it there, if known
     cause: str = ""  # the object of that event
     message: str = ""
     plugins: tuple[str, ...] = ()
 
 
 class Assumed(Entry, tag=31, frozen=True):
-    """A pod that holds a node which the API server has not confirmed yet, at a keyframe."""
+    """A pod with a node that the API server has not confirmed yet, at a keyframe."""
 
     uid: str
     node: str
@@ -260,16 +260,16 @@ Told: TypeAlias = (
     | Queued
     | Assumed
 )
-"""Everything but Put, which is written in another form: see ``packing.py``."""
+"""Everything but Put, which is encoded differently: see ``packing.py``."""
 Happened: TypeAlias = Put | Told
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a record leaves out.
+# Redaction.
 #
-# The structs of :mod:`mooring.api` hold only fields that scheduling reads: Secrets, environment variables, commands and
-# volume contents never get into a record. Annotations may contain anything, so only those are kept that scheduling
-# reads, and those that the writer was given by name.
+# The structs of :mod:`mooring.api` have only fields that scheduling reads: Secrets, environment variables, commands and
+# volume contents are never recorded. Annotations may contain anything, so only those that scheduling reads, and those
+# named by the writer, are recorded.
 
 READ_ANNOTATIONS = frozenset(
     (BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, *GPU_ANNOTATIONS)
@@ -279,7 +279,7 @@ Redaction = Callable[[dict[str, str]], dict[str, str]]
 
 
 def keeping(also: Iterable[str] = ()) -> Redaction:
-    """Keep the annotations that scheduling reads, and these."""
+    """Return a redaction that keeps the annotations that scheduling reads, and these."""
     kept = READ_ANNOTATIONS.union(also)
 
     def redact(annotations: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Files of records: private from their first byte, and for a scheduler that runs for months, bounded and rotated."""
+"""Record files: readable by their owner only, and for a long-running scheduler, bounded and rotated."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from mooring.api.errors import InputError, MooringError, UsageError
 # There is no index at the end: the heads of the blocks are one, and reading them takes milliseconds. A file that was
 # cut off in the middle is read up to its last whole block.
 
-FORMAT = 2  # 1: entries with their times one by one, whole pods; still readable
+FORMAT = 2  # 1: individual times, whole pods; still readable
 MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
-LEVEL = 1  # smaller and quicker than 3 on what schedulers do
-MAX_BYTES = 1 << 30  # of one block, unpacked: more is a damaged head
-SMALL_BYTES = 4 << 20  # that any block may unpack to; larger blocks: to this multiple of their stored bytes
+LEVEL = 1  # smaller and faster than 3 on scheduler data
+MAX_BYTES = 1 << 30  # of one block, unpacked: more indicates a damaged header
+SMALL_BYTES = 4 << 20  # limit of any block, unpacked; larger ones: this multiple of the stored size
 MAX_RATIO = 500
-SMALL_ENTRIES = 1 << 16  # that any block may have; one that has more, at most one for each of its stored bytes
+SMALL_ENTRIES = 1 << 16  # entries of any block; larger ones: at most one per stored byte
 
 _HEAD = struct.Struct("<8sH6x")
 _BLOCK = struct.Struct("<4sc3xIIIqqQI")  # "MBLK", kind, entries, unpacked, stored, first µs, last µs, attempts, crc
@@ -48,7 +48,7 @@ BLOCK_HEAD = _BLOCK.size + _CHECK.size
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a block is and what its head says."""
+    """Position and header of a block."""
 
     kind: bytes
     offset: int  # of the payload
@@ -62,23 +62,23 @@ class Block:
 
 
 def head() -> bytes:
-    """How every file begins."""
+    """Return the first bytes of every file."""
     return _HEAD.pack(MAGIC, FORMAT)
 
 
 def pack_block(kind: bytes, payload: bytes, entries: int, first_us: int, last_us: int, attempts: int) -> bytes:
-    """A block, ready to be written."""
+    """Return an encoded block."""
     # One context per block: the same payload gives the same bytes, whatever came before.
     stored = zstandard.ZstdCompressor(level=LEVEL).compress(payload)
     if (missing := (len(payload) - SMALL_BYTES) // MAX_RATIO + 1 - len(stored)) > 0:
-        stored += _PADDING.pack(_SKIPPED, missing) + bytes(missing)  # a frame that is passed over
+        stored += _PADDING.pack(_SKIPPED, missing) + bytes(missing)  # a frame that readers skip
     fields = (_MARK, kind, entries, len(payload), len(stored), first_us, last_us, attempts, zlib.crc32(stored))
     about = _BLOCK.pack(*fields)
     return about + _CHECK.pack(zlib.crc32(about)) + stored
 
 
 def check_head(file: BinaryIO, name: str) -> int:
-    """The format of a record; refuse a file that is none, or one of a newer format."""
+    """Return the format of a record; reject other files, and newer formats."""
     found = file.read(_HEAD.size)
     if len(found) < _HEAD.size or not found.startswith(MAGIC):
         raise InputError(f"{name}: not a mooring record; `mooring run --record FILE` and others write one")
@@ -91,7 +91,7 @@ def check_head(file: BinaryIO, name: str) -> int:
 
 
 def scan(file: BinaryIO, size: int, offset: int = 0) -> Iterator[Block]:
-    """The blocks that are whole, in order, to the first that is not; from the end of a known block on, if given."""
+    """Yield intact blocks in order, up to the first damaged one; from the end of a known block on, if given."""
     offset = offset or _HEAD.size
     while offset + BLOCK_HEAD <= size:
         file.seek(offset)
@@ -107,7 +107,7 @@ def scan(file: BinaryIO, size: int, offset: int = 0) -> Iterator[Block]:
 
 
 def payload_of(file: BinaryIO, block: Block, name: str) -> bytes:
-    """The content of a block, or InputError if it is damaged, or unpacks to far more than records do."""
+    """Return the content of a block; raise InputError if it is damaged, or unpacks to far too much."""
     if block.unpacked > SMALL_BYTES + MAX_RATIO * block.stored or block.entries > SMALL_ENTRIES + block.stored:
         size = f"{block.stored:,} bytes say that they unpack to {block.unpacked:,}, {block.entries:,} entries"
         raise InputError(f"{name}: damaged at byte {block.offset}: {size}; no record has such a block")
@@ -116,7 +116,7 @@ def payload_of(file: BinaryIO, block: Block, name: str) -> bytes:
     if zlib.crc32(stored) != block.crc:
         raise InputError(f"{name}: damaged at byte {block.offset}: the checksum of a block does not fit")
     try:
-        if zstandard.frame_content_size(stored) != block.unpacked:  # it would be believed, however large
+        if zstandard.frame_content_size(stored) != block.unpacked:  # it would be trusted otherwise
             raise InputError(f"{name}: damaged at byte {block.offset}: a block has another size than it says")
         return zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError as error:
@@ -127,9 +127,9 @@ BACKUPS = 3
 
 
 def create(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> io.FileIO:
-    """A new file for its owner only: it names pods of every namespace. A record of that name is replaced.
+    """Create a file readable by its owner only: it names pods of every namespace. An existing record is replaced.
 
-    Unless it is one of the ``inputs``, of which a record is being made.
+    The exception are ``inputs``, from which the record is made.
     """
     try:
         _keep_others(path, inputs)
@@ -141,8 +141,8 @@ def create(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> io.FileI
 
 
 def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> None:
-    """Refuse to replace what is no record (a story, say, whose name was given twice), and records that are read."""
-    if os.path.isfile(path):  # not a device, nor something that is not there
+    """Refuse to replace a file other than a record (such as a story given twice), and records that are read."""
+    if os.path.isfile(path):  # neither a device nor missing
         if any(os.path.exists(each) and os.path.samefile(path, each) for each in inputs):
             raise UsageError(f"{os.fspath(path)}: is what is simulated, so it is not replaced; give another name")
         with open(path, "rb") as file:
@@ -152,7 +152,7 @@ def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> No
 
 
 class WholeWrites:
-    """A file as a sink: each write is carried out whole, or the file is as it was before."""
+    """A file as a sink: each write is complete, or the file is unchanged."""
 
     def __init__(self, file: io.FileIO) -> None:
         self._file = file
@@ -171,7 +171,7 @@ class WholeWrites:
         self._size += len(data)
 
     def empty(self) -> None:
-        """Take back everything that was written."""
+        """Remove everything that was written."""
         self._file.truncate(0)
 
     def close(self) -> None:
@@ -192,9 +192,9 @@ class RotatedFiles:
             raise UsageError(f"--record-max-age: {max_age_s:g}s; it should be longer than 0s, such as 72h")
 
     def begin(self) -> WholeWrites:
-        """A new file. The previous one, also of a former process, is rotated; files that are too old are deleted."""
+        """Begin a new file. The previous one is rotated; files that are too old are deleted."""
         for name in (self.path, *(f"{self.path}.{number}" for number in range(1, BACKUPS + 1))):
-            with contextlib.suppress(OSError):  # the rename reports what is wrong
+            with contextlib.suppress(OSError):  # the rename reports errors
                 _keep_others(name)
         if os.path.exists(self.path) and os.path.getsize(self.path):
             self._rotate()
@@ -218,17 +218,17 @@ BEGINS = b"\x89MREC"
 
 
 def file_and_time(name: str) -> tuple[str, str]:
-    """The file and the time after its ``@``; a file whose name has an ``@`` in it is taken as it is."""
+    """Split a name into the file and the time after its ``@``; an existing file with an ``@`` is taken as it is."""
     file, at, time = name.rpartition("@")
     return (file, time) if at and not os.path.exists(name) else (name, "")
 
 
 def names_a_record(name: str) -> bool:
-    """Whether the file begins as records do, or has a record's name: opening it then reports what is wrong."""
+    """Report whether the file begins like a record, or has a record's name: opening it then reports errors."""
     file = file_and_time(name)[0]
     if file.endswith(".mrec"):
         return True
-    if not os.path.isfile(file):  # what is read from a pipe is gone
+    if not os.path.isfile(file):  # reading from a pipe would consume it
         return False
     try:
         with open(file, "rb") as opened:

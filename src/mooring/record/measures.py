@@ -1,8 +1,8 @@
 """The measures of a run: one row, columns over time, waiting times by priority, and pending pods with reasons.
 
-Shares are between 0 and 1, times are in seconds, cpu is in cores and memory in bytes. ``allocated`` is what the pods on
-nodes ask for, as a share of what the nodes have. ``fragmentation`` is what is free and a typical pod cannot use, as a
-share of what the nodes have; so both together are at most 1, and the rest is free and of use.
+Shares are between 0 and 1, times are in seconds, cpu is in cores and memory in bytes. ``allocated`` is the requests of
+the pods on nodes, as a share of capacity. ``fragmentation`` is free capacity that a typical pod cannot use, as a share
+of capacity; so both together are at most 1, and the rest is free and usable.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Samples at equal distances, never more than twice ``SAMPLES`` however long a run is: then every other one is
-# dropped.
+# Samples at equal distances, at most twice ``SAMPLES``: then every other one is dropped.
 #
 # A sample is a snapshot of gauges, which know their integrals. So a mean between two samples is exact, whatever was
 # dropped between them.
@@ -37,7 +36,7 @@ FIRST_STEP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class TimelineSample(Generic[T]):
-    """How things stood at a time, and the peak of what is pending since the sample before."""
+    """The state at a time, and the peak of pending pods since the previous sample."""
 
     at_s: float
     state: T
@@ -45,7 +44,7 @@ class TimelineSample(Generic[T]):
 
 
 class Timeline(Generic[T]):
-    """Takes samples as time passes. ``due_s`` is when the next one is due: ask before calling."""
+    """Takes samples as time passes. ``due_s`` is when the next one is due: check before calling."""
 
     def __init__(self, take: Callable[[], T], peak: Callable[[], float]) -> None:
         self._take, self._peak = take, peak  # ``peak`` also begins a new one
@@ -54,7 +53,7 @@ class Timeline(Generic[T]):
         self.samples: list[TimelineSample[T]] = []
 
     def pass_to(self, at_s: float) -> None:
-        """Time passes to ``at_s``; what happens then is not part of the samples before."""
+        """Advance to ``at_s``; events at that time are not part of earlier samples."""
         state = self._take()
         while self.due_s < at_s:
             self.samples.append(TimelineSample(self.due_s, state, self._peak()))
@@ -63,13 +62,13 @@ class Timeline(Generic[T]):
             self.due_s = self.samples[-1].at_s + self._step_s
 
     def finish(self, at_s: float) -> list[TimelineSample[T]]:
-        """All samples, the last one at the end."""
+        """Return all samples, the last one at the end."""
         if self.due_s < at_s:
             self.pass_to(at_s)
         return [*self.samples, TimelineSample(at_s, self._take(), self._peak())]
 
     def _thin_out(self) -> None:
-        """Keep every other sample, the first and the last among them."""
+        """Keep every other sample, including the first and the last."""
         self._step_s *= 2
         old = self.samples
         self.samples = [old[0]] + [
@@ -79,14 +78,14 @@ class Timeline(Generic[T]):
 
 
 QUANTILES = (50, 90, 99)
-_ALWAYS = ("cpu", "memory", "pods")  # resources that are reported even if no pod requests them
+_ALWAYS = ("cpu", "memory", "pods")  # reported even if no pod requests them
 Number: TypeAlias = float | int
 Still: TypeAlias = tuple[str, str, str, float]
-"""A pod that still waits: the cause, its key, the message of its last attempt, and for how long."""
+"""A pod that is still pending: the cause, its key, the message of its last attempt, and for how long."""
 
 
 class WaitingTimes(msgspec.Struct, frozen=True):
-    """How long the pods of a priority waited from their coming to being placed. ``priority`` None: all pods."""
+    """How long the pods of a priority waited from arrival to placement. ``priority`` None: all pods."""
 
     priority: int | None
     pods: int
@@ -97,7 +96,7 @@ class WaitingTimes(msgspec.Struct, frozen=True):
 
 
 class StillPending(msgspec.Struct, frozen=True):
-    """Pods that wait at the end for one cause, with one of them as an example."""
+    """Pods pending at the end for one cause, with an example."""
 
     cause: str
     pods: int
@@ -108,21 +107,21 @@ class StillPending(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Measures:
-    """Everything that was measured. ``columns`` have one value per sample, ``row`` one for the whole run."""
+    """All measures. ``columns`` have one value per sample, ``row`` one for the whole run."""
 
     started_at: float  # seconds since 1970
     seconds: float
     row: dict[str, Number] = field(default_factory=dict)
     columns: dict[str, list[float]] = field(default_factory=dict)
     zones: list[str] = field(default_factory=list)
-    resources: list[str] = field(default_factory=list)  # those that some node has and some pod asked for
-    causes: list[str] = field(default_factory=list)  # those for which a pod has waited, the longest waits first
+    resources: list[str] = field(default_factory=list)  # that a node has and a pod requested
+    causes: list[str] = field(default_factory=list)  # of pending pods, the longest waits first
     waiting: list[WaitingTimes] = field(default_factory=list)  # all pods first, then by priority, the highest first
-    waits: list[float] = field(default_factory=list)  # of all pods, in order of length
+    waits: list[float] = field(default_factory=list)  # of all pods, sorted
     pending: list[StillPending] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the measures in JSON's form."""
         return {
             "row": {name: _short(value) for name, value in self.row.items()},
             "columns": {name: [_short(value) for value in values] for name, values in self.columns.items()},
@@ -146,7 +145,7 @@ def _short(value: Number) -> Number:
 def assemble(
     meter: Meter, samples: Sequence[TimelineSample[State]], still: Sequence[Still], started_at: float
 ) -> Measures:
-    """The measures of a meter that has received everything."""
+    """Return the measures of a meter after the last event."""
     made = _Assembly(meter, samples)
     result = Measures(started_at, samples[-1].at_s, resources=made.resources, zones=made.zones)
     result.columns = made.columns()
@@ -217,7 +216,7 @@ class _Assembly:
         return columns
 
     def _means(self, of: Callable[[State], Moment]) -> NDArray[np.float64]:
-        """Some gauges at each sample, [sample, gauge]: means since the sample before; at the first, their values."""
+        """Return gauges at each sample, [sample, gauge]: means since the previous sample; first, their values."""
         moments = [of(sample.state) for sample in self._samples]
         values, sums = (_filled([moment[part] for moment in moments]) for part in (0, 1))
         integrals = values * self._times[:, None] - sums
@@ -230,7 +229,7 @@ class _Assembly:
         return found
 
     def _zones_with(self, resource: str) -> list[str]:
-        """The zones that had any of a resource: a share of nothing is no share."""
+        """Return the zones that had any of a resource: without capacity there is no share."""
         index, last = self._names.index(resource), self._samples[-1].state
         had = {name for name, _, allocatable in last.zones if _ever(allocatable, index, self._seconds)}
         return [zone for zone in self.zones if zone in had]
@@ -245,7 +244,7 @@ class _Assembly:
         return [_share(*pair) for pair in zip(used.tolist(), has.tolist(), strict=True)]
 
     def _fragmentation(self, state: State, resource: str) -> float:
-        """What is free and a typical pod cannot use, as a share of what the nodes have."""
+        """Return the free capacity that a typical pod cannot use, as a share of capacity."""
         index = self._names.index(resource)
         has = sum(_value(allocatable, index) for _, _, allocatable in state.zones)
         stranded = state.stranded[index] if index < len(state.stranded) else 0.0
@@ -301,7 +300,7 @@ class _Assembly:
         return row
 
     def _mean(self, values: Sequence[float]) -> float:
-        """The mean over time of a column, each of whose values holds since the sample before."""
+        """Return the time-weighted mean of a column."""
         total = before_s = 0.0
         for sample, value in zip(self._samples, values, strict=True):
             total += value * (sample.at_s - before_s)
@@ -309,7 +308,7 @@ class _Assembly:
         return total / self._seconds if self._seconds else values[-1]
 
     def _whole_share(self, resource: str, zone: str | None) -> float:
-        """What was used over the whole time, as a share of what existed over the whole time."""
+        """Return the use over the whole time, as a share of the capacity over the whole time."""
         if not self._seconds:
             return self._share_at_end(resource, zone)
         index, used, has = self._names.index(resource), 0.0, 0.0
@@ -331,7 +330,7 @@ def zone_name(zone: str) -> str:
 
 
 def _zone_part(state: State, zone: int, part: int) -> Moment:
-    """What is used (1) or allocatable (2) in a zone; zones only ever come, so each keeps its place."""
+    """Return use (1) or capacity (2) of a zone; zones are only added, so each keeps its index."""
     if zone >= len(state.zones):
         return [], []
     _, used, allocatable = state.zones[zone]
@@ -339,7 +338,7 @@ def _zone_part(state: State, zone: int, part: int) -> Moment:
 
 
 def _filled(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Rows of different lengths as one array; what is missing is 0."""
+    """Combine rows of different lengths into one array, padded with 0."""
     filled = np.zeros((len(rows), max(map(len, rows), default=0)))
     for i, row in enumerate(rows):
         filled[i, : len(row)] = row

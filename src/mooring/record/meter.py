@@ -1,6 +1,6 @@
-"""The meter: told what happens, in order of time, it keeps every measure of a run up to date.
+"""The meter: receives events in order of time, and keeps every measure of a run up to date.
 
-A simulation may tell it a million pods, so the paths of a pod that comes, is placed and goes are short.
+A simulation may have a million pods, so the code paths for arrival, placement and end of a pod are short.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from mooring.record.node_measures import Gauges, Moment, Nodes, NodeUse, Resourc
 from mooring.record.reader import Record
 
 # --------------------------------------------------------------------------------------------------------------------
-# Preemptions: how many, how long their cascades are, and which of them break a disruption budget.
+# Preemptions: their number, the length of cascades, and violated disruption budgets.
 #
-# A pod that was evicted is made again by its controller, and may evict others in turn. A preemption by a pod whose
-# controller has lost a pod to a preemption of depth ``d`` has depth ``d + 1``; any other has depth 1.
+# An evicted pod is recreated by its controller, and may evict others in turn. A preemption by a pod whose controller
+# has lost a pod to a preemption of depth ``d`` has depth ``d + 1``; any other has depth 1.
 
 
 @dataclass(slots=True)
@@ -64,14 +64,14 @@ class PreemptionMeasures:
         self._budgets.get(namespace, {}).pop(name, None)
 
     def preempted(self, preemptor: Pod | None) -> None:
-        """A pod makes room for itself; its victims follow one by one."""
+        """Count a preemption; its victims follow one by one."""
         self.preemptions += 1
         depth = self._depth_of(preemptor)
         self.cascades += depth > 1
         self.longest_cascade = max(self.longest_cascade, depth)
 
     def evicted(self, preemptor: Pod | None, victim: Pod | None) -> None:
-        """A victim goes. None stands for a pod that is not known any more."""
+        """Count a victim. None stands for an unknown pod."""
         self.victims += 1
         if victim is None:
             return
@@ -81,7 +81,7 @@ class PreemptionMeasures:
         for budget in self._budgets.get(victim.namespace, {}).values():
             if budget.selector.matches(victim.labels):
                 breaks |= budget.allowed <= 0
-                budget.allowed -= 1  # until its controller has counted again
+                budget.allowed -= 1  # until its controller recounts
         self.budget_breaches += breaks
 
     def _depth_of(self, preemptor: Pod | None) -> int:
@@ -89,7 +89,7 @@ class PreemptionMeasures:
 
 
 def _identity(pod: Pod) -> str:
-    """The controller of a pod; of one on its own its name, under which it may come again."""
+    """Return the controller of a pod; without one its name, under which it may be recreated."""
     owner = pod.metadata.controller()
     return f"{pod.namespace}/{owner.kind}/{owner.name}" if owner is not None else pod.key
 
@@ -102,7 +102,7 @@ FINISHED = ("Succeeded", "Failed")
 class _PodState(msgspec.Struct, eq=False):
     """An existing pod. The struct is created without Python code."""
 
-    pod: Pod  # as it came, or as it was bound
+    pod: Pod  # as it arrived, or as it was bound
     shape: Shape
     came_s: float
     cause: int  # why it has no node; -1 if it has one
@@ -111,14 +111,14 @@ class _PodState(msgspec.Struct, eq=False):
 
 @dataclass(eq=False, slots=True)
 class _Refused:
-    """What is known about the attempts of a pod that waits."""
+    """What is known about the attempts of a pending pod."""
 
     failures: int = 0
     message: str = ""
 
 
 class State(NamedTuple):
-    """How things stand: what a sample keeps."""
+    """The state that a sample stores."""
 
     zones: list[tuple[str, Moment, Moment]]  # name, used and allocatable by resource
     nodes: Moment  # nodes, nodes with pods, price in an hour
@@ -137,7 +137,7 @@ class Meter:
         self.preemptions = PreemptionMeasures()
         self._started_at, self._has_started = 0.0, False
         self._now_s = 0.0
-        self._due_s = -1.0  # when the next sample is due; before the start nothing is in time
+        self._due_s = -1.0  # when the next sample is due; nothing is due before the start
         self._pods: dict[str, _PodState] = {}  # by uid
         self._uids: dict[tuple[str, str], str] = {}  # by namespace and name
         self._refused: dict[str, _Refused] = {}  # by uid
@@ -145,7 +145,7 @@ class Meter:
         self._cause_of: dict[Collection[str], int] = {}
         self._pending = Gauges([0.0] * 4, [0.0] * 4)
         self._num_pending = self._peak = 0
-        self.waits: dict[int, array[float]] = {}  # from coming to being placed, by priority
+        self.waits: dict[int, array[float]] = {}  # from arrival to placement, by priority
         self.arrived = self.placed = self.ended = 0
         self.attempts = self.unschedulable = self.errors = self.binding_failures = self.most_attempts = 0
         self._timeline = Timeline[State](self._state, self._take_peak)
@@ -154,7 +154,7 @@ class Meter:
     # ---- inputs --------------------------------------------------------------------------------------------------
 
     def put(self, at: float, obj: Object) -> None:
-        """An object came or changed."""
+        """Add or update an object."""
         at_s = at - self._started_at
         if not self._now_s <= at_s <= self._due_s:
             at_s = self._pass_to(at)
@@ -171,7 +171,7 @@ class Meter:
             self.preemptions.put_budget(obj)
 
     def deleted(self, at: float, kind: str, key: str, uid: str = "") -> None:
-        """An object is gone."""
+        """Remove an object."""
         at_s = self._pass_to(at)
         if kind == "Pod":
             self._remove_pod(at_s, uid or self._uid_of(key))
@@ -219,7 +219,7 @@ class Meter:
             self._remove_pod(at_s, pod.metadata.uid)
 
     def _resize(self, at_s: float, known: _PodState, pod: Pod) -> None:
-        """Other requests may stand in the spec: those of a pod can be changed in place."""
+        """Process changed requests: those of a pod can be resized in place."""
         shape = self.shapes.now(pod)
         if shape is known.shape:
             return
@@ -229,7 +229,7 @@ class Meter:
         known.shape = shape
 
     def _wait_on(self, at_s: float, known: _PodState, pod: Pod) -> None:
-        """A pending pod has changed. Where no attempts are recorded, its condition says what a scheduler found."""
+        """Process a changed pending pod. If attempts are not recorded, its condition has the result."""
         if known.cause == 1 and not pod.spec.scheduling_gates:
             self._set_cause(known, 0, at_s)
         if self.attempts:
@@ -274,13 +274,13 @@ class Meter:
     # ---- outcomes ------------------------------------------------------------------------------------------------
 
     def scheduled(self) -> None:
-        """An attempt has found a node; the placement itself is reported with the pod."""
+        """Count an attempt that found a node; the placement itself is reported with the pod."""
         self.attempts += 1
 
     def refused(
         self, at: float, uid: str, plugins: Collection[str], *, is_error: bool = False, makes_room: bool = False
     ) -> None:
-        """An attempt has found no node; ``makes_room``: victims are chosen, and the pod waits until they are gone."""
+        """Count an attempt without a node; ``makes_room``: victims are chosen, and the pod waits for them."""
         at_s = self._pass_to(at)
         self.attempts += 1
         if is_error:
@@ -302,7 +302,7 @@ class Meter:
             self._set_cause(known, cause, at_s)
 
     def explained(self, uid: str, message: str) -> None:
-        """Why the last attempt of a pod failed, in words."""
+        """Set the message of a pod's last failed attempt."""
         refused = self._refused.get(uid)
         if refused is not None:
             refused.message = message
@@ -312,7 +312,7 @@ class Meter:
         self.binding_failures += 1
 
     def evicted(self, at: float, victim_uid: str, preemptor_key: str) -> None:
-        """A victim goes to make room for the preemptor."""
+        """Count a victim of the preemptor."""
         self._pass_to(at)
         victim = self._pods.get(victim_uid)
         preemptor = self._pods.get(self._uid_of(preemptor_key))
@@ -345,7 +345,7 @@ class Meter:
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def _pass_to(self, at: float) -> float:
-        """Seconds from the start; samples that are due are taken. Time never goes back: a late line counts as now."""
+        """Return seconds from the start, after taking due samples. Time never decreases: a late entry counts as now."""
         if not self._has_started:
             self._started_at, self._has_started = at, True
             self._due_s = self._timeline.due_s
@@ -371,11 +371,11 @@ class Meter:
         return float(peak)
 
     def finish(self, at: float | None = None) -> Measures:
-        """The measures up to ``at``, or up to the last event. May be computed again later."""
+        """Return the measures up to ``at``, or up to the last event. May be called again later."""
         end_s = self._now_s if at is None else self._pass_to(at)
         self._is_last = True
         samples = self._timeline.finish(end_s)
-        self._is_last, self._peak = False, int(samples[-1].peak)  # the run may go on
+        self._is_last, self._peak = False, int(samples[-1].peak)  # the run may continue
         waiting = [known for known in self._pods.values() if known.use is None]
         nothing = _Refused()
         still = [
@@ -395,7 +395,7 @@ class Meter:
 
 
 class MeasuringObserver(SchedulerObserver):
-    """Give it to one scheduler; ``measures`` are those up to now."""
+    """An observer of one scheduler; ``measures`` are those up to now."""
 
     def __init__(self) -> None:
         self._meter = Meter()
@@ -440,16 +440,16 @@ class MeasuringObserver(SchedulerObserver):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Measures of a record: its entries feed a meter one after another, up to the time at which it was closed.
+# Measures of a record: its entries feed a meter, up to the time at which it was closed.
 
 
 def measure_record(record: Record) -> Measures:
-    """The measures of a whole record."""
+    """Return the measures of a whole record."""
     return measure_entries(record.entries(), record.last_time)
 
 
 def measure_entries(entries: Iterable[tuple[float, Entry]], end: float) -> Measures:
-    """The measures of entries with their times, in order of time; nothing happened from the last of them to ``end``."""
+    """Return the measures of entries in order of time; nothing happens between the last one and ``end``."""
     meter = Meter()
     for at, entry in entries:
         match entry:

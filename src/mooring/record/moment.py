@@ -1,7 +1,7 @@
-"""A moment of a record: the cluster and the queue as they were, and a scheduler that decides again.
+"""A moment of a record: the cluster and the queue as they were, and a scheduler to repeat decisions.
 
-The same event handlers keep the cluster as in the live scheduler. The queue is not played again: the record says where
-each pod was.
+The event handlers of the live scheduler maintain the cluster. The queue is not simulated: the record has the place of
+each pod.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from mooring.record import entries
 from mooring.record.packing import RECORDED
 from mooring.record.scheduler_state import ALL, RecordedExtender, Reservations, may_reserve
 
-FOREIGN = ("watch", "lesson")  # sources whose scheduler is not mooring's
+FOREIGN = ("watch", "lesson")  # sources with another scheduler
 
 
 class QueuedPod(msgspec.Struct):
-    """A pod in the queue."""
+    """A pending pod."""
 
     key: str
     uid: str
     place: str  # "active", "backoff", "unschedulable", "gated" or "in-flight"
-    since: float  # seconds since the epoch, when it entered this place
-    added: float  # when it first entered the queue
+    since: float  # seconds since the epoch: entry into this place
+    added: float  # first entry into the queue
     tries: int = 0
-    event: str = ""  # what moved it there
+    event: str = ""  # the event that moved it there
     cause: str = ""  # the object of that event
     message: str = ""  # why its last attempt failed
-    plugins: tuple[str, ...] = ()  # that refused it
-    entered: float = 0.0  # when it last entered the queue as a new or a failed pod
+    plugins: tuple[str, ...] = ()  # that rejected it
+    entered: float = 0.0  # last entry as a new or a failed pod
 
 
 class Moment:
-    """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the one that comes next, if asked."""
+    """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the next one, if requested."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class Moment:
     ) -> None:
         """``registry`` has the plugins of the recorded configuration; by default the in-tree ones.
 
-        Attempts of these numbers are repeated on the way if they reserve volumes or devices.
+        Attempts with these numbers are repeated on the way if they reserve volumes or devices.
         """
         self.header = header
         self.record = record  # the file that it is read from, if any
         self._registry = registry or in_tree_registry()
         self.to_reserve = to_reserve
-        self.unreserved: dict[str, int] = {}  # uid -> attempt whose reservations are not held here; 0: unknown attempt
+        self.unreserved: dict[str, int] = {}  # uid -> attempt whose reservations are missing here; 0: unknown attempt
         self._reservations: Reservations | None = None
-        self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, before it
+        self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, and its moment
         self.time = header.started
         self.attempt: entries.Attempt | None = None
         self.queue: dict[str, QueuedPod] = {}  # by uid, in the order of entering
@@ -97,7 +97,7 @@ class Moment:
         self._handlers = _HandlersOfRecord(self)
 
     def fork(self) -> Moment:
-        """The same moment, to go on from: neither of the two sees what happens to the other from now on."""
+        """Return a copy; later changes of one do not affect the other."""
         fork = Moment.__new__(Moment)
         fork.__dict__.update(self.__dict__)
         fork.state = self.state.fork()
@@ -112,21 +112,21 @@ class Moment:
         fork._handlers = _HandlersOfRecord(fork)
         return fork
 
-    # ---- going on ------------------------------------------------------------------------------------------------
+    # ---- applying entries -------------------------------------------------------------------------------------------
 
     def apply(self, time: float, entry: entries.Happened) -> None:
-        """Let the next thing happen."""
+        """Apply the next entry."""
         self.time = time
-        act = _ACTS.get(type(entry))  # a table is quicker than asking for one kind after another
+        act = _ACTS.get(type(entry))  # a table is faster than isinstance checks
         if act is not None:
             act(self, time, entry)
 
     def apply_all(self, happened: Iterable[tuple[float, entries.Happened]], number: int = 0) -> bool:
-        """Let all of these happen, up to an attempt that is then open; return whether it came.
+        """Apply entries up to an attempt, which is then open; return whether it occurred.
 
-        Pods that come one after the other, as in a keyframe, are counted together.
+        Consecutive pods, as in a keyframe, are counted together.
         """
-        pods: dict[str, Pod] = {}  # that are not counted yet: new ones, with nodes
+        pods: dict[str, Pod] = {}  # new ones with nodes, not counted yet
         uids: set[str] = set()
         is_open = False
         for time, entry in happened:
@@ -152,7 +152,7 @@ class Moment:
         return is_open
 
     def _add_pods(self, pods: dict[str, Pod]) -> None:
-        """What the handlers do with new pods that have nodes."""
+        """Process new pods with nodes as the handlers do."""
         self.pods.update(pods)
         self.state.add_pods(list(pods.values()))
 
@@ -160,7 +160,7 @@ class Moment:
         self._handlers.put(entry.object)
 
     def _group_attempted(self, time: float, entry: entries.GroupAttempt) -> None:
-        """Keep the moment: attempts at the group's pods, which follow one by one, were decided in it."""
+        """Keep the moment: the attempts at the group's pods, which follow, were decided in it."""
         self._group = None
         before = self.fork()
         self._group = entry, before
@@ -185,7 +185,7 @@ class Moment:
     def _configure(self, time: float, entry: entries.Configured) -> None:
         self._configuration = entry.configuration
         self._extenders = [RecordedExtender(each) for each in entry.extenders]
-        self._reservations = None  # its plugins are of the former configuration
+        self._reservations = None  # its plugins belong to the former configuration
 
     def _queued(self, time: float, entry: entries.Queued) -> None:
         self.queue[entry.uid] = QueuedPod(
@@ -216,7 +216,7 @@ class Moment:
         self.waiting.discard(entry.uid)
 
     def _gap(self, time: float, entry: entries.Gap) -> None:
-        """The whole state follows; objects that it does not mention are forgotten."""
+        """Process a gap: the whole state follows, and objects missing from it are removed."""
         self.queue.clear()
         self.nominated.clear()
         self.waiting.clear()
@@ -280,11 +280,11 @@ class Moment:
             return None
         return self.state.assume(self.state.info(pod), node)
 
-    # ---- reading -------------------------------------------------------------------------------------------------
+    # ---- queries ----------------------------------------------------------------------------------------------------
 
     @property
     def config(self) -> KubeSchedulerConfiguration:
-        """The configuration that decided then."""
+        """The configuration at that time."""
         return config_from_dict(self._configuration, self.features)
 
     @property
@@ -298,7 +298,7 @@ class Moment:
         return cluster
 
     def nominations(self) -> Nominations:
-        """The pods that attempts count in on the nodes that they are nominated to."""
+        """The nominations that attempts take into account."""
         found = Nominations()
         by_uid = {pod.uid: pod for pod in self.pods.values()} if self.nominated else {}
         for node, uids in self.nominated.items():
@@ -307,19 +307,19 @@ class Moment:
                     found.nominate(self.state.info(by_uid[uid]), node)
         return found
 
-    # ---- deciding again ------------------------------------------------------------------------------------------
+    # ---- repeating decisions ---------------------------------------------------------------------------------------
 
     def decide(self) -> ScheduleResult:
-        """Decide about the attempt's pod again: from the same state, with the same configuration."""
+        """Repeat the decision about the attempt's pod, from the same state and configuration."""
         return self._decided()[0]
 
     def explain(self) -> Explanation:
-        """What ``mooring explain`` would have said in that moment."""
+        """Return what ``mooring explain`` would have printed at that moment."""
         decided, session, profile = self._decided()
         return explain(session, decided, profile)
 
     def explain_with(self, suggestion: str) -> Explanation:
-        """What would have been decided in that moment if one of the suggestions, given by its text, were followed."""
+        """Return the decision at that moment if one of the suggestions, given by its text, were followed."""
         decided, session, profile = self._decided()
         for each in explain(session, decided, profile).suggestions:
             if each.text == suggestion and each.remedy:
@@ -336,7 +336,7 @@ class Moment:
         return session.engine.decide(session.engine.cluster.info(pod), profile), session, profile
 
     def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[ScheduleResult, Session, Profile]:
-        """Decide about a whole group again; returns what was decided about one of its pods."""
+        """Repeat the decision about a whole group; return that about one of its pods."""
         group = self.state.objects.get(PodGroup, entry.group)
         by_uid = {pod.uid: pod for pod in self.pods.values()}
         if group is None or not by_uid.keys() >= set(entry.uids):
@@ -349,7 +349,7 @@ class Moment:
         return session.groups(profile).decide(PodGroupInfo(group, pods)).decisions[place], session, profile
 
     def difference(self, decision: ScheduleResult | Explanation) -> str:
-        """How a decision differs from the recorded one, in a few words; empty if it does not."""
+        """Return how a decision differs from the recorded one, in a few words; "" if it does not."""
         attempt = self.attempt
         assert attempt is not None, "an attempt is open"
         found = decision.decided if isinstance(decision, Explanation) else decision
@@ -367,7 +367,7 @@ class Moment:
 
     @property
     def lacks_answers(self) -> bool:
-        """Whether extenders were asked about the open attempt, and what they answered is not in the record."""
+        """Report whether extenders were asked in the open attempt, and their answers are not in the record."""
         attempt = self.attempt
         is_in_group = self._group is not None and attempt is not None and attempt.uid in self._group[0].uids
         return attempt is not None and (attempt.answers is None or (is_in_group and bool(self._extenders)))
@@ -408,7 +408,7 @@ class Moment:
             features=self.features,
             prepare=prepare,
             extenders=self._extenders,
-            takes_all=self.header.source in (*FOREIGN, "question"),  # ours answers in the place of another one
+            takes_all=self.header.source in (*FOREIGN, "question"),  # our first profile decides for unknown ones
         )
 
     def _set_up(
@@ -419,7 +419,7 @@ class Moment:
         hints: Mapping[str, str],
         answers: Sequence[entries.Answered] = (),
     ) -> Session:
-        """Let the engine begin as it began at an attempt; ``hints`` are nodes by the pods' uids."""
+        """Restore the engine's state at an attempt; ``hints`` are nodes by the pods' uids."""
         for extender in self._extenders:
             extender.open(answers)
         self._picks = iter(picks)
@@ -429,7 +429,7 @@ class Moment:
 
 
 class _ClockOf:
-    """It is always the time of the moment."""
+    """A clock fixed at the moment."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
@@ -442,7 +442,7 @@ class _ClockOf:
 
 
 class _RecordedHints(Batching):
-    """Proposes the nodes that the record names: what equal pods had left behind is not played again."""
+    """Proposes the recorded nodes: batching itself is not simulated."""
 
     def __init__(self, nodes: Mapping[str, str]) -> None:
         super().__init__(VirtualClock(), is_enabled=False, has_extenders=False)
@@ -463,10 +463,10 @@ class _RecordedHints(Batching):
 
 
 class _HandlersOfRecord(EventHandlers):
-    """Handlers of a record's view of the cluster; what becomes of pending pods is also recorded."""
+    """Event handlers for a record's view of the cluster; pending pods are also tracked."""
 
     def __init__(self, moment: Moment) -> None:
-        # Of a queue, handlers use only what this one has.
+        # Handlers use only these methods of a queue.
         super().__init__(moment.state, _QueueOfRecord(moment), moment.pods)  # type: ignore[arg-type]
         self._waiting = moment.waiting
 
@@ -475,7 +475,7 @@ class _HandlersOfRecord(EventHandlers):
 
 
 class _QueueOfRecord:
-    """Replaces the queue for event handlers. The record says where pods are; only deleted pods must be removed."""
+    """Replaces the queue for event handlers. The record has the place of pods; only deleted pods must be removed."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
@@ -517,7 +517,7 @@ def _features(header: entries.Header) -> Features:
 
 
 def _stub(entry: entries.Deleted) -> Any:
-    """An object of which only the name is known."""
+    """Return an object of which only the name is known."""
     obj = RECORDED[entry.kind]()
     obj.metadata.namespace, _, obj.metadata.name = entry.key.rpartition("/")
     obj.metadata.uid = entry.uid

@@ -1,4 +1,4 @@
-"""How full nodes are, by zone and resource, and how much of what is free a typical pod cannot use."""
+"""Utilisation of nodes by zone and resource, and free capacity that a typical pod cannot use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Moment: TypeAlias = tuple[list[float], list[float]]
 
 @dataclass(slots=True)
 class Gauges:
-    """Amounts that change by steps, by index. Changes come in order of time, which is in seconds from the start."""
+    """Step functions of time, by index. Changes are in order of time, in seconds from the start."""
 
     values: list[float] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)  # the sum of change * time
@@ -48,13 +48,13 @@ class Gauges:
 
 
 def integral(moment: Moment, index: int, at_s: float) -> float:
-    """The integral of a gauge from 0 to ``at_s``, if nothing has changed since the moment was taken."""
+    """Return the integral of a gauge from 0 to ``at_s``, without changes since the moment."""
     values, moments = moment
     return values[index] * at_s - moments[index] if index < len(values) else 0.0
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What pods ask for, each distinct combination once, and how many pods asked for it: the typical pods.
+# Requests of pods, each distinct combination once, with the number of pods: the typical pods.
 
 MOST_TYPICAL = 64
 COVERAGE = 0.95
@@ -63,7 +63,7 @@ _MOST_KEPT = 8192
 
 
 class Resources:
-    """The resources that were seen, by index. ``pods`` is one: every pod asks for one of it."""
+    """Known resources, by index. ``pods`` is one of them: every pod requests one."""
 
     def __init__(self) -> None:
         self.names = ["cpu", "memory", "pods"]
@@ -82,11 +82,11 @@ class Shape:
     """Amounts as pairs of a resource's index and a number, in order of the index."""
 
     amounts: tuple[tuple[int, int], ...]
-    count: int = 0  # how many pods of this shape have come
+    count: int = 0  # number of arrived pods of this shape
 
 
 class Shapes:
-    """Finds the shape of a pod. Copies of a pod share their lists of containers, and are found by them."""
+    """Finds the shape of a pod. Copies of a pod share their lists of containers, which are cached by identity."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -96,19 +96,19 @@ class Shapes:
         self.seen = 0
 
     def of(self, pod: Pod) -> Shape:
-        """The shape of a pod that has come; it is counted."""
+        """Return the shape of an arriving pod, and count it."""
         self.seen += 1
         shape = self.now(pod)
         shape.count += 1
         return shape
 
     def now(self, pod: Pod) -> Shape:
-        """The shape of a pod as it is now: it may have been resized since it came."""
+        """Return the current shape of a pod, which may have been resized since it arrived."""
         spec = pod.spec
         kept = self._by_list.get(id(spec.containers))
         if (
             kept is not None
-            and kept[0] is spec.containers  # the lists are held here, so an id cannot stand for another one
+            and kept[0] is spec.containers  # the lists are held here, so an id cannot be reused
             and kept[1] is spec.init_containers
             and kept[2] is spec.overhead
             and kept[3] is spec.resources
@@ -131,7 +131,7 @@ class Shapes:
         try:
             asked = rounded_requests(pod_requests(pod, use_status=False))
         except ParseError:
-            asked = {}  # a quantity that cannot be read: the scheduler reports it, and nothing can be counted
+            asked = {}  # the scheduler reports an invalid quantity; nothing can be counted
         amounts = tuple(sorted([(index("pods"), 1), *((index(name), each) for name, each in asked.items() if each)]))
         shape = self._by_amounts.get(amounts)
         if shape is None:
@@ -142,11 +142,11 @@ class Shapes:
         return shape
 
     def has_asked_for(self, resource: int) -> bool:
-        """Whether any pod asked for a resource."""
+        """Report whether any pod requested a resource."""
         return resource in self._asked
 
     def typical(self) -> list[tuple[Shape, float]]:
-        """The most frequent shapes, as many as stand for 95 % of all pods (64 at most), with their shares."""
+        """Return the most frequent shapes that make up 95 % of all pods (64 at most), with their shares."""
         by_count = sorted(self._by_amounts.values(), key=lambda shape: (-shape.count, shape.amounts))
         taken: list[Shape] = []
         covered = 0
@@ -161,12 +161,12 @@ class Shapes:
 NO_ZONE = ""
 SOME = 8  # fragmentation is recomputed when this fraction of nodes has changed
 PRICE = "mooring/price-per-hour"
-"""A label or an annotation of a node: what it costs in an hour."""
+"""A label or an annotation of a node: its price per hour."""
 
 
 @dataclass(eq=False, slots=True)
 class Zone:
-    """The nodes of a zone together, by resource."""
+    """Totals of the nodes in a zone, by resource."""
 
     name: str
     used: Gauges = field(default_factory=Gauges)
@@ -175,16 +175,16 @@ class Zone:
 
 @dataclass(eq=False, slots=True)
 class NodeUse:
-    """A node: its capacity, and what its pods leave, by resource. Both lists have the same length."""
+    """A node: its capacity and free amounts, by resource. Both lists have the same length."""
 
     row: int  # in the table of what is stranded
     zone: Zone
     allocatable: list[int]
-    free: list[int]  # what the pods on it leave; below 0 if they ask for more than there is
+    free: list[int]  # below 0 if its pods request more than it has
     price: float = 0.0
-    is_there: bool = False  # false for one that only pods have named so far
+    is_there: bool = False  # false for one known only from pods
     pods: int = 0
-    seen: object = None  # what the figures here were taken from
+    seen: object = None  # the source of these figures
 
     def widen(self, size: int) -> None:
         """Grow to this many resources."""
@@ -194,7 +194,7 @@ class NodeUse:
 
 
 class Nodes:
-    """All nodes and zones of a cluster, kept up to date with what happens to them."""
+    """All nodes and zones of a cluster, updated by events."""
 
     def __init__(self, resources: Resources, shapes: Shapes) -> None:
         self._resources, self._shapes = resources, shapes
@@ -202,10 +202,10 @@ class Nodes:
         self.zones: dict[str, Zone] = {}
         self.counts = Gauges([0.0] * 3, [0.0] * 3)  # nodes, nodes with pods, price in an hour
         self._changed: set[NodeUse] = set()
-        self._typical_of = 0  # how many pods the typical ones were taken from
+        self._typical_of = 0  # number of pods when the typical ones were chosen
         self._wanted = np.zeros((0, 0))
         self._shares = np.zeros(0)
-        # [node, resource]: what is free, times the share of typical pods that do not fit on the node
+        # [node, resource]: free amounts, times the share of typical pods that do not fit on the node
         self._stranded = np.zeros((0, len(resources.names)))
         self._free_rows: list[int] = []
         self._num_rows = 0
@@ -217,7 +217,7 @@ class Nodes:
         use = self._nodes.get(name)
         seen = (node.labels, node.metadata.annotations, node.status.allocatable)
         if use is not None and use.seen == seen:
-            return  # a heartbeat, or what does not count here
+            return  # a heartbeat, or another irrelevant change
         zone = self._zone(_zone_of(node))
         if use is None:
             use = self._new(name, zone)
@@ -307,7 +307,7 @@ class Nodes:
     # ---- pods come and go ----------------------------------------------------------------------------------------
 
     def place(self, name: str, amounts: tuple[tuple[int, int], ...], at_s: float) -> NodeUse:
-        """A pod is on a node from now on."""
+        """Count a pod on a node."""
         use = self._nodes.get(name)
         if use is None:
             use = self._new(name, self._zone(NO_ZONE))
@@ -324,7 +324,7 @@ class Nodes:
         return use
 
     def release(self, name: str, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float) -> None:
-        """The pod is no longer on the node."""
+        """Stop counting a pod on the node."""
         use.pods -= 1
         free, zone = self._room(use, amounts)
         values, moments = zone.values, zone.moments
@@ -341,7 +341,7 @@ class Nodes:
 
     @staticmethod
     def _room(use: NodeUse, amounts: tuple[tuple[int, int], ...]) -> tuple[list[int], Gauges]:
-        """What is free on a node and used in its zone, with a place for each of these resources."""
+        """Return what is free on a node and used in its zone, extended to these resources."""
         free, zone = use.free, use.zone.used
         last = amounts[-1][0] + 1
         if len(free) < last:
@@ -353,7 +353,7 @@ class Nodes:
     # ---- fragmentation -------------------------------------------------------------------------------------------
 
     def stranded(self, *, is_last: bool = False) -> list[float]:
-        """Of each resource: the free amount that a typical pod cannot use, on average over the typical pods.
+        """Return, by resource, the free amount that a typical pod cannot use, averaged over the typical pods.
 
         On a node where a typical pod does not fit, free capacity is of no use to it. Only requests count, not taints or
         affinity. Only changed nodes are recomputed, once there are enough of them. The typical pods are chosen again
@@ -390,7 +390,7 @@ class Nodes:
                 use.widen(size)
         free = np.array([use.free for use in uses], np.float64)
         wanted = self._wanted
-        # a resource that appeared after the typical pods were chosen: they do not request it
+        # a resource that appeared after the typical pods were chosen, which do not request it
         if wanted.shape[1] < size:
             wanted = self._wanted = np.pad(wanted, ((0, 0), (0, size - wanted.shape[1])))
         fits = (free[:, None, :] >= wanted).all(axis=2)  # [node, typical pod]
@@ -399,7 +399,7 @@ class Nodes:
 
 @lru_cache(maxsize=1024)
 def _amount(name: str, text: str) -> int | None:
-    """How much a node has of a resource, of which nodes mostly have the same; None if it is not counted."""
+    """Return a node's amount of a resource; None if it is not counted. Most nodes have the same."""
     try:
         (amount,) = parse_amounts({name: text}, "").values()
     except ParseError:

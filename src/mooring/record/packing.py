@@ -1,8 +1,8 @@
-"""Objects on their way into a record and out of it.
+"""Encoding of objects in a record.
 
 A pod is written in a few bytes: its own fields, and the number of its spec. A spec is written with the first pod that
 has it, and again in each keyframe, without the node: for a thousand pods of one template, it is written and read once.
-Other objects are written whole, and the compressor removes what they have in common.
+Other objects are written whole, and the compressor removes redundancy.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mooring.api.pod_groups import CoschedulingPodGroup
 from mooring.record.entries import Entry
 
 RECORDED: dict[str, type[Object]] = {**KINDS, CoschedulingPodGroup.__name__: CoschedulingPodGroup}
-"""The kinds that a record can hold. One of another name, from a newer mooring, is passed over."""
-MAX_SHARED = 20_000  # parts that a reader keeps, to use them again
-MAX_PACKED = 20_000  # objects that a writer keeps packed, some hundred bytes each: keyframes repeat them
+"""The kinds that a record can hold. An unknown one, from a newer mooring, is skipped."""
+MAX_SHARED = 20_000  # parts that a reader caches
+MAX_PACKED = 20_000  # packed objects that a writer caches, some hundred bytes each: keyframes repeat them
 
 _encode = msgspec.msgpack.Encoder().encode
 _EMPTY = msgspec.Raw(b"\x80")  # a map without entries
@@ -31,21 +31,21 @@ _NO_STATUS = PodStatus()
 
 
 class PackedPut(Entry, tag=1, frozen=True):
-    """A Put as it is written and read, before the object is decoded."""
+    """An encoded Put, before the object is decoded."""
 
     kind: str
     object: msgspec.Raw
 
 
 class PackedSpec(Entry, tag=4, frozen=True):
-    """The spec of pods that follow, by the number that they give. Their nodes are theirs."""
+    """The spec of pods that follow, which refer to its number. Their nodes are separate."""
 
     number: int
     spec: msgspec.Raw
 
 
 class PackedPod(Entry, tag=5, frozen=True):
-    """A Put of a pod. What most pods do not have comes last, and is left out."""
+    """An encoded Put of a pod. Rare fields are last, and left out."""
 
     namespace: str
     name: str
@@ -66,16 +66,16 @@ class PackedPod(Entry, tag=5, frozen=True):
 
 
 class _Spec(msgspec.Struct, gc=False):
-    """A spec that has a number."""
+    """A numbered spec."""
 
     number: int
     plain: PodSpec  # without a node
-    likely: PodSpec  # a copy, which is given the node of a spec to be compared with it
+    likely: PodSpec  # a copy that gets the node of a spec for comparison
     encoded: bytes
 
 
 class _Known(msgspec.Struct, gc=False):
-    """A pod that a reader knows, and how it was written."""
+    """A pod known to a reader, and its encoding."""
 
     pod: Pod
     packed: PackedPod
@@ -83,31 +83,31 @@ class _Known(msgspec.Struct, gc=False):
 
 
 class Packer:
-    """Packs objects, and knows what a reader knows already. ``redact`` leaves things out of annotations."""
+    """Packs objects, and tracks what a reader knows already. ``redact`` filters annotations."""
 
     def __init__(self, redact: Callable[[dict[str, str]], dict[str, str]] = dict) -> None:
         self._redact = redact
-        self._known: dict[tuple[str, str], int] = {}  # hashes of what was packed
-        self._packed: dict[tuple[str, str], tuple[Object, PackedPut, int]] = {}  # some of it, for the next keyframe
+        self._known: dict[tuple[str, str], int] = {}  # hashes of packed objects
+        self._packed: dict[tuple[str, str], tuple[Object, PackedPut, int]] = {}  # encodings for the next keyframe
         self._pods: dict[str, _Known] = {}
         self._is_stale = False  # pods were packed with other annotations
-        # While a keyframe is written: what was known before it. A pod that is still the same object is written as it
-        # was then, without being packed again: in a large cluster that is nearly all of them.
+        # During a keyframe: what was known before it. An unchanged pod is written again without being packed: in a
+        # large cluster that is nearly all of them.
         self._before: dict[str, _Known] = {}
         self._specs = _Specs()
         self._told = self._specs.told
 
     def redact_by(self, redact: Callable[[dict[str, str]], dict[str, str]]) -> None:
-        """Leave out other fields from now on.
+        """Replace the redaction.
 
-        Objects that were packed before are packed again when they are next written.
+        Packed objects are packed again when they are next written.
         """
         self._redact = redact
         self._packed.clear()
         self._is_stale = True
 
     def begin_keyframe(self) -> None:
-        """A reader starts here without any state. The whole state is packed now."""
+        """Begin a keyframe: a reader starts here without any state, and the whole state follows."""
         self._packed = {place: each for place, each in self._packed.items() if place in self._known}
         self._known.clear()
         self._before, self._pods = {} if self._is_stale else self._pods, {}
@@ -115,12 +115,12 @@ class Packer:
         self._specs.told.clear()
 
     def end_keyframe(self) -> None:
-        """What was not in the state is forgotten."""
+        """End a keyframe: drop what was not in the state."""
         self._before = {}
         self._specs.forget_untold()
 
     def pack(self, obj: Object) -> Entry | list[Entry]:
-        """How to write the object: as one entry or several; as none if nothing has changed that is recorded."""
+        """Return the entries for the object; none if nothing recorded has changed."""
         if type(obj) is Pod:
             return self.pack_pod(obj)
         kind, meta = type(obj).__name__, obj.metadata
@@ -147,7 +147,7 @@ class Packer:
         return _encode(stripped)
 
     def pack_pod(self, pod: Pod) -> Entry | list[Entry]:
-        """The same for a pod."""
+        """Return the entries for a pod."""
         meta, spec, status = pod.metadata, pod.spec, pod.status
         key = f"{meta.namespace}/{meta.name}"
         known = self._pods.get(key)
@@ -159,7 +159,7 @@ class Packer:
                 return packed if packed.spec in self._told else [self._specs.tell(repeated.spec), packed]
         if known is None:
             numbered = self._specs.find(spec)
-        else:  # mostly a pod that is bound now; comparing structs is one call of C, quick where parts are shared
+        else:  # mostly a newly bound pod; struct comparison is one call of C, fast for shared parts
             numbered = known.spec
             numbered.likely.node_name = spec.node_name
             if numbered.likely != spec:
@@ -193,7 +193,7 @@ class Packer:
         return packed if number in self._told else [self._specs.tell(numbered), packed]
 
     def forget(self, kind: str, key: str) -> None:
-        """The object is gone."""
+        """Drop a deleted object."""
         if "/" not in key:
             key = f"/{key}"
         if kind == "Pod":
@@ -204,17 +204,17 @@ class Packer:
 
 
 class _Specs:
-    """Specs without their nodes, by number. A number is given once in a file."""
+    """Specs without their nodes, by number. Numbers are unique within a file."""
 
     def __init__(self) -> None:
-        self.told: set[int] = set()  # a reader knows these
+        self.told: set[int] = set()  # known to a reader
         self._next = 0
         self._by_bytes: dict[bytes, _Spec] = {}
         # By the identity of the plain spec, which is held: pods of a simulated workload share one object.
         self._by_identity: dict[int, _Spec] = {}
 
     def find(self, spec: PodSpec) -> _Spec:
-        """The spec with its number; it gets one if it has none."""
+        """Return the spec with its number; assign one if necessary."""
         found = self._by_identity.get(id(spec))
         if found is not None and found.plain is spec:
             return found
@@ -234,18 +234,18 @@ class _Specs:
         return found
 
     def tell(self, spec: _Spec) -> PackedSpec:
-        """How to write a spec that a reader does not know."""
+        """Return the entry for a spec that a reader does not know."""
         self.told.add(spec.number)
         return PackedSpec(spec.number, msgspec.Raw(spec.encoded))
 
     def forget_untold(self) -> None:
-        """The others are no longer referenced."""
+        """Drop specs that are no longer referenced."""
         self._by_bytes = {each.encoded: each for each in self._by_bytes.values() if each.number in self.told}
         self._by_identity = {id(each.plain): each for each in self._by_bytes.values()}
 
 
 class _PodParts(msgspec.Struct, rename="camel"):
-    """A pod whose parts are not read yet."""
+    """A pod with undecoded parts."""
 
     api_version: str = ""
     kind: str = ""
@@ -285,19 +285,19 @@ class Unpacker:
         self._placed: dict[tuple[int, str], PodSpec] = {}  # with their nodes
 
     def begin_keyframe(self) -> None:
-        """Specs come again."""
+        """Begin a keyframe: specs are repeated."""
         self._specs.clear()
         self._placed.clear()
 
     def learn(self, packed: PackedSpec) -> None:
-        """Pods that follow have this spec; InputError if it is damaged."""
+        """Store the spec of pods that follow; raise InputError if it is damaged."""
         try:
             self._specs[packed.number] = self._spec(packed.spec)
         except msgspec.DecodeError as error:
             raise InputError(f"damaged: PodSpec: {error}") from None
 
     def unpack(self, packed: PackedPut | PackedPod) -> Object | None:
-        """The object that is meant; None if its kind is unknown here; InputError if it is damaged."""
+        """Decode an object; return None for an unknown kind; raise InputError if it is damaged."""
         if isinstance(packed, PackedPod):
             pod = self._numbered_pod(packed)
             self.known["Pod", f"{packed.namespace}/{packed.name}" if packed.namespace else packed.name] = pod
@@ -322,7 +322,7 @@ class Unpacker:
             status = self._status(packed.status)
         except msgspec.DecodeError as error:
             raise InputError(f"damaged: PodStatus: {error}") from None
-        # By place, as the fields come: half of the time that their names take.
+        # By position: half of the time of field names.
         meta = ObjectMeta(
             packed.name,
             packed.generate_name,
@@ -348,7 +348,7 @@ class Unpacker:
         return spec
 
     def _pod(self, data: msgspec.Raw) -> Pod:
-        """A pod as records of format 1 have it."""
+        """Decode a pod of format 1."""
         parts = _pod_parts(data)
         return Pod(
             api_version=parts.api_version,
@@ -359,7 +359,7 @@ class Unpacker:
         )
 
     def forget(self, kind: str, key: str) -> None:
-        """The object is gone."""
+        """Drop a deleted object."""
         self.known.pop((kind, key), None)
 
 

@@ -1,4 +1,4 @@
-"""Reads a record: what happened, from any time on, and any moment of it."""
+"""Reads records: events from any time on, and any moment."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ _raw_lists = msgspec.msgpack.Decoder(tuple[msgspec.Raw, msgspec.Raw])
 
 
 def _most_entries(payload: bytes, format: int) -> int:
-    """How long the longer list of a block is: asked before objects are made of millions of its entries."""
+    """Return the length of a block's longer list, to check it before millions of objects are created."""
     lists = (payload,) if format == 1 else map(bytes, _raw_lists.decode(payload))
-    lengths = {0xDC: 2, 0xDD: 4}  # bytes of the number after the first byte of an array
+    lengths = {0xDC: 2, 0xDD: 4}  # bytes of the length after the first byte of an array
     return max(int.from_bytes(each[1 : 1 + lengths[each[0]]]) if each[0] in lengths else 0 for each in lists)
 
 
 @dataclass(slots=True)
 class _BlockPlace:
-    """The position of a reader: the next block, and what is known by then."""
+    """Position of a reader: the next block, and the state by then."""
 
     block: int
     yields_state: bool
-    is_first: bool = True  # the keyframe with which the reading begins
+    is_first: bool = True  # the keyframe at which reading begins
     has_gap: bool = False
     unpacker: Unpacker = field(default_factory=Unpacker)
 
 
 class Record:
-    """A record that is open for reading; also a context manager."""
+    """A record opened for reading; also a context manager."""
 
     def __init__(self, file: BinaryIO, name: str = "record", plugins: Iterable[PluginReference] = ()) -> None:
-        """``plugins`` are those of the recorded configuration that do not come with mooring."""
+        """``plugins`` are those of the recorded configuration from outside of mooring."""
         if isinstance(file, str | Path):
             raise UsageError(f"Record({str(file)!r}): expected an open file; a path is opened by Record.open(path)")
         self.name = name
-        self._path = os.path.abspath(name)  # the folder that we are in may change
+        self._path = os.path.abspath(name)  # the working directory may change
         self._file = file
         self._plugins = tuple(plugins)
         size = os.fstat(file.fileno()).st_size if isinstance(file, io.BufferedReader) else file.seek(0, os.SEEK_END)
@@ -69,9 +69,9 @@ class Record:
 
     @classmethod
     def open(cls, path: str | Path, plugins: Iterable[PluginReference] = (), *, follows: bool = False) -> Self:
-        """Open a file; InputError says in one line what is wrong with it.
+        """Open a file; raise a one-line InputError for an invalid one.
 
-        One whose end is missing is read as far as it goes; with a warning, unless the caller ``follows`` the writer.
+        A truncated one is read as far as possible; with a warning, unless the caller ``follows`` the writer.
         """
         try:
             file = open(path, "rb")  # noqa: SIM115
@@ -95,21 +95,21 @@ class Record:
     def __exit__(self, *problem: object) -> None:
         self.close()
 
-    # ---- the whole of it -----------------------------------------------------------------------------------------
+    # ---- the whole record -----------------------------------------------------------------------------------------
 
     @property
     def first_time(self) -> float:
-        """When the record begins, in seconds since the epoch."""
+        """Time of the beginning, in seconds since the epoch."""
         return self.header.started
 
     @property
     def last_time(self) -> float:
-        """When the last thing happened."""
+        """Time of the last event."""
         return self._blocks[-1].last_us / 1e6
 
     @property
     def num_attempts(self) -> int:
-        """The number of the last attempt."""
+        """Number of the last attempt."""
         last = self._blocks[-1]
         if last.kind in (END, HEADER):
             return last.attempts
@@ -118,26 +118,25 @@ class Record:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its end is present; otherwise it was cut off, or is still being written."""
+        """Whether its end is present; otherwise it was truncated, or is still being written."""
         return self._blocks[-1].kind == END
 
     @property
     def attempts_before(self) -> int:
-        """How many attempts were made before the record begins."""
+        """Number of attempts before the beginning of the record."""
         return self._blocks[1].attempts if len(self._blocks) > 1 else 0
 
     @property
     def size(self) -> int:
-        """Bytes that can be read."""
+        """Number of readable bytes."""
         return self._blocks[-1].offset + self._blocks[-1].stored
 
-    # ---- what happened -------------------------------------------------------------------------------------------
+    # ---- events -----------------------------------------------------------------------------------------------------
 
     def entries(self, since: float | None = None, until: float | None = None) -> Iterator[tuple[float, Happened]]:
-        """What happened, in order, each with its time.
+        """Yield events in order, each with its time.
 
-        From the beginning of the record, first comes the state in which it begins. With ``since``, what happened
-        before that is left out.
+        At the beginning of the record, its initial state comes first. With ``since``, earlier events are left out.
         """
         start = 1 if since is None else self._keyframe_before(lambda block: block.first_us / 1e6 <= since)
         for time, entry in self._read(start, yields_state=since is None):
@@ -147,26 +146,26 @@ class Record:
                 yield time, entry
 
     def news(self) -> Iterator[tuple[float, Happened]]:
-        """What was written since this was last asked: at first everything, with the state in which the record begins.
+        """Yield events written since the last call: at first everything, with the initial state.
 
-        For a record that another process is writing. Blocks are only ever appended, and one that is not whole yet fails
-        its checksum or reaches beyond the end of the file: it is looked at again the next time.
+        For a record that another process is writing. Blocks are only appended, and an incomplete one fails its checksum
+        or exceeds the file: it is read at the next call.
         """
         self._blocks += scan(self._file, self._file.seek(0, os.SEEK_END), self.size)
         return self._read_on(self._followed)
 
     def attempts(self) -> Iterator[tuple[float, Attempt]]:
-        """The attempts alone: quicker, because no objects are made."""
+        """Yield only attempts, which is faster, because no objects are decoded."""
         for block in self._blocks:
             if block.kind == ENTRIES:
                 for time, entry in self._stored(block):
                     if isinstance(entry, Attempt):
                         yield time, entry
 
-    # ---- one moment ----------------------------------------------------------------------------------------------
+    # ---- single moments -------------------------------------------------------------------------------------------
 
     def moment(self, time: float) -> Moment:
-        """The cluster and the queue at that time."""
+        """Return the cluster and the queue at that time."""
         if not self.first_time <= time <= self.last_time:
             length = format_duration(round(self.last_time - self.first_time, 3))
             raise InputError(f"{self.name}: nothing is recorded at that time; it goes from 0s to {length}")
@@ -178,7 +177,7 @@ class Record:
         return found
 
     def beginning(self) -> Moment:
-        """The cluster and the queue before anything happened: ``entries(since=first_time)`` follows."""
+        """Return the cluster and the queue before the first event: ``entries(since=first_time)`` follows."""
         found = Moment(self.header, self._registry, to_reserve=(), record=self._path)
         if len(self._blocks) > 1 and self._blocks[1].kind == KEYFRAME:
             found.apply_all(self._unpacked(self._blocks[1], Unpacker()))
@@ -186,7 +185,7 @@ class Record:
         return found
 
     def attempt(self, number: int) -> Moment:
-        """The cluster and the queue as attempt ``number`` saw them."""
+        """Return the cluster and the queue as attempt ``number`` saw them."""
         return self.from_attempt(number)[0]
 
     def first_attempt(self, number: int) -> int:
@@ -195,7 +194,7 @@ class Record:
         return min(number, 1 + (self._blocks[latest].attempts if latest < len(self._blocks) else 0))
 
     def from_attempt(self, number: int) -> tuple[Moment, Iterator[tuple[float, Happened]]]:
-        """The moment of an attempt, and what happened from there on: the attempt itself comes first."""
+        """Return the moment of an attempt, and the events from there on, beginning with the attempt."""
         first = self.attempts_before + 1
         latest = self._keyframe_before(lambda block: block.attempts < number)
         starts = [i for i, block in enumerate(self._blocks) if block.kind == KEYFRAME and i <= latest]
@@ -205,8 +204,9 @@ class Record:
                 break
             missing = set(found.unreserved.values())
             if 0 in missing and start != starts[0]:
-                # A pod is being bound whose volumes or devices were reserved before this keyframe. A keyframe does not
-                # hold reservations, which live in plugins: begin one keyframe earlier, and make that attempt again.
+                # The volumes or devices of a pod in its binding cycle were reserved before this keyframe. A keyframe
+                # does not contain reservations, which live in plugins: begin one keyframe earlier, and repeat that
+                # attempt.
                 continue
             if missing:
                 found, rest = self._play_to(number, start, missing)
@@ -219,7 +219,7 @@ class Record:
     def _play_to(
         self, number: int, start: int, to_reserve: Container[int]
     ) -> tuple[Moment, Iterator[tuple[float, Happened]] | None]:
-        """Let everything happen from a keyframe to an attempt; also returns the attempt and what follows it."""
+        """Replay from a keyframe to an attempt; also return the attempt and what follows it."""
         found = Moment(self.header, self._registry, to_reserve, record=self._path)
         happened = self._read(start, yields_state=True)
         with without_collecting():
@@ -244,7 +244,7 @@ class Record:
             raise InputError(f"{self.name}: damaged: its header: {error}") from None
 
     def _keyframe_before(self, is_early: Any) -> int:
-        """The position of the last keyframe that is early enough."""
+        """Return the position of the last keyframe that is early enough."""
         found = 1
         for i, block in enumerate(self._blocks):
             if block.kind == KEYFRAME:
@@ -254,7 +254,7 @@ class Record:
         return found
 
     def _decoded(self, block: Block) -> Iterable[tuple[int, Stored]]:
-        """The entries of a block, each with the microseconds since the previous one."""
+        """Yield the entries of a block, each with the microseconds since the previous one."""
         payload = payload_of(self._file, block, self.name)
         try:
             if len(payload) > SMALL_BYTES and _most_entries(payload, self._format) > block.entries:
@@ -279,7 +279,7 @@ class Record:
         return self._read_on(_BlockPlace(start, yields_state))
 
     def _read_on(self, place: _BlockPlace) -> Iterator[tuple[float, Happened]]:
-        """Entries from a place on. Of later keyframes only what a gap has hidden is of interest."""
+        """Yield entries from a position on. Later keyframes only matter after a gap."""
         while place.block < len(self._blocks):
             block = self._blocks[place.block]
             is_first, place.is_first = place.is_first, False
@@ -322,7 +322,7 @@ class Record:
             yield now / 1e6, entry
 
     def _learn_specs(self, block: Block, unpacker: Unpacker) -> None:
-        """Of a keyframe whose objects are known, only the specs are of interest."""
+        """Read only the specs of a keyframe whose objects are known."""
         unpacker.begin_keyframe()
         for _, entry in self._decoded(block) if self._format > 1 else ():
             if isinstance(entry, PackedSpec):
@@ -332,7 +332,7 @@ class Record:
 def _hidden_by_gap(
     before: dict[tuple[str, str], Object], state: list[tuple[float, Happened]]
 ) -> Iterator[tuple[float, Happened]]:
-    """What a gap has hidden: objects that are gone, and then the state after it."""
+    """Yield what a gap has hidden: deleted objects, and then the state after it."""
     there = {(type(entry.object).__name__, entry.object.key) for _, entry in state if isinstance(entry, Put)}
     time = state[0][0] if state else 0.0
     for (kind, key), obj in before.items():
@@ -342,11 +342,11 @@ def _hidden_by_gap(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The moment of a record that people name after an ``@``: ``run.mrec@90s``.
+# Moments named after an ``@``: ``run.mrec@90s``.
 
 
 def record_time(text: str, record: Record) -> float:
-    """A timestamp, or a time from the record's beginning."""
+    """Parse a timestamp, or a time from the record's beginning."""
     try:
         return record.first_time + parse_seconds(text.removeprefix("+"))
     except ParseError:

@@ -1,8 +1,8 @@
 """The recorder: an observer that records everything that its scheduler receives and does.
 
-On the scheduler's path it only appends to a list. ``Immediately`` writes a full list at once, in the same thread: right
-for simulations and stories, whose record must not depend on the speed of a thread. A live scheduler's record is written
-to disk by its own thread: see :mod:`mooring.record.background`.
+In the scheduler's path it only appends to a list. ``Immediately`` writes a full list in the same thread: right for
+simulations and stories, whose record must not depend on the speed of a thread. A live scheduler's record is written by
+its own thread: see :mod:`mooring.record.background`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ KEYFRAME_EVERY = 20_000  # entries, or twice the number of objects if that is mo
 
 
 class RecordOutput(Protocol):
-    """Where a recorder's entries go."""
+    """Output of a recorder's entries."""
 
     @property
     def is_full(self) -> bool:
-        """Whether entries are to be left out for now."""
+        """Report whether entries are to be dropped for now."""
 
     @property
     def wants_state(self) -> bool:
-        """Whether the whole state is wanted, though it is not due."""
+        """Report whether the whole state is needed, though it is not due."""
 
     def begin(self, header: entries.Header) -> None: ...
 
@@ -53,13 +53,13 @@ class RecordOutput(Protocol):
     def take_state(self, time: float, items: list[Item]) -> None: ...
 
     def go_on(self) -> float:
-        """Do what was put off, and say after how many seconds to look again."""
+        """Do deferred work, and return after how many seconds to check again."""
 
     def close(self, time: float) -> None: ...
 
 
 class Immediately:
-    """Writes what was gathered at once."""
+    """Writes collected entries immediately."""
 
     is_full = wants_state = False
 
@@ -80,21 +80,21 @@ class Immediately:
         self._writer.write_state(time, items)
 
     def go_on(self) -> float:
-        """Nothing is ever put off."""
+        """Nothing is ever deferred."""
         return math.inf
 
     def flush(self) -> None:
-        """Let readers see everything that was taken so far."""
+        """Make everything taken so far readable."""
         if self._writer is not None:
             self._writer.flush()
 
     @property
     def size(self) -> int:
-        """How many bytes were written."""
+        """Number of written bytes."""
         return 0 if self._writer is None else self._writer.size
 
     def close(self, time: float) -> None:
-        """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
+        """Mark the record as complete. A sink other than a file is left open: its owner reads it."""
         if self._writer is not None:
             self._writer.close(time)
         if isinstance(self._sink, WholeWrites):
@@ -102,7 +102,7 @@ class Immediately:
 
 
 class Recorder(SchedulerObserver):
-    """Give it to one scheduler. ``close`` when that has ended."""
+    """Observer of one scheduler. Call ``close`` when that has ended."""
 
     def __init__(
         self,
@@ -119,19 +119,19 @@ class Recorder(SchedulerObserver):
         self._keyframe_every = keyframe_every
         self._batch = batch
         self._begin_batch()
-        self._missing = 0  # entries that were left out since the output was full
+        self._missing = 0  # entries dropped since the output was full
         self._scheduler: Observed | None = None
         self._reconfigured: entries.Configured | None = None  # since the beginning
-        self._annotations: set[str] = set()  # that plugins read
+        self._annotations: set[str] = set()  # read by plugins
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
-        self._sorted: dict[frozenset[str], tuple[str, ...]] = {}  # plugins that refused pods together
-        self._heard: list[ExtenderAnswer] = []  # what extenders answered since then
+        self._sorted: dict[frozenset[str], tuple[str, ...]] = {}  # plugins that rejected pods together
+        self._heard: list[ExtenderAnswer] = []  # extender answers since the last attempt
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0
         self._num_in_keyframe = 0  # entries of the last one
-        self._is_state_due = False  # looked up when entries are handed over
+        self._is_state_due = False  # computed when entries are handed over
         self._nominations_seen = 0
         self.attempts = 0
 
@@ -148,23 +148,23 @@ class Recorder(SchedulerObserver):
         return cls(Immediately(WholeWrites(create(path, inputs))), source=source, is_redacted=is_redacted)
 
     def note(self, text: str, kind: str = "note") -> None:
-        """Set a marker."""
+        """Add a marker."""
         self._add(entries.Note(text, kind))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self.hand_over()
         if self._missing and not self._output.is_full:
             self._output.take([self._now()], [entries.Gap(self._missing)])
         self._output.close(self._now())
 
     def _begin_batch(self) -> None:
-        self._times: list[float] = []  # of the items; two lists make no tuples
+        self._times: list[float] = []  # of the items; two lists need no tuples
         self._items: list[Item] = []
         self._at, self._note = self._times.append, self._items.append
 
     def hand_over(self) -> None:
-        """Give the output what has gathered, or leave it out if the output is full."""
+        """Pass the collected entries to the output, or drop them if it is full."""
         if not self._items or self._scheduler is None:
             return
         times, items = self._times, self._items
@@ -180,7 +180,7 @@ class Recorder(SchedulerObserver):
         """Report whether a keyframe now would halve what a reader must replay.
 
         A reader starts at a keyframe and replays what follows. A keyframe costs as much as the existing objects, so
-        none is written while pods only arrive: each is as long in the keyframe as in its entry.
+        none is written while pods only arrive: each takes as much room in the keyframe as in its entry.
         """
         if self._since_keyframe < self._next_keyframe or self._scheduler is None:
             return False
@@ -191,7 +191,7 @@ class Recorder(SchedulerObserver):
         self.hand_over()
         return self._output.go_on()
 
-    # ---- what an observer hears ----------------------------------------------------------------------------------
+    # ---- methods of an observer ---------------------------------------------------------------------------------
 
     def configured(self, scheduler: Observed) -> None:
         configuration = to_wire(scheduler.config, redact=True)
@@ -229,7 +229,7 @@ class Recorder(SchedulerObserver):
 
     # These methods run for every pod, so they append without calling helpers, which would be half of the cost. A full
     # batch is handed over at the next input or attempt. A keyframe is taken only before an input: between an attempt
-    # and what follows from it, the scheduler's state is half changed, and would contradict the entries after it.
+    # and its effects, the scheduler's state is half changed, and would contradict later entries.
 
     def put(self, obj: Object) -> None:
         if self._is_state_due or self._nominations.end != self._nominations_seen:
@@ -245,7 +245,7 @@ class Recorder(SchedulerObserver):
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
     def wants_detail(self) -> bool:
-        """An attempt begins: what was drawn since the last decision was not for this one."""
+        """Begin an attempt: earlier random numbers do not belong to it."""
         if self._drawn:
             self._drawn.clear()
         if self._heard:
@@ -294,7 +294,7 @@ class Recorder(SchedulerObserver):
     ) -> None:
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
-        self._heard.clear()  # of a group they are not written down
+        self._heard.clear()  # not recorded for groups
         decisions = decision.decisions
         self._add(
             entries.GroupAttempt(
@@ -343,7 +343,7 @@ class Recorder(SchedulerObserver):
         self._note(Moved(info.key, pod.metadata.uid, place, event, named))
 
     def _restored(self, info: QueuedPodInfo, place: str) -> None:
-        """A pod arrives with a history that is not in this record."""
+        """Record a pod that arrives with a history from another record."""
         assert self._scheduler is not None
         ago_s = self._scheduler.clock.now() - self._scheduler.clock.monotonic()
         since, added = ago_s + info.timestamp, ago_s + info.added_timestamp
@@ -352,7 +352,7 @@ class Recorder(SchedulerObserver):
             entries.Queued(info.key, info.uid, place, info.attempts, since, added, RESTORED, "", info.message, plugins)
         )
 
-    # ---- gathering -----------------------------------------------------------------------------------------------
+    # ---- collecting --------------------------------------------------------------------------------------------
 
     def _add(self, item: Item) -> None:
         self._at(self._now())
@@ -361,44 +361,44 @@ class Recorder(SchedulerObserver):
             self.hand_over()
 
     def _before_input(self) -> None:
-        """Everything that was decided is carried out now, so the scheduler's state agrees with what was noted."""
+        """Prepare an input: all decisions are carried out now, so the scheduler's state agrees with the entries."""
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
         if self._is_state_due:
             self._keyframe()
 
     def _tell_again(self, annotations: set[str]) -> None:
-        """Note the objects that have annotations which were left out until now, because no plugin read them."""
+        """Repeat objects with annotations that were left out until now, because no plugin read them."""
         assert self._scheduler is not None
         for item in state_of(self._scheduler) if annotations else ():
             if isinstance(item, Object) and not annotations.isdisjoint(item.metadata.annotations):
                 self._add(item)
 
     def _picks(self) -> tuple[int, ...]:
-        """The random numbers of this attempt."""
+        """Return the random numbers of this attempt."""
         found = tuple(self._drawn)
         self._drawn.clear()
         return found
 
     def _answers(self) -> tuple[entries.Answered, ...] | None:
-        """What extenders answered at this attempt."""
+        """Return the extender answers of this attempt."""
         found = written(self._heard)
         self._heard.clear()
         return found
 
     def _note_nominations(self) -> None:
-        """Say which nodes' nominated pods are others than at the attempt before."""
+        """Record nodes whose nominated pods have changed since the previous attempt."""
         assert self._scheduler is not None
         nominator = self._scheduler.queue.nominator
         changes = nominator.log.since(self._nominations_seen)
         self._nominations_seen = nominator.log.end
         names: Iterable[str] = nominator.nominated_nodes() if changes is EVERYTHING else dict.fromkeys(changes)
-        for name in filter(None, names):  # nominations to no node count nowhere, and there may be thousands
+        for name in filter(None, names):  # nominations to no node do not count, and there may be thousands
             uids = tuple(info.uid for info in nominator.nominated_pods(name))
             self._add(entries.Nominated(name, uids))
 
     def _keyframe(self) -> None:
-        """Give the output the whole state; after a gap, say how much is missing."""
+        """Write the whole state; after a gap, with the number of dropped entries."""
         self.hand_over()
         if self._output.is_full:
             return
@@ -418,7 +418,7 @@ class Recorder(SchedulerObserver):
 
 
 def _never_back(now: Callable[[], float]) -> Callable[[], float]:
-    """A clock that goes on from where it was when the wall clock is put back: moments of a record have an order."""
+    """Return a clock that never decreases when the wall clock is set back: moments of a record are ordered."""
     last = ahead_s = 0.0
 
     def steady() -> float:
@@ -434,7 +434,7 @@ def _never_back(now: Callable[[], float]) -> Callable[[], float]:
 
 
 def _extenders(scheduler: Observed) -> tuple[entries.ExtenderVerbs, ...]:
-    """The extenders of the scheduler, and what they are asked."""
+    """Return the scheduler's extenders, and their verbs."""
     return tuple(
         entries.ExtenderVerbs(
             each.name,
@@ -454,6 +454,6 @@ def _extenders(scheduler: Observed) -> tuple[entries.ExtenderVerbs, ...]:
 
 
 def _annotations(scheduler: Observed) -> tuple[str, ...]:
-    """What the scheduler's plugins declare to read."""
+    """Return what the scheduler's plugins declare to read."""
     plugins = (plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values())
     return tuple(sorted({name for plugin in plugins for name in plugin.traits.annotations}))

@@ -1,4 +1,4 @@
-"""What a record holds of a scheduler: its whole state for a keyframe, reservations, and answers of extenders."""
+"""Scheduler state in a record: keyframes, reservations, and answers of extenders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mooring.record.writer import Item
 
 
 def state_of(scheduler: Observed) -> list[Item]:
-    """The state of a scheduler. Only references are taken: objects do not change once a scheduler has them."""
+    """Return the state of a scheduler. Only references are taken: objects are not changed once a scheduler has them."""
     waiting = scheduler.waiting_pods
     items = objects_of(scheduler.cluster, scheduler.pods, lambda uid: waiting.get(uid) is not None)
     nominator = scheduler.queue.nominator
@@ -45,14 +45,14 @@ def state_of(scheduler: Observed) -> list[Item]:
 
 
 def size_of_state(scheduler: Observed) -> int:
-    """How many items that would be, about."""
+    """Return the approximate size of that state."""
     cluster, num_pods = scheduler.cluster, len(scheduler.pods)
     num_waiting = num_pods - cluster.num_pods
     return len(cluster.table.nodes) + len(cluster.objects) + num_pods + num_waiting
 
 
 def objects_of(cluster: ClusterState, pods: Mapping[str, Pod], is_waiting: Callable[[str], bool]) -> list[Item]:
-    """Nodes zone by zone, other objects, pods in the order in which they were counted, the rest of the pods."""
+    """Return nodes zone by zone, other objects, counted pods in order, and other pods."""
     items: list[Item] = [*cluster.table.nodes_by_zone(), *cluster.objects]
     rest = dict(pods)
     for info in cluster.pods():
@@ -69,10 +69,10 @@ def objects_of(cluster: ClusterState, pods: Mapping[str, Pod], is_waiting: Calla
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What plugins hold in memory for pods that are being bound: volumes and devices that are reserved, but not written.
+# Reservations that plugins hold in memory for pods in their binding cycle: volumes and devices not yet written.
 #
-# The record does not hold it. So an attempt that reserved something is repeated on the way to a moment, by the same
-# plugins that decide later attempts.
+# The record does not contain them. So an attempt that reserved something is repeated on the way to a moment, by the
+# same plugins that decide later attempts.
 
 ALL = range(1, 1 << 62)  # numbers of attempts
 
@@ -90,7 +90,7 @@ def may_reserve(pod: Pod, cluster: ClusterState) -> bool:
 
 
 class Reservations:
-    """Plugins that stay, with what they hold for pods by uid."""
+    """Long-lived plugins with their reservations by the pods' uids."""
 
     def __init__(self, session: Session, nominations: Nominations) -> None:
         self.session = session
@@ -99,11 +99,11 @@ class Reservations:
 
     @property
     def uids(self) -> Iterable[str]:
-        """The pods for which something is held."""
+        """Return the pods with reservations."""
         return self._held
 
     def nominate(self, nominated: Iterable[tuple[PodInfo, str]]) -> None:
-        """Let these be the nominations."""
+        """Replace the nominations."""
         for node in self._nominations.nominated_nodes():
             for info in self._nominations.nominated_pods(node):
                 self._nominations.withdraw(info.uid)
@@ -111,12 +111,12 @@ class Reservations:
             self._nominations.nominate(info, node)
 
     def hold(self, profile: Profile, decision: ScheduleResult, assumed: PodInfo) -> None:
-        """Reserve what a decision needs on the node on which the pod is assumed."""
+        """Reserve what a decision needs on the node of the assumed pod."""
         profile.run_reserve(decision.state, assumed, assumed.pod.spec.node_name)
         self._held[assumed.uid] = profile, decision, assumed
 
     def release(self, uid: str) -> None:
-        """The pod is bound, and everything is written; or it is not, and everything is free."""
+        """End a reservation: the pod is bound and everything is written, or everything is free again."""
         held = self._held.pop(uid, None)
         if held is not None:
             profile, decision, assumed = held
@@ -124,14 +124,14 @@ class Reservations:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What extenders answered: written down with an attempt, and answered again when it is opened.
+# Recorded answers of extenders, which are returned when an attempt is opened again.
 
 MAX_NAMES = 1000
-"""Nodes and pods that the answers of one attempt may name. With more of them they are left out, and said to be."""
+"""Maximum number of names in the answers of one attempt. Larger ones are marked as left out."""
 
 
 def written(answers: Iterable[ExtenderAnswer]) -> tuple[Answered, ...] | None:
-    """The answers of an attempt as a record has them; None if they are left out."""
+    """Return the answers of an attempt in the record's form; None if they are left out."""
     found: list[Answered] = []
     names = 0
     for answer in answers:
@@ -140,7 +140,7 @@ def written(answers: Iterable[ExtenderAnswer]) -> tuple[Answered, ...] | None:
                 found.append(Answered(answer.extender, answer.verb, str(error)))
             case ExtenderFilterResult() as result:
                 if any(isinstance(node, AnsweredNode) for node in result.nodes):
-                    return None  # nodes that it made up
+                    return None  # invented by the extender
                 kept = tuple(node.name for node in result.nodes)
                 failed, unresolvable = dict(result.failed), dict(result.failed_and_unresolvable)
                 names += len(kept) + len(failed) + len(unresolvable)
@@ -161,7 +161,7 @@ def written(answers: Iterable[ExtenderAnswer]) -> tuple[Answered, ...] | None:
 
 
 class RecordedExtender:
-    """Answers as it answered at an attempt. It is interested in the attempt's pod if it was asked about it."""
+    """Returns the recorded answers of an attempt. It is interested in the attempt's pod if it was asked about it."""
 
     is_binder = False
 
@@ -172,7 +172,7 @@ class RecordedExtender:
         self._answers: dict[str, Answered] = {}
 
     def open(self, answers: Iterable[Answered]) -> None:
-        """Answer as at this attempt from now on."""
+        """Return the answers of this attempt from now on."""
         self._answers = {answer.verb: answer for answer in answers if answer.extender == self.name}
 
     def is_interested(self, pod: PodInfo) -> bool:

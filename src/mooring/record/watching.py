@@ -1,7 +1,7 @@
-"""Records a cluster with another scheduler: its decisions are read from the pods.
+"""Records a cluster with another scheduler, whose decisions are read from the pods.
 
-A pod that has got a node was scheduled. A pod whose PodScheduled condition says why it has none could not be scheduled.
-The other scheduler's internal state (its queue, nodes that it has only assumed) cannot be seen.
+A pod that got a node was scheduled. A pod with a reason in its PodScheduled condition could not be scheduled. The other
+scheduler's internal state (its queue, assumed pods) cannot be observed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WatchRecorder:
         is_redacted: bool = True,
         keyframe_every: int = KEYFRAME_EVERY,
     ) -> None:
-        """``config`` is what the cluster's own scheduler is thought to have: attempts are opened with it."""
+        """``config`` is assumed to be that of the cluster's scheduler: attempts are opened with it."""
         self._output = output
         self._now = now
         self._keyframe_every = keyframe_every
@@ -59,7 +59,7 @@ class WatchRecorder:
         output.take_state(header.started, [])
 
     def put(self, obj: Object) -> None:
-        """An object is new or has changed."""
+        """Record a new or changed object."""
         self._maybe_keyframe()
         if isinstance(obj, Pod) and not obj.is_finished:
             self._put_pod(obj)
@@ -70,18 +70,18 @@ class WatchRecorder:
         self.put(new)
 
     def delete(self, obj: Object) -> None:
-        """An object is gone."""
+        """Record a deleted object."""
         self._maybe_keyframe()
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
     def note(self, text: str, kind: str = "note") -> None:
-        """Set a marker, such as what a story says."""
+        """Add a marker, such as a story's narration."""
         self._add(entries.Note(text, kind))
 
     def close(self) -> None:
         self._output.close(self._now())
 
-    # ---- what the scheduler did ----------------------------------------------------------------------------------
+    # ---- actions of the scheduler ----------------------------------------------------------------------------------
 
     def _put_pod(self, pod: Pod) -> None:
         old = self._seen.pods.get(pod.key)

@@ -1,4 +1,4 @@
-"""Writes entries into a file: packs objects, collects entries into blocks, starts again at keyframes."""
+"""Writes entries to a file: packs objects, collects entries into blocks, and writes keyframes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
 _encode = msgspec.msgpack.Encoder().encode
-_PLAIN = frozenset(Entry.__subclasses__()) - {Deleted, Configured}  # entries that change nothing for a packer
-_PAIR = b"\x92"  # how MessagePack begins an array of two
-_ARRAY = struct.Struct(">BI")  # and one of any length
+_PLAIN = frozenset(Entry.__subclasses__()) - {Deleted, Configured}  # entries that a packer does not need to see
+_PAIR = b"\x92"  # MessagePack's array of two
+_ARRAY = struct.Struct(">BI")  # and of any length
 
 
 class Sink(Protocol):
-    """Where a record goes: a file, or anything else that takes bytes."""
+    """Output of a record: a file, or any other sink of bytes."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 class RecordWriter:
-    """One file. Times are seconds since the epoch; they need not rise."""
+    """One file. Times are seconds since the epoch; they need not increase."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class RecordWriter:
         attempts: int = 0,
         later: Callable[[int, Callable[[], None]], None] | None = None,
     ) -> None:
-        """``attempts`` were made before this file begins.
+        """``attempts`` is the number of attempts before this file.
 
-        ``later`` is given what takes time without Python, compressing and writing, and of how many entries; it carries
-        that out in order. Without it, that is done at once.
+        ``later`` receives slow work outside of Python, compressing and writing, with its number of entries, and carries
+        it out in order. Without it, the work is done immediately.
         """
         self._sink = sink
         self._later = later
         self._packer = Packer(redact or (keeping(header.annotations) if header.is_redacted else dict))
-        self._kept = header.annotations if redact is None and header.is_redacted else None  # None: by no plugin
-        # The block that is being filled. What is kept as objects would cost the garbage collector time.
+        self._kept = header.annotations if redact is None and header.is_redacted else None  # None: kept by no plugin
+        # The current block. Objects would cost the garbage collector time.
         self._block = bytearray()
         self._times: list[float] = []
         self._first_us = self._last_us = round(header.started * 1e6)
@@ -65,12 +65,12 @@ class RecordWriter:
         self._put_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts)
 
     def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
-        """Take what happened, in order. Few long lists cost less than many short ones."""
+        """Write entries in order. Few long lists cost less than many short ones."""
         found: list[Entry] = list(items)  # type: ignore[arg-type]  # objects are replaced below
         packer, when = self._packer, list(times)
         pack, pack_pod = packer.pack, packer.pack_pod
-        others: list[tuple[int, list[Entry]]] = []  # objects that are not written as one entry, and where they are
-        # Most items are entries that are written as they are: they are passed over without a line of Python for each.
+        others: list[tuple[int, list[Entry]]] = []  # objects that are not written as one entry, and their positions
+        # Most items are entries that are written unchanged: they are skipped without a line of Python for each.
         is_plain = map(_PLAIN.__contains__, map(type, items))
         for place in compress(range(len(items)), map(not_, is_plain)):
             item = items[place]
@@ -107,7 +107,7 @@ class RecordWriter:
             pass
 
     def state_in_parts(self, time: float, items: Sequence[Item], every: int) -> Iterator[None]:
-        """The same, with a pause after this many items. Nothing else may be written until it ends."""
+        """Write it with a pause after this many items. Nothing else may be written until it ends."""
         self.flush()
         for item in items[:1]:
             if isinstance(item, Configured):
@@ -133,7 +133,7 @@ class RecordWriter:
         self._write_block(KEYFRAME)
 
     def _keep_annotations_of(self, entry: Configured) -> None:
-        """Keep the annotations that other plugins read."""
+        """Keep the annotations that the new plugins read."""
         if self._kept is not None and self._kept != entry.annotations:
             self._kept = entry.annotations
             self._packer.redact_by(keeping(self._kept))
@@ -144,17 +144,17 @@ class RecordWriter:
             self._write_block(ENTRIES)
 
     def close(self, time: float | None = None) -> None:
-        """Write what is left, and say that the record is complete: nothing more happened until that time."""
+        """Write the rest, and mark the record as complete up to that time."""
         self.flush()
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
         self._put_block(END, b"", 0, end, end, self.attempts)
 
     def _add(self, found: Sequence[Entry]) -> None:
-        """Put entries into the block; their times are already in it."""
+        """Add entries to the block; their times are already in it."""
         if found:
             encoded = _encode(found)
-            # A block is one MessagePack array, whose length is known when it is full. So the head of this array (1, 3
-            # or 5 bytes, depending on its length) is cut off, and only its elements are added.
+            # A block is one MessagePack array, whose length is known when it is full. So the array's header (1, 3 or 5
+            # bytes) is removed, and only its elements are added.
             self._block += memoryview(encoded)[1 if len(found) < 16 else 3 if len(found) < 1 << 16 else 5 :]
 
     def _write_block(self, kind: bytes) -> None:

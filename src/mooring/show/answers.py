@@ -1,4 +1,4 @@
-"""What the page asks, and the answers: files, columns, explanations, and changes where the cluster is ours.
+"""Requests of the page: files, columns, explanations, and changes of a cluster of our own.
 
 Access is decided elsewhere: :mod:`mooring.show.server` knows a link, a running scheduler its users. Routes that change
 something exist only where :class:`ClusterEditing` is given.
@@ -36,12 +36,12 @@ from mooring.sim.scenario import ScenarioCluster
 
 log = get_logger("mooring.show")
 
-WAIT_S = 20.0  # how long a reader waits for news before it asks again
-LOOK_S = 0.1  # how often news are looked for while a reader waits
-TAKE_IN_S = 1.0  # how often the actions of a scheduler in this process are read while no reader waits
-LAST = "last"  # instead of an attempt's event: after everything that has happened
+WAIT_S = 20.0  # long-poll timeout of a reader
+LOOK_S = 0.1  # poll interval while a reader waits
+TAKE_IN_S = 1.0  # poll interval of an in-process scheduler's actions while no reader waits
+LAST = "last"  # instead of an attempt's event: the end of the record
 READY_S = 1.0  # after its columns were sent, the page has been drawn
-MAX_STORIES = 4  # that were played from the page and are kept
+MAX_STORIES = 4  # played from the page
 EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
 
 POLICY = "; ".join(
@@ -72,7 +72,7 @@ HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "gener
 
 
 class Configurable(Protocol):
-    """A scheduler that continues with another configuration."""
+    """A scheduler whose configuration can be replaced."""
 
     config: KubeSchedulerConfiguration
 
@@ -83,9 +83,9 @@ class Configurable(Protocol):
 
 
 class ClusterEditing:
-    """Changes objects of a cluster that is ours, as its story does, and configures its scheduler.
+    """Changes objects of a cluster of our own, as its story does, and configures its scheduler.
 
-    Raises ApiError in the server's words.
+    Raises ApiError with the server's texts.
     """
 
     def __init__(self, cluster: ScenarioCluster, scheduler: Configurable, registry: Registry | None = None) -> None:
@@ -114,7 +114,7 @@ class ClusterEditing:
             raise InputError(f"{reference}: there is no such object")
 
     async def manifest(self, reference: str) -> str:
-        """An object as YAML."""
+        """Return an object as YAML."""
         found = await self._cluster.backend.get(Ref.parse(reference))
         if found is None:
             raise InputError(f"{reference}: there is no such object")
@@ -124,7 +124,7 @@ class ClusterEditing:
         return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
 
     def configuration(self) -> str:
-        """The scheduler's configuration as YAML."""
+        """Return the scheduler's configuration as YAML."""
         return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
 
     def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
@@ -149,10 +149,10 @@ class Stories(Protocol):
     """Stories and lessons that can be played from the page, each in its own cluster."""
 
     def titles(self, language: str) -> dict[str, str]:
-        """What there is, by name."""
+        """Return the titles, by name."""
 
     def play(self, name: str, language: str) -> Shown:
-        """Play one, in any thread. InputError where there is none of that name."""
+        """Play one, in any thread. Raise InputError for an unknown name."""
 
 
 class Stopped(MooringError):
@@ -160,7 +160,7 @@ class Stopped(MooringError):
 
 
 class _WhatIf:
-    """A what-if under way: how many pods are placed, and of how many."""
+    """A running what-if: how many pods are placed, and of how many."""
 
     done = of = 0
     is_stopped = False
@@ -184,26 +184,26 @@ class PageAnswers:
         files: dict[str, File] | None = None,
     ) -> None:
         self._records = list(records)
-        self._main = len(self._records)  # those that were given; stories that were played follow
+        self._main = len(self._records)  # the given ones; played stories follow
         self._editing = editing
         self._stories = stories
-        self._played = 0  # stories beyond those that fit
+        self._played = 0  # played stories beyond the limit
         self._files = page_files() if files is None else files
         # Three threads beside the loop, each of which does one thing at a time, so none needs a lock. ``_asking`` and
         # ``_supposing`` own what explanations and what-ifs keep open (``Shown.moment``): a what-if may take minutes,
-        # and explanations do not wait for it. ``_reading`` reads files and encodes columns. Of a record that belongs
+        # and explanations do not wait for it. ``_reading`` reads files and encodes columns. For a record that belongs
         # to the loop, the loop itself extends the columns while ``_reading`` encodes them: columns only grow, and
         # ``encode`` takes their lengths before it reads (see timeline.py).
         self._asking = ThreadPoolExecutor(1, "mooring-ui")
         self._supposing = ThreadPoolExecutor(1, "mooring-ui-what-if")
         self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
-        self._supposed: dict[str, _WhatIf] = {}  # what-ifs under way, by the name that the page gave them
+        self._supposed: dict[str, _WhatIf] = {}  # running what-ifs, by the page's name for them
         self._ready: WeakSet[Shown] = WeakSet()  # opened before the first question, or about to be
         self._refreshing: dict[Shown, asyncio.Future[None]] = {}  # readers that wait for the same work share it
         self._taking_in: asyncio.Task[None] | None = None
 
     def routes(self) -> dict[tuple[str, str], Answer]:
-        """What is served, by method and path; nothing that writes where nothing may be changed."""
+        """Return the routes by method and path; those that write only if changes are allowed."""
         found: dict[tuple[str, str], Answer] = {("GET", f"/{name}"): self._file for name in self._files}
         found |= {
             ("GET", "/"): self._file,
@@ -245,11 +245,11 @@ class PageAnswers:
         self.close()
 
     def close(self) -> None:
-        """Let go of files and threads."""
+        """Close files and threads."""
         for asked in self._supposed.values():
             asked.is_stopped = True
         for record in self._records:
-            self._asking.submit(record.close)  # after the question that is being answered
+            self._asking.submit(record.close)  # after the current question
             self._supposing.submit(record.close, WHAT_IF)
             if not record.source.belongs_to_loop:
                 self._reading.submit(record.source.close)
@@ -258,7 +258,7 @@ class PageAnswers:
         self._reading.shutdown(wait=False)
 
     async def _take_in(self) -> None:
-        """What a scheduler in this process did is kept until it is taken in; so it must be, also without readers."""
+        """Process events of an in-process scheduler, which accumulate until then, even without readers."""
         while True:
             for record in self._records:
                 if record.source.belongs_to_loop:
@@ -268,7 +268,7 @@ class PageAnswers:
     # ---- every request ---------------------------------------------------------------------------------------------
 
     async def answer(self, request: Request, path: str) -> Response:
-        """Answer a request that was admitted; ``path`` begins with a slash."""
+        """Answer an admitted request; ``path`` begins with a slash."""
         found = self.routes().get((request.method, path))
         try:
             answer = problem(404, "nothing is served here") if found is None else await found(request)
@@ -304,7 +304,7 @@ class PageAnswers:
         return self._records[int(number)]
 
     async def _refresh(self, record: Shown) -> None:
-        """Take in what has happened. Several readers wait for the same work; files are read in a thread."""
+        """Process new events. Several readers share the work; files are read in a thread."""
         if record.source.belongs_to_loop:
             return record.refresh()
         under_way = self._refreshing.get(record)
@@ -312,10 +312,10 @@ class PageAnswers:
             under_way = asyncio.get_running_loop().run_in_executor(self._reading, record.refresh)
             self._refreshing[record] = under_way
             under_way.add_done_callback(lambda _: self._refreshing.pop(record, None))
-        await asyncio.shield(under_way)  # a reader that goes away must not cancel what others wait for
+        await asyncio.shield(under_way)  # a cancelled reader must not cancel the work of others
 
     async def _head(self, request: Request) -> Response:
-        """The last instant alone, which is small."""
+        """Return the last instant alone, which is small."""
         record = self._record(request)
         if record.source.is_live:
             await self._refresh(record)
@@ -370,7 +370,7 @@ class PageAnswers:
         return _json(await self._ask(lambda: record.why(moment())))
 
     async def _what_if(self, request: Request) -> Response:
-        """Answer a what-if. It stops when the client is gone, or sends ``progress?stop``."""
+        """Answer a what-if. It stops when the client disconnects, or sends ``progress?stop``."""
         record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
         is_last = question.get("event") == LAST
         moment = record.last_moment() if is_last else record.moment(_event(request, record), WHAT_IF)
@@ -378,7 +378,7 @@ class PageAnswers:
         asked = self._supposed[name] = _WhatIf()
 
         def answer() -> dict[str, Any]:
-            asked.tell(0, 0)  # it may have been stopped while it waited for another one
+            asked.tell(0, 0)  # it may have been stopped while queued
             return record.what_if(moment(), question, asked.tell)
 
         try:
@@ -388,7 +388,7 @@ class PageAnswers:
             self._supposed.pop(name, None)
 
     async def _progress(self, request: Request) -> Response:
-        """How far a what-if is; with ``stop`` it ends."""
+        """Return the progress of a what-if; ``stop`` ends it."""
         asked = self._supposed.get(request.asked("ask", ""))
         if asked is None:
             return _json({})
@@ -406,7 +406,7 @@ class PageAnswers:
         return _file_to_keep(await self._read(lambda: make(record.timeline)), content_type, record.title, name)
 
     async def _page(self, request: Request) -> Response:
-        """This page as one file; explaining takes a while."""
+        """Return this page as one file; explaining takes a while."""
         records = self._records[: self._main] if "record" not in request.query else [self._record(request)]
         text = await self._ask(lambda: one_file(records, self._files))
         return _file_to_keep(text.encode(), "text/html; charset=utf-8", records[0].title, "page.html")
@@ -418,7 +418,7 @@ class PageAnswers:
         return _json(self._stories.titles(_language(request)))
 
     async def _play(self, request: Request) -> Response:
-        """Play a story and show it as a further record. Few are kept: the oldest of them goes."""
+        """Play a story and show it as another record. The oldest of few is dropped."""
         assert self._stories is not None
         play, name, language = self._stories.play, request.asked("story", ""), _language(request)
         shown = await self._ask(lambda: play(name, language))
@@ -477,7 +477,7 @@ def _event(request: Request, record: Shown) -> int:
 
 
 def _file_to_keep(body: bytes, content_type: str, title: str, name: str) -> Response:
-    """A file that the browser saves, under a name that any system takes."""
+    """Return a file that the browser saves, with a name that is valid on any system."""
     stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in title).strip("-")[:60] or "mooring"
     disposition = f'attachment; filename="{stem}-{name}"'
     return Response(body, content_type=content_type, headers={"Content-Disposition": disposition})
@@ -492,5 +492,5 @@ def _json(value: Any) -> Response:
 
 
 def problem(status: int, text: str) -> Response:
-    """What went wrong, in one line."""
+    """Return an error in one line."""
     return Response(msgspec.json.encode({"message": text}), status)

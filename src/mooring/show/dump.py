@@ -1,4 +1,4 @@
-"""A cluster of one instant as a record, with a decision about each pending pod: a dump, or a ``mooring.Cluster``."""
+"""Records of a single instant: a dump, or a ``mooring.Cluster``, with a decision about each pending pod."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from mooring.record import entries
 from mooring.record.files import FORMAT
 from mooring.record.writer import RecordWriter
 
-MAX_DECIDED = 200  # pending pods of a cluster about which a decision is shown
+MAX_DECIDED = 200  # pending pods with a decision
 
 
 def record_of(cluster: Cluster, plugins: Iterable[PluginReference] = ()) -> bytes:
-    """A record of one instant: what is in the cluster, and a decision about each pod that waits, by the default
-    configuration. The cluster stays as it is."""
+    """Return a record of one instant: the cluster, and default decisions about pending pods."""
     scheduler = Scheduler(cluster, None, plugins)
     now, version = time.time(), scheduler.kubernetes_version
     header = entries.Header(
@@ -41,7 +40,7 @@ def record_of(cluster: Cluster, plugins: Iterable[PluginReference] = ()) -> byte
             number,
             pod.key,
             pod.uid,
-            decided.scheduler_name,  # that of the profile which decided
+            decided.scheduler_name,  # of the profile that decided
             decided.outcome.value,
             decided.node or "",
             "" if decided.node else decided.message,

@@ -1,4 +1,4 @@
-"""What can be taken away from a record: its decisions as a table, and a trace that Perfetto opens."""
+"""Exports of a record: its decisions as a table, and a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mooring.show.shown import Shown
 from mooring.show.timeline import MAX_ROWS, NOBODY, OUTCOMES, PLACES, EventKind, PageTimeline, encode
 
 COLUMNS = ("number", "time_s", "pod", "attempt", "outcome", "node", "plugins", "message")
-FORMULA = ("=", "+", "-", "@", "\t")  # a spreadsheet takes a text that begins like this for a formula
+FORMULA = ("=", "+", "-", "@", "\t")  # spreadsheets read such a text as a formula
 QUEUE, FIRST_NODE = 1, 2  # the trace's processes
 ATTEMPTS = 1  # a thread of the queue
 
 
 def decisions(timeline: PageTimeline) -> Iterator[tuple[Any, ...]]:
-    """Every attempt: its number in the record, when, which pod, how it ended, where, and why not."""
+    """Yield every attempt: number, time, pod, outcome, node, and message."""
     times, _, pods, nodes, auxes, texts, bys = timeline.events.columns.values()
     names, known = timeline.pods.columns["name"], timeline.texts.values
     for event in timeline.attempt_events:
@@ -68,17 +68,19 @@ def decisions_parquet(timeline: PageTimeline) -> bytes:
 
 
 def trace(timeline: PageTimeline) -> bytes:
-    """Chrome's JSON trace format: where each pod waits and runs, attempts and evictions, and how many wait."""
+    """Return Chrome's JSON trace format: where each pod waits and runs, attempts, evictions, and number of pending
+    pods.
+    """
     return json.dumps({"traceEvents": list(_trace(timeline)), "displayTimeUnit": "ms"}, ensure_ascii=False).encode()
 
 
 def _trace(timeline: PageTimeline) -> Iterator[dict[str, Any]]:
-    """The queue has a track per pod. A node is a process, and its pods lie on as many threads as there are at once."""
+    """Yield trace events: the queue has a track per pod; a node is a process with a thread per concurrent pod."""
     yield _named("process_name", QUEUE, 0, "queue")
     yield _named("thread_name", QUEUE, ATTEMPTS, "attempts")
     for row, node in enumerate(timeline.nodes.values):
         yield _named("process_name", FIRST_NODE + row, 0, node)
-    waits: dict[int, str] = {}  # by pod: in which part of the queue; empty while an attempt is made
+    waits: dict[int, str] = {}  # by pod: its part of the queue; empty during an attempt
     counts = dict.fromkeys(PLACES, 0)
     lanes = _Lanes()
     columns = timeline.events.columns.values()
@@ -123,7 +125,7 @@ def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 class _Lanes:
-    """Threads of a node: slices of one thread must not overlap, so a pod gets the lowest one that is free."""
+    """Threads of a node: slices of one thread must not overlap, so a pod gets the lowest free one."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[int]] = {}  # by node, a heap
@@ -152,7 +154,7 @@ EXPORTS = {
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The built page: files that the package carries, or one line that says why they are not there.
+# The built page: files in the package, or a one-line error if they are missing.
 
 PAGE = Path(__file__).parent / "page"
 BUILD = "python ui/build_page.py"
@@ -173,7 +175,7 @@ class File:
 
 
 def page_files(where: Path = PAGE) -> dict[str, File]:
-    """The files of the page by name; UsageError where it has not been built."""
+    """Return the files of the page by name; raise UsageError if it has not been built."""
     files = {
         path.name: File(path.read_bytes(), TYPES[path.suffix]) for path in where.glob("*.*") if path.suffix in TYPES
     }
@@ -188,13 +190,13 @@ def page_files(where: Path = PAGE) -> dict[str, File]:
 # --------------------------------------------------------------------------------------------------------------------
 # The page as one file that opens from disk without a server: it carries the columns and the answers it may need.
 
-MAX_EXPLAINED = 300  # attempts of each record; all of them where there are fewer
+MAX_EXPLAINED = 300  # attempts of each record, or all of fewer
 
 
 def one_file(records: Sequence[Shown], files: dict[str, File] | None = None) -> str:
-    """A whole document. Its policy lets it load nothing and run no script but its own."""
+    """Return a whole document, whose policy allows it to load nothing and run only its own script."""
     files = page_files() if files is None else files
-    script = files["app.js"].body.decode().replace("</script", "<\\/script")  # it must not end where it stands
+    script = files["app.js"].body.decode().replace("</script", "<\\/script")  # must not end the element
     style = files["app.css"].body.decode()
     carried = {
         "api/meta": _packed(
@@ -226,14 +228,14 @@ def one_file(records: Sequence[Shown], files: dict[str, File] | None = None) -> 
 
 
 def _columns(shown: Shown) -> bytes:
-    """All columns in one message, however many rows there are."""
+    """Return all columns in one message, however many rows there are."""
     tables = shown.timeline.tables
     most = max(MAX_ROWS, *(len(table) for table in tables.values()))
     return encode(tables, [0] * len(tables), last="events", more={"isLive": False, "generation": 0}, most=most)
 
 
 def _explained(shown: Shown) -> Sequence[int]:
-    """The events whose attempts are explained: those that were refused first, then evenly over time."""
+    """Return the events with explained attempts: refused ones first, then evenly over time."""
     events = shown.timeline.attempt_events
     if len(events) <= MAX_EXPLAINED:
         return events

@@ -1,4 +1,4 @@
-"""The measures of a run as named figures, in groups: what the tables of every report show."""
+"""Measures of a run as named figures, in groups: the content of every report's tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.record.meter import measure_entries
 from mooring.record.reader import Record
 
 # --------------------------------------------------------------------------------------------------------------------
-# Numbers as people read them.
+# Numbers as text.
 
 
 def share(value: float) -> str:
@@ -56,7 +56,7 @@ def price(value: float) -> str:
 
 
 def nice_step(highest: float, marks: int = 4) -> float:
-    """The distance of marks on an axis from 0 to ``highest``: 1, 2 or 5 times a power of ten."""
+    """Return the distance of ticks on an axis from 0 to ``highest``: 1, 2 or 5 times a power of ten."""
     if highest <= 0:
         return 1.0
     rough = highest / marks
@@ -68,7 +68,7 @@ _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 
 
 def time_step(seconds: float, marks: int = 6) -> float:
-    """The distance of marks on an axis of time."""
+    """Return the distance of ticks on a time axis."""
     rough = seconds / marks
     if rough < 1:
         return nice_step(seconds, marks)
@@ -142,7 +142,7 @@ class _Figures:
         self.figures: list[Figure] = []
 
     def add(self, group: str, name: str, key: str, text: Callable[[float], str]) -> None:
-        """A figure of the row; one that is not there is left out."""
+        """Add a figure of the row; a missing one is left out."""
         if key in self._row:
             self.put(group, name, self._row[key], text)
 
@@ -152,7 +152,7 @@ class _Figures:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure of several runs: the texts in the order of the runs, empty where a run does not have it."""
+    """A figure of several runs, in their order; empty where a run lacks it."""
 
     group: str
     name: str
@@ -176,7 +176,7 @@ def side_by_side(runs: list[Measures]) -> list[Line]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A run that is reported on: its name, what is known about it, and its measures.
+# A run in a report: its name, facts, and measures.
 
 Timed = tuple[float, Happened]
 SHOW_EVERY = 500  # attempts
@@ -192,7 +192,7 @@ class ReportedRun:
 
 
 Show = Callable[[str, int, int], None]
-"""Told which record is read, how many of its attempts were read, and how many there are."""
+"""Called with the record being read, how many of its attempts were read, and their number."""
 
 
 def run_of_record(path: str | Path, name: str = "", show: Show | None = None) -> ReportedRun:
@@ -215,7 +215,7 @@ def run_of_record(path: str | Path, name: str = "", show: Show | None = None) ->
 
 
 def runs_of_records(paths: Iterable[str | Path], show: Show | None = None) -> list[ReportedRun]:
-    """Several records; those of one name are distinguished by their folders."""
+    """Read several records; equal names are distinguished by their folders."""
     places = [Path(path) for path in paths]
     names = [place.name for place in places]
     return [run_of_record(place, str(place) if names.count(place.name) > 1 else place.name, show) for place in places]
@@ -232,7 +232,7 @@ def _shown(entries: Iterator[Timed], show: Callable[[int, int], None], total: in
 
 
 def _date(seconds: float) -> str:
-    """A time of a real clock; virtual time begins in 1970 and says nothing."""
+    """Format a time of a real clock; virtual time begins in 1970 and is left out."""
     if seconds < 365 * 86400:
         return ""
     try:

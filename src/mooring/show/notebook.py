@@ -1,4 +1,4 @@
-"""The page in a notebook: the whole of it in a frame, or map and why-pane as a widget that asks the kernel.
+"""The page in a notebook: all of it in a frame, or map and why-pane as a widget backed by the kernel.
 
 ```python
 Page("preemption")           # the whole page; needs nothing but mooring
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Page:
-    """A record (or two), or a story, which is played first. As the last line of a cell it shows itself."""
+    """A record (or two), or a story, which is played first. Displays itself as the last line of a cell."""
 
     def __init__(
         self, *names: str | Path | Cluster, plugins: Iterable[PluginReference] = (), height: int = 640
@@ -40,14 +40,14 @@ class Page:
         return f"<Page: {', '.join(record.title for record in self._records)}>"
 
     def _repr_html_(self) -> str:
-        """A frame that can run the page's own script, and reach nothing of the notebook."""
+        """Return a frame that can run the page's own script, isolated from the notebook."""
         document = escape(one_file(self._records), quote=True)
         style = f"width:100%;height:{self._height}px;border:0"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{document}"></iframe>'
 
 
 def widget(what: str | Path | Cluster, *, plugins: Iterable[PluginReference] = (), height: int = 560) -> MapWidget:
-    """Map and why-pane of a record, a story or a cluster, as a widget. As the last line of a cell it shows itself."""
+    """Return a widget with map and why-pane of a record, a story or a cluster."""
     try:
         from mooring.show.widget import MapWidget
     except ImportError:
@@ -60,5 +60,5 @@ def _shown(what: str | Path | Cluster, plugins: Iterable[PluginReference]) -> Sh
         found = Shown("cluster", RecordBytes(record_of(what, plugins), plugins))
         found.refresh()
         return found
-    with ThreadPoolExecutor(1) as thread:  # a notebook has its own loop in this thread, and a story needs another
+    with ThreadPoolExecutor(1) as thread:  # a notebook runs its own loop in this thread, and a story needs another
         return thread.submit(opened, what, plugins).result()

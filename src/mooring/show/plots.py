@@ -13,7 +13,7 @@ from mooring.show.figures import count, duration, nice_step, time_step
 
 WIDTH, HEIGHT = 640.0, 236.0
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 10.0, 204.0
-CHARACTER = 8.0  # about: the width of one in a label, where the window is narrow
+CHARACTER = 8.0  # approximate width of a character in a label
 MOST_TIPS = 80
 COLOURS = 8  # classes s0 … s7 of the style sheet
 
@@ -36,9 +36,9 @@ def lines(
     highest: float | None = None,
     stacked: bool = False,
 ) -> str:
-    """Values over time, each of which holds since the time before it.
+    """Draw values over time, each of which holds since the time before it.
 
-    ``until_s`` and ``highest`` say how far the axes go at least, so that several plots can be compared.
+    ``until_s`` and ``highest`` are minimum ends of the axes, so that several plots can be compared.
     """
     frame = _Frame(max(seconds[-1], until_s) if seconds else until_s, _highest(series, highest, stacked), text)
     shapes = frame.areas(seconds, series) if stacked else frame.lines(seconds, series)
@@ -47,7 +47,7 @@ def lines(
 
 
 def histogram(title: str, waits: Sequence[float], *, highest: int | None = None) -> str:
-    """How many of these sorted waits are in each span; spans grow by powers of about three."""
+    """Draw how many of these sorted waits are in each span; spans grow by powers of about three."""
     spans = spans_of(waits)
     most = max([number for _, _, number in spans] + [highest or 0], default=0) or 1
     step = nice_step(most)
@@ -68,7 +68,7 @@ def histogram(title: str, waits: Sequence[float], *, highest: int | None = None)
 
 
 def spans_of(waits: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Spans of waiting time from, below, and how many pods are in each; only as far as there are any."""
+    """Return spans of waiting times (from, below) with their numbers of pods, up to the last non-empty one."""
     bounds = [0.0, 0.1, 0.3, 1, 3, 10, 30, 60, 180, 600, 1800, 3600, 3 * 3600, 12 * 3600, 86400, float("inf")]
     counts = [0] * (len(bounds) - 1)
     i = 0
@@ -87,7 +87,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _short_span(low: float, high: float) -> str:
-    """``<.1s``, ``.3s``, ``3m``: room is short."""
+    """Format a span briefly: ``<.1s``, ``.3s``, ``3m``."""
     if not low:
         return f"<{_short_span(high, high)}"
     for size, name in ((86400, "d"), (3600, "h"), (60, "m")):
@@ -105,7 +105,7 @@ def _highest(series: Sequence[Series], highest: float | None, stacked: bool) -> 
 
 
 class _Frame:
-    """Where a time and a value are in the picture."""
+    """Maps times and values to coordinates."""
 
     def __init__(self, seconds: float, highest: float, text: Callable[[float], str]) -> None:
         self._seconds, self._text = seconds, text
@@ -130,7 +130,7 @@ class _Frame:
             x = self.x(i * step)
             body.append(f'<path class="tick" d="M{_n(x)} {_n(BOTTOM)}v4"/>')
             text = duration(i * step) if i else "0"
-            inside = min(x, WIDTH - len(text) * CHARACTER / 2)  # the last one is not cut off at the edge
+            inside = min(x, WIDTH - len(text) * CHARACTER / 2)  # keep the last one inside the picture
             body.append(_text(inside, BOTTOM + 16, text, "middle" if i else "start"))
         return body
 
@@ -141,7 +141,7 @@ class _Frame:
         ]
 
     def _steps(self, seconds: Sequence[float], values: Sequence[float]) -> str:
-        """The upper edge of a series: level from one time to the next."""
+        """Return the upper edge of a series: level from one time to the next."""
         if not self._seconds:
             y = _n(self.y(values[-1]))
             return f"M{_n(LEFT)} {y}H{_n(WIDTH - RIGHT)}"
@@ -155,7 +155,7 @@ class _Frame:
         return _joined(path)
 
     def areas(self, seconds: Sequence[float], series: Sequence[Series]) -> list[str]:
-        """One above the other: each is drawn from its upper edge to the bottom, the highest first."""
+        """Stack areas: each is drawn from its upper edge to the bottom, the highest first."""
         total = [0.0] * len(seconds)
         edges: list[list[float]] = []
         for each in series:
@@ -168,7 +168,7 @@ class _Frame:
         return shapes
 
     def tips(self, seconds: Sequence[float], series: Sequence[Series], stacked: bool) -> list[str]:
-        """What a mouse over the plot shows, at a bounded number of places."""
+        """Return tooltips at a bounded number of places."""
         if not self._seconds:
             return []
         every = max(1, -(-(len(seconds) - 1) // MOST_TIPS))
@@ -188,7 +188,7 @@ class _Frame:
 
 
 def _joined(path: list[str]) -> str:
-    """Without the points that lie between two others on a level line."""
+    """Join a path without the points within level lines."""
     kept: list[str] = []
     for part in path:
         if part[0] == "H" and kept and kept[-1][0] == "H":
@@ -220,5 +220,5 @@ def _figure(title: str, body: Sequence[str], names: Sequence[str], stacked: bool
 
 
 def _n(value: float) -> str:
-    """Short: one decimal at most."""
+    """Format with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

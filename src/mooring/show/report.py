@@ -1,4 +1,4 @@
-"""Write a report; the ending of the file's name says in which form."""
+"""Writes reports; the ending of the file's name selects the format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_MESSAGE = 160
 
 
 def markdown(runs: Sequence[ReportedRun]) -> str:
-    """The figures as tables, what is pending, and how allocation and pending pods went."""
+    """Return the figures as tables, pending pods, and the course of allocation and pending pods."""
     parts = [f"## {' and '.join(code(run.name) for run in runs)}", *_heads(runs)]
     parts += _tables(runs[0].measures) if len(runs) == 1 else [_comparison(runs)]
     for run in runs:
@@ -47,7 +47,7 @@ def _heads(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _tables(measures: Measures) -> list[str]:
-    """The figures of one run: a line for each group, and tables of waiting times and resources."""
+    """Return the figures of one run: a line for each group, and tables of waiting times and resources."""
     groups: dict[str, list[str]] = {}
     for each in figures(measures):
         if each.group in ("Pods", "Attempts", "Preemption", "Cluster"):
@@ -85,7 +85,7 @@ def _tables(measures: Measures) -> list[str]:
 
 
 def _comparison(runs: Sequence[ReportedRun]) -> str:
-    """The figures that differ between runs; those of single zones are left to the page."""
+    """Return the figures that differ between runs; those of single zones are only on the page."""
     found = [line for line in side_by_side([run.measures for run in runs]) if not line.group.startswith(IN_ZONE)]
     rows = [
         [_plain(f"{line.group}: {line.name}"), *(_plain(text) or "–" for text in line.texts)]
@@ -118,7 +118,7 @@ def _pending(run: ReportedRun, *, is_only: bool) -> list[str]:
 
 
 def _course(runs: Sequence[ReportedRun]) -> list[str]:
-    """Allocation and pending pods over time as small bars in a text."""
+    """Return allocation and pending pods over time as small bars."""
     lines: list[str] = []
     width = max(len(run.name) for run in runs) if len(runs) > 1 else 0
     most = max(max(run.measures.columns["pending"]) for run in runs)
@@ -140,7 +140,7 @@ def _bars(what: str, values: Sequence[float], highest: float, run: str, width: i
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
-    """At most this many means of neighbours."""
+    """Reduce to at most this many means of neighbours."""
     if len(values) <= most:
         return list(values)
     edges = [i * len(values) // most for i in range(most + 1)]
@@ -152,7 +152,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """A text in code, also with backticks and bars in it, also in a cell of a table."""
+    """Format a text as code, also with backticks and bars in it, also in a cell of a table."""
     shown = _one_line(text).replace("|", "\\|")
     if not shown.strip():
         return ""
@@ -163,7 +163,7 @@ def code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text outside of code: what Markdown or HTML would read as markup is escaped."""
+    """Escape markup of Markdown and HTML outside of code."""
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~@&])", r"\\\1", _one_line(text))
 
 
@@ -178,7 +178,7 @@ RUN = "run"
 
 
 def over_time(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
-    """A row per run and sample; what a run does not have is None."""
+    """Return a row per run and sample; missing values are None."""
     names = list(dict.fromkeys(name for run in runs for name in run.measures.columns))
     table: dict[str, list[Any]] = {RUN: [], **{name: [] for name in names}}
     for run in runs:
@@ -191,13 +191,13 @@ def over_time(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
 
 
 def one_row_each(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
-    """A row per run; what a run does not have is None."""
+    """Return a row per run; missing values are None."""
     names = list(dict.fromkeys(name for run in runs for name in run.measures.row))
     return {RUN: [run.name for run in runs], **{name: [run.measures.row.get(name) for run in runs] for name in names}}
 
 
 def to_csv(table: dict[str, list[Any]]) -> str:
-    """Numbers with nine digits; what is missing is empty."""
+    """Format CSV with nine digits; missing values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table)
@@ -212,10 +212,10 @@ FORMS = (".html", ".md", ".csv", ".parquet", ".json")
 def write_report(runs: Sequence[ReportedRun], path: Path, *, one_row: bool = False) -> None:
     """Write the report of one run or several. ``one_row``: in tables a row per run, instead of one per sample.
 
-    An earlier report stays until the new one is written whole: a disk may be full.
+    An existing report is replaced only by a complete one: a disk may be full.
     """
     check_form(path)
-    whole = path.resolve()  # where links lead to
+    whole = path.resolve()  # follow links
     part = whole.with_name(f"{whole.name}.part")
     try:
         if path.suffix.lower() == ".parquet":
@@ -224,13 +224,13 @@ def write_report(runs: Sequence[ReportedRun], path: Path, *, one_row: bool = Fal
             part.write_text(_text(runs, path.suffix.lower(), one_row), encoding="utf-8", newline="")
         part.replace(whole)
     except OSError as error:
-        with contextlib.suppress(OSError):  # where nothing could be written there is none
+        with contextlib.suppress(OSError):  # it does not exist if nothing could be written
             part.unlink()
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def report(*runs: Simulation | str | Path, to: str | Path, one_row: bool = False) -> Path:
-    """Write the figures of simulations and records, several of them side by side, and return where they are.
+    """Write the figures of simulations and records, several of them side by side, and return the path.
 
     ``to`` is a page (.html), Markdown (.md), or a table (.csv, .parquet, .json). ``one_row``: in tables a row for each
     run, not one per time.
@@ -253,7 +253,7 @@ def report(*runs: Simulation | str | Path, to: str | Path, one_row: bool = False
 
 
 def check_form(path: Path) -> None:
-    """Refuse a name whose ending says nothing, before anything is measured."""
+    """Reject a name without a known ending, before anything is measured."""
     if path.suffix.lower() not in FORMS:
         found = f"the ending {path.suffix!r}" if path.suffix else "a name without an ending"
         raise UsageError(f"-o {path}: {found}; expected one of {', '.join(FORMS)}")

@@ -19,7 +19,7 @@ Plot = Callable[[Measures], str]
 
 
 def page(runs: Sequence[ReportedRun]) -> str:
-    """The whole page, of one run or of several side by side."""
+    """Return the whole page, of one run or of several side by side."""
     title = " and ".join(run.name for run in runs)
     body = [
         headline([_told(run, is_alone=len(runs) == 1) for run in runs]),
@@ -79,7 +79,7 @@ def _facts(runs: Sequence[ReportedRun]) -> str:
 
 
 def _tiles(runs: Sequence[ReportedRun]) -> str:
-    """The few figures that people ask for first."""
+    """Return the most important figures."""
     tiles: list[tuple[str, list[str]]] = []
 
     def tile(name: str, text: Callable[[Measures], str]) -> None:
@@ -109,7 +109,7 @@ def _tiles(runs: Sequence[ReportedRun]) -> str:
 
 
 def _plots(runs: Sequence[ReportedRun]) -> list[str]:
-    """A row for each kind of plot: side by side for several runs, with axes that can be compared."""
+    """Return a row for each kind of plot: side by side for several runs, with comparable axes."""
     made: list[Plot] = [
         _over_time("Allocated", runs, _by_resource("allocated"), share, least=1.0),
         _pending(runs),
@@ -133,7 +133,7 @@ def _plots(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _longest(runs: Sequence[ReportedRun]) -> float:
-    """How long the longest of the runs is: all their plots end there."""
+    """Return the duration of the longest run, which all plots share."""
     return max(run.measures.seconds for run in runs)
 
 
@@ -149,7 +149,7 @@ def _over_time(
     *,
     least: float = 0.0,
 ) -> Plot:
-    """Lines whose axes are the same for all runs: as long as the longest, and at least as high as ``least``."""
+    """Draw lines with the same axes for all runs: as long as the longest, and at least as high as ``least``."""
     highest = max(least, _common(runs, lambda measures: [each.values for each in columns(measures)]))
 
     def plot(measures: Measures) -> str:
@@ -180,7 +180,7 @@ def _zones(resource: str, runs: Sequence[ReportedRun]) -> Plot:
 
 
 def _pending(runs: Sequence[ReportedRun]) -> Plot:
-    """Means since the previous sample, and finally the pending pods at the end, which includes late arrivals."""
+    """Draw means since the previous sample, and finally the pending pods at the end, including late arrivals."""
 
     def of(measures: Measures, cause: str) -> list[float]:
         at_end = sum(each.pods for each in measures.pending if each.cause == cause)
@@ -230,7 +230,7 @@ def _seconds(measures: Measures) -> list[float]:
 
 
 def _rates(measures: Measures, name: str) -> list[float]:
-    """How fast a count grew between samples, in a minute."""
+    """Return the growth of a count between samples, per minute."""
     counts, seconds = measures.columns[name], _seconds(measures)
     rates = [0.0]
     for i in range(1, len(counts)):
@@ -256,7 +256,7 @@ def _still_pending(measures: Measures) -> str:
 
 
 def _figures(runs: Sequence[ReportedRun]) -> str:
-    """A small table for each group of figures."""
+    """Return a small table for each group of figures."""
     groups: dict[str, list[Line]] = {}
     for line in side_by_side([run.measures for run in runs]):
         groups.setdefault(line.group, []).append(line)
@@ -276,11 +276,11 @@ def _figure_row(line: Line, *, is_compared: bool) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The sum of all verdicts as one HTML file, in the style of reports.
+# The summary of all verdicts as one HTML file, in the style of reports.
 
 
 def shadow_page(summary: Summary, facts: Mapping[str, str]) -> str:
-    """The whole page; ``facts`` say what was watched."""
+    """Return the whole page; ``facts`` describe what was watched."""
     items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in facts.items())
     explained = summary.decisions - summary.unexplained
     tiles = {
@@ -376,7 +376,7 @@ def _difference(verdict: ShadowVerdict) -> list[str]:
 
 
 def _marked(there: str, here: str) -> tuple[str, str]:
-    """Two messages with the words marked in which they differ."""
+    """Mark the words in which two messages differ."""
     one, two = there.split(" "), here.split(" ")
     parts: tuple[list[str], list[str]] = ([], [])
     for kind, a, b, c, d in SequenceMatcher(a=one, b=two, autojunk=False).get_opcodes():

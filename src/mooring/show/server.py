@@ -1,7 +1,7 @@
 """The page's server: on loopback, for users with the link.
 
-Every path begins with the token of the link, and without it nothing is served. The Host header must name this server
-and an Origin must be its own, so that a page of another site can neither read nor guess.
+Every path begins with the token of the link. The Host header must name this server and an Origin must be its own, so
+that pages of other sites can neither read nor guess.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_BODY = 1 << 20
 
 
 class PageServer:
-    """Serves one page. ``start`` listens; ``link`` leads there."""
+    """Serves one page. ``start`` listens; ``link`` is its address."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class PageServer:
 
     @property
     def link(self) -> str:
-        """What to open in a browser."""
+        """Address to open in a browser."""
         return f"http://{HOST}:{self._port}/{self._token}/"
 
     def routes(self) -> dict[tuple[str, str], Answer]:
-        """What is served, by method and path after the token."""
+        """Routes by method and path after the token."""
         return self._answers.routes()
 
     async def start(self) -> None:
-        """Listen on loopback. What takes long is done before the link can be opened."""
+        """Listen on loopback. Slow work is done before the link can be opened."""
         try:
             await self._answers.start()
         except BaseException:
@@ -68,7 +68,7 @@ class PageServer:
             raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror or error}") from None
 
     async def stop(self) -> None:
-        """Stop listening; waiting readers are dismissed."""
+        """Stop listening, and end waiting requests."""
         await self._server.close()
         await self._answers.stop()
 
@@ -83,7 +83,7 @@ class PageServer:
         return _served(await self._answers.answer(asked, f"/{(*asked.path.split('/', 2), '', '')[2]}"))
 
     def _refusal(self, request: Request) -> str:
-        """Why nothing is served; empty for a user with the link."""
+        """Return why a request is rejected; "" for a user with the link."""
         own = {f"{host}:{self._port}" for host in (HOST, "localhost")}
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in own:
@@ -112,12 +112,12 @@ def _refuse(refused: Refused) -> ServedAnswer:
 # The page of a running scheduler, among its endpoints: it shows the record that the scheduler writes.
 #
 # The endpoints have authenticated and authorised the user before anything here is called. Nothing can be changed, and
-# nothing is read until a user looks. Reading and explaining run in their own threads: the loop of the endpoints has a
-# lease to renew.
+# nothing is read until a user requests it. Reading and explaining run in their own threads, because the loop of the
+# endpoints renews the lease.
 
 
 class MountedPage:
-    """Answers requests below a path of another server. Made before the record is; UsageError where there is no page."""
+    """Answers requests below a path of another server. Created before the record; raises UsageError without a page."""
 
     def __init__(self, record: str | Path, title: str, plugins: Iterable[PluginReference] = ()) -> None:
         self._files = page_files()
@@ -126,12 +126,12 @@ class MountedPage:
         self._opening = asyncio.Lock()
 
     async def answer(self, request: Request, path: str) -> Response:
-        """Answer a user with permission; ``path`` begins with a slash."""
+        """Answer an authorised request; ``path`` begins with a slash."""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             refusal = problem(403, "requests from other sites are refused")
             refusal.headers.update(HEADERS)
             return refusal
-        async with self._opening:  # the first requests come together, and the record is opened once
+        async with self._opening:  # the first requests arrive together, and the record is opened once
             if self._answers is None:
                 shown = await asyncio.to_thread(self._open)
                 self._answers = PageAnswers([shown], files=self._files)
@@ -144,16 +144,15 @@ class MountedPage:
         return shown
 
     def close(self) -> None:
-        """Let go of files and threads; called when nothing is served any more."""
+        """Close files and threads; called after the last request."""
         if self._answers is not None:
             self._answers.close()
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The page of a scheduler that runs elsewhere, shown here: requests are forwarded to its endpoints with the user's
-# credentials.
+# The page of a remote scheduler: requests are forwarded to its endpoints with the user's credentials.
 #
-# A browser has no bearer token to send. This has, and serves the page to users with the link, on loopback.
+# A browser cannot send a bearer token. This proxy can, and serves the page to users with the link, on loopback.
 
 PATH = "/ui"
 ANSWER_WITHIN_S = WAIT_S + 40.0  # an answer may wait for news
@@ -162,7 +161,7 @@ Fetch = Callable[[str], Awaitable[tuple[str, bytes]]]
 
 
 class Relay:
-    """Answers what the scheduler answers; ``fetch`` gets a path of it, and gives the type and the body."""
+    """Forwards requests to a scheduler; ``fetch`` gets one of its paths, and returns type and body."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -171,7 +170,7 @@ class Relay:
         return {("GET", "/*"): self._get}
 
     async def start(self) -> None:
-        """Ask once, so that what is wrong is said before there is a link."""
+        """Send one request, so that errors are reported before there is a link."""
         await self._fetch(f"{PATH}/api/meta")
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""One record as the page shows it: its columns, its configuration, and the answers to questions about it."""
+"""One record of the page: its columns, its configuration, and answers about it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from mooring.sim.scenario import Scenario
 from mooring.sim.worlds import PlaySettings
 
 # --------------------------------------------------------------------------------------------------------------------
-# The last instant of a record alone: what the page shows first, while it reads the rest.
+# The last instant of a record alone, which the page shows first, while it reads the rest.
 #
 # It has the form of a record. On each node one pod stands for all of its pods; pending pods have their names.
 
-MAX_WAITING = 1_000  # pods that wait, by name
+MAX_WAITING = 1_000  # pending pods with names
 IN_FLIGHT = PLACES.index("in-flight")
 NOWHERE = 255
 PODS = 2  # among the resources
@@ -46,7 +46,7 @@ PODS = 2  # among the resources
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A small record, and the counts that it cannot have by itself."""
+    """A small record, and counts that it cannot contain."""
 
     timeline: PageTimeline
     running: int  # pods on nodes
@@ -54,7 +54,7 @@ class Head:
 
 
 def head_of(timeline: PageTimeline) -> Head:
-    """The instant after everything that has happened so far."""
+    """Return the instant after the last event."""
     events = {name: np.array(column) for name, column in timeline.events.columns.items()}
     is_on = _last(events, (EventKind.ON, EventKind.OFF), len(timeline.pods), events["kind"]) == EventKind.ON
     on_node = np.where(is_on, _last(events, (EventKind.ON,), len(timeline.pods), events["node"]), NOBODY)
@@ -67,14 +67,14 @@ def head_of(timeline: PageTimeline) -> Head:
     _put_used(small, timeline, on_node)
     waiting = _put_waiting(small, timeline, events)
     small.now = timeline.now
-    small.happen(EventKind.BOUND)  # unknown: it says how late it is
+    small.happen(EventKind.BOUND)  # unknown, but it sets the time
     return Head(small, int(is_on.sum()), waiting)
 
 
 def _last(
     events: dict[str, NDArray[Any]], kinds: tuple[EventKind, ...], rows: int, value: NDArray[Any], by: str = "pod"
 ) -> NDArray[np.int64]:
-    """For each pod (or node) what its last event of these kinds says; -1 where there is none."""
+    """Return for each pod (or node) the value of its last event of these kinds; -1 without one."""
     found = np.full(rows, NOBODY, np.int64)
     which = np.isin(events["kind"], kinds)
     found[events[by][which]] = value[which]  # of several the last one stays
@@ -107,7 +107,7 @@ def _put_nodes(found: PageTimeline, timeline: PageTimeline, versions: NDArray[np
 
 
 def _put_used(found: PageTimeline, timeline: PageTimeline, on_node: NDArray[np.int64]) -> None:
-    """One pod per node that requests as much as all of its pods."""
+    """Add one pod per node that requests as much as all of its pods."""
     pod, resource, amount = (np.array(column) for column in timeline.requests.columns.values())
     at = on_node[pod]
     is_there = at != NOBODY
@@ -124,7 +124,7 @@ def _put_used(found: PageTimeline, timeline: PageTimeline, on_node: NDArray[np.i
 
 
 def _put_waiting(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray[Any]]) -> list[int]:
-    """The pods that wait, with their last attempts; returns how many are in each place."""
+    """Add pending pods, with their last attempts; return how many are in each part of the queue."""
     kinds = (EventKind.PLACE, EventKind.ATTEMPT, EventKind.ON, EventKind.POD_GONE)
     last = _last(events, kinds, len(timeline.pods), np.arange(len(events["kind"])))
     kind, aux = events["kind"][last], events["aux"][last]
@@ -132,7 +132,7 @@ def _put_waiting(found: PageTimeline, timeline: PageTimeline, events: dict[str, 
     place[last == NOBODY] = NOWHERE
     attempt = _last(events, (EventKind.ATTEMPT,), len(timeline.pods), np.arange(len(events["kind"])))
     shown = np.flatnonzero(place < IN_FLIGHT)[:MAX_WAITING].tolist()
-    if timeline.attempt_events:  # the pod of the last attempt comes last, whether it waits or not
+    if timeline.attempt_events:  # the pod of the last attempt comes last, pending or not
         latest = int(events["pod"][timeline.attempt_events[-1]])
         shown = [*(pod for pod in shown if pod != latest), latest]
     for pod in shown:
@@ -151,16 +151,16 @@ def _row(found: PageTimeline, timeline: PageTimeline, pod: int) -> int:
 
 
 def _copy(found: PageTimeline, timeline: PageTimeline, events: dict[str, NDArray[Any]], event: int, row: int) -> None:
-    """The same event, about the same pod under its number here."""
+    """Copy an event for the same pod under its number here."""
     texts = timeline.texts.values
     kind, node, aux, text, by = (int(events[name][event]) for name in ("kind", "node", "aux", "text", "by"))
     found.now = float(events["time"][event])
     found.happen(EventKind(kind), pod=row, node=node, aux=aux, text=texts[text], by=texts[by])
 
 
-WHY, WHAT_IF = "why", "what-if"  # the client
+WHY, WHAT_IF = "why", "what-if"  # the clients
 LARGE = 20_000  # pods of a record that takes a while to open
-OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
+OWN_TIME = ("simulation", "scenario", "lesson")  # records with virtual time
 
 
 class Shown:
@@ -169,20 +169,20 @@ class Shown:
     def __init__(self, title: str, source: Source, *, guide: str = "") -> None:
         self.title = title
         self.source = source
-        self.generation = 0  # another number when what was long ago has been forgotten
-        self.guide = guide  # which story of the course is shown beside it
-        self._near: dict[str, Moments] = {}  # what is kept open, by client
-        self._following: PageTimeline | None = None  # the timeline from the newest part on
+        self.generation = 0  # changes when old events were dropped
+        self.guide = guide  # the story of the course that is shown beside it
+        self._near: dict[str, Moments] = {}  # opened moments, by client
+        self._following: PageTimeline | None = None  # the timeline since the newest part
         self._configured: dict[str, Any] | None = None  # since it was last reconfigured
         self._head: tuple[PageTimeline, int, Head] | None = None
-        self._measured: tuple[tuple[int, int], dict[str, Any]] | None = None  # and how much had happened by then
+        self._measured: tuple[tuple[int, int], dict[str, Any]] | None = None  # and the position then
 
     @cached_property
     def timeline(self) -> PageTimeline:
         return PageTimeline(self._begin.header.started)
 
     def refresh(self) -> None:
-        """Take in what has happened since. One thread at a time; in the loop where the source belongs to it."""
+        """Process new events. One thread at a time; in the loop if the source belongs to it."""
         timeline, following = self.timeline, self._following
         for time, entry in self.source.news():
             if isinstance(entry, NewPart):
@@ -196,7 +196,7 @@ class Shown:
                 following.take(time, entry)
 
     def _forget(self) -> tuple[PageTimeline, PageTimeline]:
-        """A new part of the record begins: what is older than the part before it is forgotten."""
+        """Begin a new part of the record: drop what is older than the part before it."""
         if self._following is not None:
             self.timeline = self._following
             self.generation += 1
@@ -204,20 +204,20 @@ class Shown:
         return self.timeline, self._following
 
     def head(self) -> Head:
-        """The last instant alone, which is small."""
+        """Return the last instant alone, which is small."""
         timeline = self.timeline
         if self._head is None or self._head[0] is not timeline or self._head[1] != len(timeline.events):
             self._head = timeline, len(timeline.events), head_of(timeline)
         return self._head[2]
 
     def close(self, who: str = WHY) -> None:
-        """Release what the questions of one client have kept open; called where they are answered."""
+        """Release what one client's questions have opened; called in its thread."""
         near = self._near.pop(who, None)
         if near is not None:
             near.close()
 
     def moment(self, event: int, who: str = WHY) -> Callable[[], Moment]:
-        """Gives the moment of the attempt at an event, in the thread in which questions of this kind are answered.
+        """Return a function for the moment of the attempt at an event, called in the client's thread.
 
         Threads that answer concurrently have their own moments: forks of one moment share what they intern.
         """
@@ -252,7 +252,9 @@ class Shown:
         return near
 
     def measures(self) -> Callable[[], dict[str, Any]]:
-        """Measures what is free but unusable, as ``mooring report`` does, in any thread; times are as in events."""
+        """Return a function that measures fragmentation as ``mooring report`` does, for any thread; times are as in
+        events.
+        """
         opener, length = self.source.opener(), len(self.timeline.events)
 
         def measure() -> dict[str, Any]:
@@ -277,7 +279,7 @@ class Shown:
     def what_if(
         self, moment: Moment, question: Mapping[str, str], progress: Progress = lambda done, of: None
     ) -> dict[str, Any]:
-        """Answer a question about a moment; the record stays as it is."""
+        """Answer a question about a moment; the record is not changed."""
         filters = self.filters(moment.attempt.profile) if moment.attempt is not None else []
         return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number, progress)
 
@@ -290,18 +292,18 @@ class Shown:
         """The scheduler of the record's configuration, on an empty cluster."""
         version = str(self._begin.features.version)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about extenders that are not called: this one gets no questions
+            warnings.simplefilter("ignore")  # about extenders, which are not called
             config = self._begin.config if self._configured is None else self._configured
             return Scheduler(Cluster(), config, self.source.plugins, kubernetes_version=version)
 
     @cached_property
     def _begin(self) -> Moment:
-        """The moment before the first: only the configuration exists."""
+        """Return the moment before the first, which has only the configuration."""
         with self.source.opener()() as record:
             return Moment(record.header, registry_with(self.source.plugins)[0])
 
     def describe(self) -> dict[str, Any]:
-        """What the page has to know before it reads columns."""
+        """Return what the page needs before it reads columns."""
         header, config = self._begin.header, self._begin.config
         return {
             "title": self.title,
@@ -331,7 +333,7 @@ def _profiles(scheduler: Scheduler) -> list[dict[str, Any]]:
 
 
 def _wakes(plugin: ResolvedPlugin) -> list[str]:
-    """The events after which a pod that this plugin refused is worth another attempt."""
+    """Return the events after which a pod that this plugin rejected is retried."""
     wanted = EVERYTHING if plugin.events_to_register is None else plugin.events_to_register()
     return list(wake_labels([each.event for each in wanted]))
 
@@ -341,7 +343,7 @@ def _wakes(plugin: ResolvedPlugin) -> list[str]:
 
 
 def played(scenario: Scenario, *, seed: int = 0) -> Shown:
-    """Play it, and show what happened."""
+    """Play a story, and return its record."""
     source = source_for(scenario)
     settings = PlaySettings(level=0, write=lambda line: None, observers=(source.recorder,), seed=seed)
     run_in_virtual_time(scenario, settings)
@@ -352,7 +354,7 @@ def played(scenario: Scenario, *, seed: int = 0) -> Shown:
 
 
 def source_for(scenario: Scenario | None) -> LiveSource:
-    """Observes the scheduler of a story, with the story's own plugins for repeated decisions."""
+    """Return an observer of a story's scheduler, with the story's own plugins for repeated decisions."""
     plugins: tuple[PluginReference, ...] = ()
     if scenario is not None:
         plugins = (*scenario.plugins, *scenario.plugin_files)
@@ -360,20 +362,20 @@ def source_for(scenario: Scenario | None) -> LiveSource:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a user names, as something to show: the file of a record, a dump, or a story, which is played first.
+# Opening what a user names: the file of a record, a dump, or a story, which is played first.
 
 STORIES = (".yaml", ".yml", ".py")
-DUMP = ".json"  # what kubectl get -o json has written
+DUMP = ".json"  # output of kubectl get -o json
 
 
 def is_story(name: str | Path) -> bool:
-    """Whether this is a story rather than the file of a record."""
+    """Report whether this is a story rather than the file of a record."""
     path = Path(name)
     return path.suffix in STORIES or (not path.exists() and str(name) in {each.name for each in built_in()})
 
 
 def opened(name: str | Path, plugins: Iterable[PluginReference] = ()) -> Shown:
-    """The record, dump or story of this name, read to its end so far."""
+    """Open the record, dump or story of this name, read up to its present end."""
     if is_story(name):
         return played(find(str(name)))
     path = Path(name)

@@ -1,7 +1,7 @@
-"""Where a record comes from: a file, which may still grow, or a scheduler in this process.
+"""Sources of records: a file, which may still grow, or a scheduler in this process.
 
-A record that runs for long has parts. A new part begins with the whole state, so that older parts can be forgotten:
-what is shown goes back to the beginning of the part before the newest one.
+A long record has parts. A new part begins with the whole state, so that older parts can be dropped: the page goes back
+to the beginning of the part before the newest one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mooring.record.writer import Item, RecordWriter
 
 MAX_PART_BYTES = 32 << 20  # of a record in memory
 MAX_PART_ENTRIES = 500_000
-PARTS = 2  # that are kept
+PARTS = 2  # that are kept in memory
 
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
-    """From here on comes the whole state, and then what happens."""
+    """Marks a new part: the whole state follows, and then events."""
 
 
 News = Iterable[tuple[float, Happened | NewPart]]
@@ -42,25 +42,27 @@ Opener = Callable[[], Record]
 class Source(Protocol):
     """A record that the page shows."""
 
-    is_live: bool  # more may come
-    plugins: tuple[PluginReference, ...]  # of the record's configuration that do not come with mooring
+    is_live: bool  # more events may follow
+    plugins: tuple[PluginReference, ...]  # of the record's configuration, from outside of mooring
     belongs_to_loop: bool  # whether ``news`` and ``opener`` must be called in the writer's loop; else in any thread
 
     def news(self) -> News:
-        """What has happened since the last call."""
+        """Return the events since the last call."""
 
     def opener(self, attempt: int = 0) -> Opener:
-        """Opens the part with this attempt as it is now (0: the newest part), in any thread; the caller closes it."""
+        """Return a function that opens the part with this attempt (0: the newest part), in any thread; the caller
+        closes it.
+        """
 
     def close(self) -> None:
-        """Let go of files; called where ``news`` is."""
+        """Close files; called where ``news`` is."""
 
 
 class RecordFile:
-    """A file. While its end is missing it is looked at again: another process may be writing it.
+    """A file. While its end is missing it is checked again: another process may be writing it.
 
-    A scheduler that runs for long renames a full file and begins a new one (see ``RotatedFiles``). So a part is known
-    by its inode, which a rename does not change: after the end of a part, another inode of our name is the next one.
+    A long-running scheduler renames a full file and begins a new one (see ``RotatedFiles``). So a part is identified by
+    its inode, which a rename does not change: after the end of a part, another inode of our name is the next one.
     """
 
     belongs_to_loop = False
@@ -98,7 +100,7 @@ class RecordFile:
         return os.stat(self._path).st_ino
 
     def _open(self, inode: int) -> Record:
-        """The file that had this place when its name was another one."""
+        """Open the file with this inode, possibly under another name."""
         for name in (self._path, *(f"{self._path}.{number}" for number in range(1, BACKUPS + 1))):
             if os.path.exists(name) and os.stat(name).st_ino == inode:
                 return Record.open(name, self.plugins, follows=True)
@@ -126,7 +128,7 @@ class RecordBytes:
 
 
 class Tape:
-    """A recorder's output: the newest parts of a record, in memory, and what was written since the last request."""
+    """A recorder's output: the newest parts of a record in memory, and what was written since the last request."""
 
     is_full = wants_state = False
 
@@ -136,7 +138,7 @@ class Tape:
         self._writer: RecordWriter | None = None
         self._entries = 0  # of this part
         self._attempts = 0
-        self._parts: list[tuple[int, io.BytesIO]] = []  # how many attempts were made before, and the part
+        self._parts: list[tuple[int, io.BytesIO]] = []  # number of earlier attempts, and the part
         self.heard: list[tuple[float, Happened | NewPart]] = []
 
     def begin(self, header: Header) -> None:
@@ -162,19 +164,19 @@ class Tape:
         self._writer.write_state(time, items)
 
     def go_on(self) -> float:
-        """Nothing is ever put off."""
+        """Nothing is ever deferred."""
         return math.inf
 
     def close(self, time: float) -> None:
         self.flush()
 
     def flush(self) -> None:
-        """Let readers see everything that was taken so far."""
+        """Make everything taken so far readable."""
         if self._writer is not None:
             self._writer.flush()
 
     def part(self, attempt: int) -> bytes:
-        """The part with this attempt; 0: the newest one."""
+        """Return the part with this attempt; 0: the newest one."""
         found = [part for before, part in self._parts if not attempt or before < attempt]
         return (found or [self._parts[0][1]])[-1].getvalue()
 
@@ -195,7 +197,7 @@ class Tape:
 
 
 class TapeSource:
-    """A record that grows in memory, written to ``tape`` by the watcher of the cluster."""
+    """A growing record in memory, written to ``tape`` by the watcher of the cluster."""
 
     belongs_to_loop = True
 
@@ -242,22 +244,22 @@ class LiveSource(TapeSource):
 # is far, and remembers what happened from there on. Neighbours are forks of the moments that were kept on the way.
 
 BEFORE = 64  # attempts before the first one that is asked for, if its keyframe is farther away than can be remembered
-AHEAD = 1_000  # attempts that are played rather than opened
+AHEAD = 1_000  # attempts that are replayed rather than opened
 EVERY = 128  # attempts between two moments that are kept
 MOST = 8_192  # attempts that are remembered
 PODS_PER_ATTEMPT = 40  # playing an attempt takes as long as opening a record with this many pods
 
 
 class Moments:
-    """Gives the moments of attempts of one record, which it keeps open. Not for two threads at once."""
+    """Returns moments of attempts of one record, and keeps some open. Not for concurrent use."""
 
     def __init__(self, opener: Callable[[], Record]) -> None:
         self._opener = opener
         self._record: Record | None = None
         self._rest: Iterator[tuple[float, Happened]] = iter(())
-        self._front: Moment | None = None  # everything that is remembered has happened to it
+        self._front: Moment | None = None  # the moment after everything remembered
         self._past: list[tuple[float, Happened]] = []
-        self._places: dict[int, int] = {}  # number of an attempt -> its place in the past
+        self._places: dict[int, int] = {}  # number of an attempt -> its position
         self._kept: dict[int, Moment] = {}  # just before these attempts
         self._ahead = AHEAD
 
@@ -266,14 +268,14 @@ class Moments:
             self._record.close()
 
     def has(self, number: int) -> bool:
-        """Whether this attempt is near the others, and in the record as it was when it was opened."""
+        """Report whether this attempt is near the others, and in the record as it was when opened."""
         if self._record is None or number > self._record.num_attempts:
             return False
         last = next(reversed(self._places), 0)
         return number in self._places or last < number <= last + self._ahead
 
     def at(self, number: int) -> Moment:
-        """The moment just before this attempt: a fork, with the attempt in it."""
+        """Return the moment just before this attempt: a fork that includes the attempt."""
         if not self.has(number):
             self._open(number)
         while number not in self._places:
@@ -286,7 +288,7 @@ class Moments:
         moment.time, entry = self._past[place]
         assert isinstance(entry, Attempt)
         moment.attempt = entry
-        if moment.unreserved and self._record is not None:  # volumes or devices are reserved, which forks do not hold
+        if moment.unreserved and self._record is not None:  # volumes or devices are reserved, which forks lack
             return self._record.attempt(number)
         return moment
 
@@ -318,11 +320,11 @@ class Moments:
         self._past, self._places, self._kept = [], {}, {}
 
     def _play_next(self, number: int) -> None:
-        """Let the next thing happen."""
+        """Apply the next event."""
         assert self._front is not None and self._record is not None
         following = next(self._rest, None)
         if following is None:
-            self._record.attempt(number)  # which says that there is no such attempt
+            self._record.attempt(number)  # raises for an unknown attempt
             return
         time, entry = following
         if isinstance(entry, Attempt):

@@ -1,7 +1,7 @@
 """A record as columns that the page can read forwards and backwards.
 
 Each event is one row of numbers. The page keeps all of them, so that any instant can be shown without a request. A pod
-counts on its node from the attempt that chose it, as in the scheduler's own cache.
+counts on its node from the attempt that chose it, as in the scheduler's cache.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mooring.core.state.requests import is_sidecar, pod_requests, rounded_reques
 from mooring.record import entries
 
 # --------------------------------------------------------------------------------------------------------------------
-# Columns that only grow, and how their newest parts go over the wire.
+# Columns that only grow, and the encoding of their new rows.
 #
-# A message is a length (4 bytes, little-endian), a JSON header of that length, and one buffer per column, each begun
-# at a multiple of 8. The reader says how many rows of each table it has, and gets what is new, at most ``MAX_ROWS``
-# of each: what the server holds for one reader is bounded by that.
+# A message is a length (4 bytes, little-endian), a JSON header of that length, and one buffer per column, aligned to 8
+# bytes. The reader says how many rows of each table it has, and gets new ones, at most ``MAX_ROWS`` of each, which
+# bounds the server's memory per reader.
 
 MAX_ROWS = 262_144
 ALIGNMENT = 8
@@ -62,7 +62,7 @@ class ColumnTable:
         self.columns: dict[str, array[Any]] = {name: array(type) for name, type in types.items()}
         self._appends = tuple(column.append for column in self.columns.values())
         # A row is complete when its last column is: another thread may read while rows are added, and the length of the
-        # last column never counts a row whose other cells are missing.
+        # last column never counts an incomplete row.
         self._last = next(reversed(self.columns.values()))
 
     def add(self, *values: float) -> int:
@@ -85,7 +85,7 @@ Tables = dict[str, Texts | ColumnTable]
 def encode(
     tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None, most: int = 0
 ) -> bytes:
-    """A message with what is new in each table. Rows of ``last`` refer to the others, and are sent after them."""
+    """Encode the new rows of each table. Rows of ``last`` refer to the others, and are sent after them."""
     # The length of ``last`` is taken first: what its rows refer to was added before them, so it is already in the other
     # tables, however much those grow in the meantime.
     ends = {last: len(tables[last])}
@@ -119,21 +119,21 @@ OUTCOMES = ("scheduled", "unschedulable", "gated", "error")
 
 
 class EventKind(IntEnum):
-    """What an event says; ``aux`` and the texts mean something else for each."""
+    """Kinds of events; the meaning of ``aux`` and the texts depends on the kind."""
 
-    NODE = 0  # a node comes or changes; aux: its version
+    NODE = 0  # a node is added or changed; aux: its version
     NODE_GONE = 1
-    POD = 2  # a pod comes, without a node
+    POD = 2  # a pod is added, without a node
     PLACE = 3  # a pod enters a part of the queue; aux: which; text: because of which event; by: its cause. One that is
     # found there: aux: which + 8 * number of its attempts so far; by: who refused it
     # aux: outcome + 8 * number of the attempt; text: message; by: rejecting plugins; node: chosen or nominated
     ATTEMPT = 4
     ON = 5  # a pod counts on a node from now on
-    OFF = 6  # and nothing else
-    EVICTED = 7  # text: the pod for which it has to go
+    OFF = 6  # the node no longer counts it
+    EVICTED = 7  # text: the pod that it was evicted for
     POD_GONE = 8
     BOUND = 9
-    SAID = 10  # text: what a story tells its audience; by: the speaker
+    SAID = 10  # text: narration of a story; by: the speaker
 
 
 class Role(IntEnum):
@@ -146,7 +146,7 @@ class Role(IntEnum):
 
 @dataclass(slots=True)
 class _KnownPod:
-    """A pod of the timeline: its row, and where it counts now."""
+    """A pod of the timeline: its row, and where it counts."""
 
     row: int
     node: int = NOBODY
@@ -155,11 +155,11 @@ class _KnownPod:
 
 
 class PageTimeline:
-    """The columns of one record; ``take`` adds what happened next. Times are seconds from ``started``."""
+    """The columns of one record; ``take`` adds the next event. Times are seconds from ``started``."""
 
     def __init__(self, started: float) -> None:
         self._started = started
-        self.now = 0.0  # when the last thing happened
+        self.now = 0.0  # time of the last event
         self.texts = Texts()
         self.nodes = Texts()
         self.pod_names = Texts()
@@ -185,24 +185,24 @@ class PageTimeline:
             "requests": self.requests,
             "events": self.events,
         }
-        self.attempt_events: array[int] = array("q")  # the events that are attempts, in order
+        self.attempt_events: array[int] = array("q")  # events that are attempts, in order
         self._attempt_numbers: array[int] = array("q")
         self._pods: dict[str, _KnownPod] = {}  # by uid
-        self._node_keys: dict[str, tuple[Any, ...]] = {}  # what was last said of each node
+        self._node_keys: dict[str, tuple[Any, ...]] = {}  # last known state of each node
         self._shapes: dict[tuple[Any, ...], int] = {}
         for name in ("cpu", "memory", "pods"):
             self.resources.number(name)
         self.texts.number("")
 
     def attempt_number(self, event: int) -> int:
-        """The number in the record of the attempt at this event."""
+        """Return the record's number of the attempt at this event."""
         at = bisect_left(self.attempt_events, event)
         if at == len(self.attempt_events) or self.attempt_events[at] != event:
             raise InputError(f"event {event} is no attempt")
         return self._attempt_numbers[at]
 
     def take(self, time: float, entry: entries.Happened) -> None:
-        """Take in what happened next; ``time`` is in seconds since the epoch."""
+        """Add the next event; ``time`` is in seconds since the epoch."""
         self.now = time - self._started
         match entry:
             case entries.Put(object=obj):
@@ -274,7 +274,7 @@ class PageTimeline:
         try:
             requests = rounded_requests(pod_requests(pod))
         except ParseError:
-            requests = {}  # it waits for ever, and says why
+            requests = {}  # it is pending for ever, with a reason
         for name, amount in requests.items():
             self.requests.add(row, self.resources.number(name), amount)
         return row
@@ -312,7 +312,7 @@ class PageTimeline:
             self._count_no_more(known)
             self.happen(EventKind.POD_GONE, pod=known.row)
 
-    # ---- what the scheduler did ------------------------------------------------------------------------------------
+    # ---- actions of the scheduler ------------------------------------------------------------------------------------
 
     def _attempted(self, attempt: entries.Attempt) -> None:
         known = self._pods.get(attempt.uid)
@@ -340,20 +340,20 @@ class PageTimeline:
             self.happen(EventKind.PLACE, pod=known.row, aux=PLACES.index(place) + 8 * tries, text=because, by=by)
 
     def _is_in(self, uid: str, place: str) -> bool:
-        """Whether this is known: a new part of a record repeats where every pod is."""
+        """Report whether this is known: a new part of a record repeats the place of every pod."""
         known = self._pods.get(uid)
         return known is not None and known.place == place
 
     def happen(
         self, kind: EventKind, *, pod: int = NOBODY, node: int = NOBODY, aux: int = 0, text: str = "", by: str = ""
     ) -> int:
-        """Add an event; returns its number."""
+        """Add an event; return its number."""
         number = self.texts.number
         return self.events.add(self.now, kind, pod, node, aux, number(text), number(by))
 
 
 def _amount(name: str, quantity: str | int | float) -> float:
-    """CPU in thousandths, everything else in whole units; 0 for what cannot be read."""
+    """Return CPU in thousandths, everything else in whole units; 0 for invalid amounts."""
     try:
         return milli_value_of(quantity) if name == "cpu" else value_of(quantity)
     except ParseError:

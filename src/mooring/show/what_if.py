@@ -1,4 +1,4 @@
-"""What if: questions about a moment of a record, asked of a fork of its cluster. The record stays as it is."""
+"""What if: questions about a moment of a record, asked of a fork of its cluster."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mooring.core.session import PluginReference
 from mooring.record.moment import Moment
 
 # --------------------------------------------------------------------------------------------------------------------
-# Why an attempt ended as it did: the decision is made again on the cluster of that moment, and told by rows.
+# Explanation of an attempt: the decision is repeated in the cluster of that moment, and described by rows.
 
-BEST = 12  # nodes that are shown with the share of each plugin
+BEST = 12  # nodes with the share of each plugin
 
 Row = Callable[[str], int]
 
 
 def why(moment: Moment, filters: Sequence[str], row: Row) -> dict[str, Any]:
-    """Explain the attempt of a moment. ``filters`` are asked in this order; ``row`` numbers nodes."""
+    """Explain the attempt of a moment. ``filters`` are in order; ``row`` numbers nodes."""
     attempt = moment.attempt
     assert attempt is not None
     found = moment.explain()
@@ -35,14 +35,14 @@ def why(moment: Moment, filters: Sequence[str], row: Row) -> dict[str, Any]:
     pod = moment.pods.get(attempt.key)
     return told(found, filters, row, attempt.node) | {
         "again": "" if is_same else found.headline,
-        "happened": True,  # what is evicted here was evicted, rather than would be
+        "happened": True,  # evictions actually happened
         "nominatedBefore": (pod.status.nominated_node_name if pod is not None else "")
-        or None,  # where an earlier attempt made room for the pod
+        or None,  # nominated by an earlier attempt
     }
 
 
 def told(found: Explanation, filters: Sequence[str], row: Row, node: str = "") -> dict[str, Any]:
-    """An explanation by rows of nodes, small enough for 5,000 of them."""
+    """Return an explanation by rows of nodes, small enough for 5,000 of them."""
     chosen = node or found.node
     scores = sorted(found.scores, key=lambda share: (share.node != chosen, -share.total))
     return {
@@ -82,7 +82,7 @@ def told(found: Explanation, filters: Sequence[str], row: Row, node: str = "") -
 
 
 def _funnel(found: Explanation, filters: Sequence[str], row: Row) -> list[dict[str, Any]]:
-    """The refusals in the order in which the filters are asked."""
+    """Return the refusals in the order of the filters."""
     order = {name: i for i, name in enumerate(filters)}
     refusals = sorted(found.refusals, key=lambda refusal: (order.get(refusal.plugin, -1), -len(refusal.nodes)))
     return [
@@ -96,9 +96,9 @@ def _funnel(found: Explanation, filters: Sequence[str], row: Row) -> list[dict[s
     ]
 
 
-MAX_PLACED = 500  # waiting pods that are tried
+MAX_PLACED = 500  # pending pods that are tried
 MAX_ADDED = 100
-MAX_ANEW = 2_000  # pods of a cluster that are all placed again
+MAX_ANEW = 2_000  # pods of a cluster in which all are placed again
 MAX_WEIGHT = 100
 
 
@@ -112,8 +112,8 @@ def what_if(
 ) -> dict[str, Any]:
     """Answer one of ``lose=…``, ``drain=NODE``, ``cordon=NODE``, ``add=N&like=NODE``, ``weight=PLUGIN:N``, ``try=…``.
 
-    What is lost or drained is a node, or all nodes with ``LABEL=VALUE``. What is tried is a suggestion. ``progress`` is
-    called with the number of placed pods, where there may be many; what it raises stops the answer.
+    ``lose`` and ``drain`` take a node, or all nodes with ``LABEL=VALUE``; ``try`` takes a suggestion. ``progress`` is
+    called with the number of placed pods, where there may be many; an exception stops the answer.
     """
     if moment.attempt is None and not question.keys() & {"lose", "drain", "add"}:
         raise InputError("what if: expected a decision; without one, nodes can be lost, drained or added")
@@ -140,7 +140,7 @@ def what_if(
 
 
 def _lose(scheduler: Scheduler, what: str, row: Row, progress: Progress, *, stays: bool = False) -> dict[str, Any]:
-    """Lose nodes. A drained node stays, with the pods of its DaemonSets; all others have to find another node."""
+    """Lose nodes. A drained node keeps the pods of its DaemonSets; all others are placed again."""
     name, _, value = what.partition("=")
     cluster = scheduler.cluster
     nodes = [node.name for node in cluster.nodes if (node.labels.get(name) == value if value else node.name == name)]
@@ -168,9 +168,9 @@ def _weigh(
     filters: Sequence[str],
     row: Row,
 ) -> dict[str, Any]:
-    """Another weight of a score plugin: this decision made with it, and every pod that would be elsewhere.
+    """Change the weight of a score plugin: return this decision with it, and every pod that would move.
 
-    All pods are placed again with both weights if they are few; otherwise only pending ones.
+    If they are few, all pods are placed again with both weights; otherwise only pending ones.
     """
     attempt, (name, _, weight) = moment.attempt, wish.partition(":")
     assert attempt is not None
@@ -204,7 +204,7 @@ def _weigh(
 
 
 def with_weight(document: dict[str, Any], scheduler_name: str, plugin: str, weight: int) -> dict[str, Any]:
-    """A configuration in which a profile's score plugin has this weight; what is said here counts over multiPoint."""
+    """Return a configuration in which a profile's score plugin has this weight, which overrides multiPoint."""
     for profile in document["profiles"]:
         if profile["schedulerName"] == scheduler_name:
             score = profile.setdefault("plugins", {}).setdefault("score", {})

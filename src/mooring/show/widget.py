@@ -20,9 +20,9 @@ from mooring.show.timeline import encode
 
 
 class MapWidget(anywidget.AnyWidget):
-    """A record: its nodes on a map, and why the selected decision was made."""
+    """A record as a widget: its nodes on a map, and the explanation of the selected decision."""
 
-    _esm = "export default { render() {} }"  # the built one, once it is known that there is one
+    _esm = "export default { render() {} }"  # the built one, once it is known to exist
     style_text = traitlets.Unicode().tag(sync=True)
     height = traitlets.Int(560).tag(sync=True)
 
@@ -38,7 +38,7 @@ class MapWidget(anywidget.AnyWidget):
         return f"<MapWidget: {self._shown.title}>"
 
     def _heard(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
-        """A question of the page: an id, and the path that it would ask a server for."""
+        """Handle a request of the page: an id, and a path as for a server."""
         try:
             status, content_type, body = 200, *self.answer(str(content.get("path", "")))
         except (MooringError, ApiError) as error:
@@ -46,7 +46,7 @@ class MapWidget(anywidget.AnyWidget):
         self.send({"id": content.get("id"), "status": status, "type": content_type}, [body])
 
     def answer(self, path: str) -> tuple[str, bytes]:
-        """The type and the body of an answer."""
+        """Return the type and the body of an answer."""
         parts, shown = urlsplit(path), self._shown
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         match parts.path:
@@ -69,7 +69,7 @@ class MapWidget(anywidget.AnyWidget):
 
 
 def _within(style: str) -> str:
-    """The page's style for a part of another page: rules for the root apply to the part."""
+    """Adapt the page's style to a part of another page: rules for the root apply to the part."""
     for old, new in (
         (':root:not([data-theme="light"])', ":host"),
         (':root[data-theme="dark"]', ":host([data-theme=dark])"),
