@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Node, Pod
+from mooring.core.engine import search
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.testing import Scheduler, bound, make_node, make_object, make_pod
 
@@ -240,6 +241,13 @@ def test_decisions_are_the_same_in_a_profile_with_other_weights_and_strategies(s
         both.step(action, a, b)
 
 
+@pytest.fixture(params=[True, False], ids=["by kinds of nodes", "by all nodes"])
+def rules_are_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How rules that read the whole cluster are asked; the first way is meant for large clusters."""
+    monkeypatch.setattr(search, "FEW_NODES", 0 if request.param else NODES)
+
+
+@pytest.mark.usefixtures("rules_are_asked")
 @settings(max_examples=20)
 @given(STEPS)
 def test_leaving_out_the_detail_changes_no_node(steps: list[Any]) -> None:

@@ -19,7 +19,7 @@ from mooring.api.core import Pod
 from mooring.core.config.features import Features
 from mooring.core.config.load import config_from_dict
 from mooring.core.config.versions import V1_37
-from mooring.core.engine import order
+from mooring.core.engine import kinds, order, search
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.session import Session, open_session
@@ -220,8 +220,10 @@ class KeptOrderMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("shift", [2, 10], ids=["small blocks", "one block"])
 def test_the_node_is_that_of_a_plain_sort(shift: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "_SHIFT", shift)
-    monkeypatch.setattr(order, "_BLOCK", 1 << shift)
+    for module in (order, kinds):
+        monkeypatch.setattr(module, "_SHIFT", shift)
+        monkeypatch.setattr(module, "_BLOCK", 1 << shift)
+        monkeypatch.setattr(module, "_TINY", 0)
     monkeypatch.setattr(order, "_SMALL", 0)
-    monkeypatch.setattr(order, "_TINY", 0)
+    monkeypatch.setattr(search, "FEW_NODES", 0)
     run_state_machine_as_test(KeptOrderMachine, settings=settings(max_examples=10, stateful_step_count=30))

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from mooring.core.engine.decision import CycleAttempt
 from mooring.core.engine.derived import MEMO_ROWS, Derived, Figures, Kept, Memo, are_many
+from mooring.core.engine.kinds import Kinds
 from mooring.core.engine.order import KeptOrder
 from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.core.framework.registry import Reads, ResolvedPlugin
 from mooring.core.framework.runtime import FilterPlan, ScorePlan, judge
 from mooring.core.framework.status import PASSES, NodeStatuses, Status, Verdict
+from mooring.core.state.facets import Facet
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_info import PodShape
@@ -344,6 +346,7 @@ class TemplateColumns:
     def __init__(self) -> None:
         self.filters: Kept[FilterColumns] = Kept(MAX_SEEN)
         self.scores: Kept[ScoreColumns] = Kept(MAX_SEEN)
+        self.kinds: Kept[Kinds] = Kept(0)
         self._figures = Figures()
 
     def is_worth_keeping(self, shape: PodShape) -> bool:
@@ -371,6 +374,15 @@ class TemplateColumns:
             self.scores.put(key, columns, _most(len(table)))
         columns.update(attempt, self._figures)
         return columns
+
+    def kinds_of(self, attempt: CycleAttempt, filters: FilterColumns, facets: Sequence[Facet]) -> Kinds | None:
+        """The kinds of nodes by these facets, if they are few."""
+        table = attempt.nodes.table
+        key = (attempt.plan.template(attempt.pod), facets)
+        kinds = self.kinds.get(key)
+        if kinds is None:
+            kinds = self.kinds.put(key, Kinds(table, facets), _most(len(table)))
+        return kinds if kinds.follow(filters.version, filters.feasible) else None
 
 
 def _most(n: int) -> int:

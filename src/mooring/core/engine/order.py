@@ -43,6 +43,13 @@ def _places() -> NDArray[np.int64]:
     return np.array([_place(level, position + 1 - (1 << level)) for position, level in enumerate(levels)])
 
 
+def places_of(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same for many positions."""
+    levels = np.frexp(positions + 1.0)[1].astype(np.int64) - 1
+    places: NDArray[np.int64] = (positions + 1 << _BITS - levels) * 64 + levels
+    return places
+
+
 def heap_winner(totals: Totals) -> int:
     """Return the position that kube-scheduler takes from a list with these totals."""
     n = len(totals)

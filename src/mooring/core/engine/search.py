@@ -12,18 +12,43 @@ from numpy.typing import NDArray
 from mooring.core.engine.columns import ColumnRefusal, FilterColumns, ScoreColumns, TemplateColumns, check_range
 from mooring.core.engine.decision import CycleAttempt, ScoreTable
 from mooring.core.engine.extenders import Extenders, ExtenderScores, StatusesWithExtenders
+from mooring.core.engine.kinds import FEW_NODES, Kinds
 from mooring.core.engine.nominated import NominatedJudge
 from mooring.core.engine.order import heap_winner
 from mooring.core.framework.cycle_state import CycleError, guarded
 from mooring.core.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.core.framework.interfaces import Scores
 from mooring.core.framework.runtime import PreFilterOutcome, Profile, ScorePlan, judge
-from mooring.core.framework.status import SUCCESS, FilterOutcome, NodeStatuses, Status, Verdict
-from mooring.core.state.node_rows import LateRows, NodeRows, extender_rows
+from mooring.core.framework.status import (
+    PASSES,
+    SUCCESS,
+    FilterOutcome,
+    LateVerdict,
+    NodeStatuses,
+    Status,
+    Verdict,
+)
+from mooring.core.state.facets import Facet
+from mooring.core.state.node_rows import KindRows, LateRows, NodeRows, extender_rows
 from mooring.core.state.sharing import holds_everywhere, holds_somewhere
 
 Rows = NDArray[np.int64]
 _NO_ROWS: Rows = np.zeros(0, np.int64)
+_NO_MASK: NDArray[np.bool_] = np.zeros(0, np.bool_)
+_SCORE = 'running Score plugin "{}": {}'
+_NORMALIZE = 'running NormalizeScore plugin "{}": {}'
+
+
+class FeasibleKinds(msgspec.Struct):
+    """The nodes that a pod fits on, as kinds that no rule can tell apart. It is read before the next decision."""
+
+    kinds: Kinds
+    which: list[int]  # those that no filter refuses
+    rows: KindRows  # a row of each of these
+    size: int
+
+    def winner(self, scores: ScoreColumns, added: Scores) -> tuple[int, int]:
+        return self.kinds.find(scores.version, scores.total, self.which, added)
 
 
 class SearchResult(msgspec.Struct):
@@ -38,17 +63,23 @@ class SearchResult(msgspec.Struct):
     nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes returned by an extender
     evaluated: int | None = None  # number that extenders report
     filters: FilterColumns | None = None  # cached for the template, if it alone decides which rows are feasible
+    by_kind: FeasibleKinds | None = None  # or what is cached of kinds of nodes
 
     @property
     def rows(self) -> Rows:
         """The feasible rows, listed on first access, which must precede the next decision."""
         if self.listed is None:
-            assert self.filters is not None
-            self.listed = _rows_of(self.filters.feasible)
+            if self.by_kind is not None:
+                self.listed = self.by_kind.kinds.mask_of(self.by_kind.which).nonzero()[0]
+            else:
+                assert self.filters is not None
+                self.listed = _rows_of(self.filters.feasible)
         return self.listed
 
     @property
     def num_feasible(self) -> int:
+        if self.by_kind is not None:
+            return self.by_kind.size
         return self.filters.num_feasible if self.filters is not None else len(self.rows)
 
 
@@ -91,6 +122,10 @@ class Search:
         if columns is not None and (refused := self._still_refused(attempt, columns)) is not None:
             attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
             return SearchResult(_NO_ROWS, refused, "", pre.plugins, hint=hint)
+        verdicts: list[tuple[str, Verdict]] = []
+        if columns is not None and (by_kind := self._by_kind(attempt, columns, verdicts)) is not None:
+            attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
+            return SearchResult(None, NodeStatuses(table, verdicts), "", pre.plugins, hint=hint, by_kind=by_kind)
         if columns is not None and self._is_known(attempt, columns):
             attempt.stopwatch.point("Filter", SUCCESS, plan.active, len(nodes))
             statuses = NodeStatuses(table, columns.refusals())
@@ -145,15 +180,58 @@ class Search:
 
     def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
         """Report whether the cached verdicts alone decide which rows are feasible, and no caller reads them later."""
+        return self._looks_at_all(attempt, columns) and attempt.plan.keeps_all(attempt.pod)
+
+    def _looks_at_all(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
+        """Report whether all nodes count, nothing but the filters says which are feasible, and no caller asks why."""
         n = len(attempt.nodes)
         return (
             columns.num_feasible > 0
             and not attempt.detail
             and self._extenders is None
             and not self._nominated.nominated.by_row
-            and attempt.plan.keeps_all(attempt.pod)
             and self._nodes_to_find(attempt.profile, n) >= n
         )
+
+    def _by_kind(
+        self, attempt: CycleAttempt, columns: FilterColumns, verdicts: list[tuple[str, Verdict]]
+    ) -> FeasibleKinds | None:
+        """The feasible nodes, if rules that read the whole cluster decide about the pod, and judge kinds of nodes.
+
+        None also where no node is feasible: why is a question about every node. ``verdicts`` is filled.
+        """
+        profile, state, pod, plan = attempt.profile, attempt.state, attempt.pod, attempt.plan
+        if not profile.by_kind or len(attempt.nodes) <= FEW_NODES or not self._looks_at_all(attempt, columns):
+            return None
+        facets: dict[Facet, None] = {}
+        for plugin in profile.by_kind.values():
+            named = plugin.node_facets(state, pod)
+            if named is None:
+                return None
+            facets.update(dict.fromkeys(named))
+        if not facets:
+            return None
+        others = [each for each in plan.others if each.concerns is None or each.concerns(pod)]
+        if any(each.name not in profile.by_kind for each in others):
+            return None
+        kinds = self.kept_for(profile).kinds_of(attempt, columns, tuple(facets))
+        if kinds is None:
+            return None
+        which = kinds.present()
+        rows = kinds.rows_of(which)
+        refused: list[tuple[str, Verdict, list[int]]] = []
+        for plugin in others:
+            verdict = judge(plugin, state, pod, rows)
+            if verdict is not None:
+                refused.append((plugin.name, verdict, which))
+                passes = verdict.passes().tolist()
+                which = [kind for kind, is_left in zip(which, passes, strict=True) if is_left]
+                if not which:
+                    return None
+                rows = kinds.rows_of(which)
+        verdicts += columns.refusals()
+        verdicts += [(name, KindVerdict(kinds, judged, verdict)) for name, verdict, judged in refused]
+        return FeasibleKinds(kinds, which, rows, kinds.size_of(which))
 
     def _still_refused(self, attempt: CycleAttempt, columns: FilterColumns) -> NodeStatuses | None:
         """Return the last refusal of the template, if nothing that matters has changed since."""
@@ -244,6 +322,19 @@ def _rows_of(feasible: NDArray[np.bool_]) -> Rows:
     return _all_rows(len(feasible)) if holds_everywhere(feasible) else feasible.nonzero()[0]
 
 
+class KindVerdict(LateVerdict):
+    """A verdict about kinds of nodes as one about all nodes, worked out if it is read before the next decision."""
+
+    __slots__ = ()
+
+    def __init__(self, kinds: Kinds, judged: list[int], verdict: Verdict) -> None:
+        super().__init__(_NO_MASK, lambda: kinds.numbers_of(judged, verdict.ids), verdict.status_of)
+
+    def passes(self) -> NDArray[np.bool_]:
+        passes: NDArray[np.bool_] = self.ids == PASSES
+        return passes
+
+
 @lru_cache(maxsize=4)
 def _all_rows(n: int) -> Rows:
     rows = np.arange(n)
@@ -312,14 +403,19 @@ def choose(
 
     ``raw_scores`` is filled with each plugin's scores before normalising, if it is given.
     """
-    nodes = _feasible(attempt, result)
+    nodes, by_kind = _feasible(attempt, result), result.by_kind
     attempt.stopwatch.restart()
-    attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes)
+    attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes, None if by_kind is None else by_kind.rows)
     plan = attempt.profile.score_plan(attempt.state)
     attempt.stopwatch.point("PreScore", SUCCESS, plan.asked, 1)
     columns = None
     if plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table:  # not for nodes of an extender
         columns = kept.scores_of(attempt, plan)
+        if by_kind is not None and (added := _score_kinds(attempt, nodes, columns, by_kind)) is not None:
+            attempt.stopwatch.point("Score", SUCCESS, plan.active, len(nodes))
+            row, best = by_kind.winner(columns, added)
+            totals_later = partial(_totals_by_kind, columns, by_kind, added, columns.revision)
+            return Choice(row, nodes.table.infos[row].name, ScoreTable(nodes, {}, totals_later, best))
     by_plugin, totals = _score(attempt, nodes, plan, columns, raw_scores)
     attempt.stopwatch.point("Score", SUCCESS, plan.active, len(nodes))
     if totals is None:
@@ -345,10 +441,12 @@ def choose(
 def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:
     if result.nodes is not None:
         return result.nodes
-    n, filters = len(attempt.nodes), result.filters
+    n, filters, by_kind = len(attempt.nodes), result.filters, result.by_kind
+    if by_kind is not None:
+        return LateRows(attempt.nodes.table, partial(by_kind.kinds.mask_of, by_kind.which), by_kind.size)
     if filters is not None:
         size = filters.num_feasible
-        return attempt.nodes if size == n else LateRows(attempt.nodes.table, filters.feasible, size)
+        return attempt.nodes if size == n else LateRows(attempt.nodes.table, lambda: filters.feasible, size)
     rows = result.rows
     if len(rows) == n and int(rows[0]) == 0 and int(rows[-1]) == n - 1:
         return attempt.nodes  # all nodes in order: reading whole columns is cheaper
@@ -359,6 +457,37 @@ def _kept_totals(columns: ScoreColumns, nodes: NodeRows, revision: int) -> Score
     """Return the cached sum for these nodes, for the few callers that read it after the decision."""
     assert columns.revision == revision, "the scores of a decision without detail are read before the next one"
     return columns.totals_of(nodes)
+
+
+def _score_kinds(
+    attempt: CycleAttempt, nodes: NodeRows, columns: ScoreColumns, by_kind: FeasibleKinds
+) -> Scores | None:
+    """What the plugins add whose part is not in the kept sum, by kind. None if one of them tells all nodes apart."""
+    pod, state, judges = attempt.pod, attempt.state, attempt.profile.by_kind
+    added = np.zeros(len(by_kind.which), np.int64)
+    call = state.timer or guarded
+    for plugin, weight in columns.open:
+        name, normalize = plugin.name, plugin.normalize
+        if name in columns.raw:
+            return None
+        rows = by_kind.rows if name in judges else nodes
+        raw = call(name, _SCORE, plugin.score, state, pod, rows)
+        if raw is None:
+            continue
+        if rows is nodes:
+            return None
+        if normalize is not None:
+            raw = call(name, _NORMALIZE, normalize, state, pod, raw, rows)
+        if not plugin.traits.in_range:
+            check_range(name, raw)
+        added += raw * weight
+    return added
+
+
+def _totals_by_kind(columns: ScoreColumns, by_kind: FeasibleKinds, added: Scores, revision: int) -> Scores:
+    """The same for sums that kinds of nodes add to."""
+    assert columns.revision == revision, "the scores of a decision without detail are read before the next one"
+    return by_kind.kinds.added_to(columns.total, by_kind.which, added)
 
 
 def _with_extenders(extenders: Extenders, scored: ExtenderScores, totals: Scores) -> int:
@@ -395,7 +524,7 @@ def _score(
         name, normalize = plugin.name, plugin.normalize
         raw = kept.get(name)
         if raw is None:
-            raw = call(name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
+            raw = call(name, _SCORE, plugin.score, state, pod, nodes)
             if raw is None:
                 if attempt.detail:
                     by_plugin[name] = np.zeros(len(nodes), np.int64)
@@ -405,7 +534,7 @@ def _score(
         if raw_scores is not None:
             raw_scores[name] = raw.copy()
         if normalize is not None:
-            raw = call(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, nodes)
+            raw = call(name, _NORMALIZE, normalize, state, pod, raw, nodes)
         if name not in summed:
             if not plugin.traits.in_range:
                 check_range(name, raw)

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ from mooring.core.framework.pod_groups import (
 )
 from mooring.core.framework.status import SKIP, NodeStatuses, PostFilterResult, Status, Verdict
 from mooring.core.state.cluster import ClusterState
+from mooring.core.state.facets import Facet
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 from mooring.core.state.pod_info import PodInfo
@@ -330,6 +331,18 @@ class PluginMethods(Protocol):
         """Called once for every registered class before any plugin is created, whether a profile enables it or not.
 
         A class that shares state between profiles puts it into the handle.
+        """
+
+
+@runtime_checkable
+class JudgesKinds(Protocol):
+    """A plugin of ours that reads the whole cluster, and yet cannot tell most nodes apart. Not for the SDK."""
+
+    def node_facets(self, state: CycleState, pod: PodInfo) -> Sequence[Facet] | None:
+        """Called after the pre-filters. Nodes that agree in these get the same verdict and the same score.
+
+        None: they cannot be named. Otherwise ``filter``, ``pre_score``, ``score`` and ``normalize`` may be given
+        ``KindRows``, and look only at their rows. It is called also if the plugin has skipped the pod.
         """
 
 

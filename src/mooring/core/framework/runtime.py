@@ -15,7 +15,7 @@ from mooring.api.core import Pod
 from mooring.core.framework.cycle_state import CycleError, CycleState, PluginTimer, broken, guarded
 from mooring.core.framework.extension_points import EXTENSION_POINTS
 from mooring.core.framework.handle import CycleObserver
-from mooring.core.framework.interfaces import PreFilterResult
+from mooring.core.framework.interfaces import JudgesKinds, PreFilterResult
 from mooring.core.framework.registry import Reads, ResolvedPlugin
 from mooring.core.framework.status import (
     SKIP,
@@ -147,6 +147,7 @@ class Profile:
     placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
     pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
     judges: list[ResolvedPlugin] = field(init=False)  # plugins that filter or score
+    by_kind: dict[str, Any] = field(init=False)  # of these, plugins that can judge kinds of nodes
     told_of_failures: list[ResolvedPlugin] = field(init=False)  # plugins with something to release after a failure
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
@@ -160,6 +161,7 @@ class Profile:
                 setattr(self, point.attribute, enabled if point.is_scored else [plugin for plugin, _ in enabled])
         judges = (*self.pre_filter, *self.filter, *self.pre_score, *(plugin for plugin, _ in self.score))
         self.judges = list({plugin.name: plugin for plugin in judges}.values())
+        self.by_kind = {each.name: each.plugin for each in self.judges if isinstance(each.plugin, JudgesKinds)}
         self.told_of_failures = [plugin for plugin in self.plugins.values() if plugin.after_failure is not None]
 
     def without(self, plugin: str, *points: str) -> Profile:
@@ -279,7 +281,8 @@ class Profile:
 
     # ---- the rest ----------------------------------------------------------------------------------------------
 
-    def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
+    def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows, kinds: NodeRows | None = None) -> None:
+        """Ask all about the feasible nodes; those that judge kinds of nodes about ``kinds``, if it is given."""
         timer = state.timer
         settled: Settled | None = None if timer or state.asks_all else self._pre_score_settled.get(pod.shape.id)
         if settled is not None:
@@ -287,10 +290,9 @@ class Profile:
         for_template: list[str] = []
         for plugin in self.pre_score if settled is None else settled.others:
             method = plugin.pre_score
+            rows = nodes if kinds is None or plugin.name not in self.by_kind else kinds
             try:
-                status = (
-                    timer(plugin.name, _PRE_SCORE, method, state, pod, nodes) if timer else method(state, pod, nodes)
-                )
+                status = timer(plugin.name, _PRE_SCORE, method, state, pod, rows) if timer else method(state, pod, rows)
             except CycleError:
                 raise
             except Exception as error:

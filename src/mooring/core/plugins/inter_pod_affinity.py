@@ -22,8 +22,10 @@ from mooring.core.framework.handle import Handle
 from mooring.core.framework.interfaces import FEW, MAX_NODE_SCORE, Change, PreFilterResult, Remedy, Scores
 from mooring.core.framework.status import SKIP, SUCCESS, Status, Verdict
 from mooring.core.state.cluster import ClusterState
+from mooring.core.state.facets import CountFacet, Facet, LabelledFacet, domain_facet
 from mooring.core.state.node_info import NodeInfo
-from mooring.core.state.node_rows import NodeRows
+from mooring.core.state.node_rows import KindRows, NodeRows
+from mooring.core.state.node_table import NodeTable
 from mooring.core.state.pod_index import CountColumn, PodIndex, TermKind
 from mooring.core.state.pod_info import NO_TERMS, AffinityTerm, AffinityTerms, PodClass, PodInfo, compile_term
 from mooring.core.state.term_sums import TermSum
@@ -33,59 +35,106 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 LOST = Status.error('error reading "PreFilterInterPodAffinity" from cycleState: not found')
+Weighted = dict[str, list[tuple[CountColumn, int]]]  # by topology key, pods and what each of them is worth
+
 AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
 EXISTING_ANTI_AFFINITY = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 
 class DomainCounts:
-    """Counts by topology key and domain: arrays, so that a node's answer is an index."""
+    """Counts by topology key and domain: arrays, so that a node's answer is an index.
 
-    __slots__ = ("by_key",)
 
-    def __init__(self) -> None:
-        self.by_key: dict[str, Ints] = {}
+    They are summed up when they are first needed, by the end of the attempt. Where only a few nodes are asked about,
+    and each is alone in its domain, they are not needed at all.
+    """
 
-    def add_column(self, nodes: NodeRows, key: str, column: CountColumn) -> None:
-        self.add(key, nodes.counts_by_domain(column, key))
+    __slots__ = ("_columns", "_nodes", "_sums")
 
-    def add(self, key: str, counts: Ints) -> None:
-        old = self.by_key.get(key)
-        if old is None:
-            self.by_key[key] = counts
-        else:
-            self.by_key[key] = old + counts
+    def __init__(self, nodes: NodeRows) -> None:
+        """``nodes`` are all nodes of the cluster."""
+        self._nodes = nodes
+        self._columns: dict[str, tuple[tuple[CountColumn, int], ...]] = {}  # what is to be added up, and how often
+        self._sums: dict[str, Ints] = {}
 
-    def change(self, nodes: NodeRows, key: str, node: NodeInfo, amount: int) -> None:
+    @property
+    def keys(self) -> Iterable[str]:
+        return {**self._columns, **self._sums} if self._sums else tuple(self._columns)
+
+    def add(self, key: str, column: CountColumn, times: int = 1) -> None:
+        self._columns[key] = (*self._columns.get(key, ()), (column, times))
+
+    def of(self, key: str) -> Ints | None:
+        """The sum by domain."""
+        for column, times in self._columns.pop(key, ()):
+            counts = times * self._nodes.counts_by_domain(column, key)
+            old = self._sums.get(key)
+            self._sums[key] = counts if old is None else old + counts
+        return self._sums.get(key)
+
+    def change(self, key: str, node: NodeInfo, amount: int) -> None:
         """Add or subtract one pod on a node, in a dry run."""
         value = node.labels.get(key)
         if value is None:
             return
-        column = nodes.label(key)
+        old, column = self.of(key), self._nodes.label(key)
         domain = column.intern(value)
         counts = np.zeros(len(column.values), np.int64)
-        old = self.by_key.get(key)
         if old is not None:
             counts[: len(old)] = old
         counts[domain] += amount
-        self.by_key[key] = counts
+        self._sums[key] = counts
 
     @property
     def is_empty(self) -> bool:
-        return not any(counts.any() for counts in self.by_key.values())
+        if any(counts.any() for counts in self._sums.values()):
+            return False
+        return not any(_is_near(key, column) for key, added in self._columns.items() for column, _ in added)
 
     def positive(self, nodes: NodeRows, key: str) -> NDArray[np.bool_]:
         """Return where the node's domain has some; never where the label is missing."""
-        found = np.zeros(len(nodes.label(key).values) + 1, np.bool_)  # the last entry is read for a missing label
-        counts = self.by_key.get(key)
+        label = nodes.label(key)
+        if key not in self._sums and type(nodes) is KindRows and label.is_of_one_node_each():
+            found = np.zeros(len(nodes), np.bool_)
+            for column, _ in self._columns.get(key, ()):
+                found |= nodes.counts(column) > 0
+            return found & (nodes.label_ids(key) >= 0)
+        found = np.zeros(len(label.values) + 1, np.bool_)  # the last entry is read for a missing label
+        counts = self.of(key)
         if counts is not None:
             found[: len(counts)] = counts > 0
         return found.take(nodes.label_ids(key))
 
+    def facets(self, table: NodeTable) -> Iterator[Facet | None]:
+        """What tells nodes apart here, None where that cannot be named."""
+        for key in self.keys:
+            columns = () if key in self._sums else tuple(column for column, _ in self._columns[key])
+            yield from _facets(table, key, columns, any=True)
+
     def clone(self) -> DomainCounts:
-        copy = DomainCounts()
-        copy.by_key = dict(self.by_key)  # ``change`` replaces arrays, it never writes into them
+        copy = DomainCounts(self._nodes)
+        # ``change`` replaces arrays, it never writes into them
+        copy._columns, copy._sums = dict(self._columns), dict(self._sums)
         return copy
+
+
+def _is_near(key: str, column: CountColumn) -> bool:
+    """Report whether one of the column's pods is on a node with the label."""
+    nodes = (column.table.nodes[name] for name in column.counts)
+    return any(node.row >= 0 and key in node.labels for node in nodes)
+
+
+def _facets(table: NodeTable, key: str, columns: Iterable[CountColumn], *, any: bool) -> Iterator[Facet | None]:
+    """What a rule about pods in a node's domain must know of the node: its domain, or the pods on it if it is alone."""
+    label = table.label(key)
+    if not label.is_of_one_node_each():
+        yield domain_facet(table, key)
+        return
+    for column in columns:
+        yield CountFacet(column, any)
+    if not label.present()[1]:
+        yield LabelledFacet(key)
 
 
 class Matches(NamedTuple):
@@ -133,9 +182,9 @@ class AffinityFilterState:
         self.terms = terms  # with namespaces resolved
         self.namespace_labels = namespace_labels
         self.nodes = nodes
-        self.affinity = DomainCounts()
-        self.anti_affinity = DomainCounts()
-        self.existing_anti_affinity = DomainCounts()
+        self.affinity = DomainCounts(nodes)
+        self.anti_affinity = DomainCounts(nodes)
+        self.existing_anti_affinity = DomainCounts(nodes)
         # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
         # not with every pod of every node in a dry run.
         self._matches: dict[tuple[int, int], Matches] = {}
@@ -148,7 +197,7 @@ class AffinityFilterState:
             (self.existing_anti_affinity, self.affinity, self.anti_affinity), self._matches_of(other), strict=True
         ):
             for key, number in by_key.items():
-                counts.change(self.nodes, key, node, amount * number)
+                counts.change(key, node, amount * number)
 
     def _matches_of(self, other: PodInfo) -> Matches:
         kind = (other.shape.id, other.cls.id)
@@ -208,6 +257,24 @@ class InterPodAffinity:
             return None
         return () if self._ignore_existing else tuple(sorted(pod.cls.labels.items()))
 
+    def node_facets(self, state: CycleState, pod: PodInfo) -> Sequence[Facet] | None:
+        """For each topology key of a term that counts, the domain of the node or the pods on it."""
+        found: AffinityFilterState | None = None if self.name in state.skip_filter else state.read(self.name)
+        table = self._cluster.table
+        facets: list[Facet | None] = []
+        if found is None and not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
+            return ()
+        if found is not None:
+            for counts in (found.affinity, found.anti_affinity, found.existing_anti_affinity):
+                facets += counts.facets(table)
+        try:
+            for key, columns in self._weighted(state, pod).items():
+                facets += _facets(table, key, (column for column, _ in columns), any=False)
+        except ParseError:
+            return None
+        named = [facet for facet in facets if facet is not None]
+        return named if len(named) == len(facets) else None
+
     # ---- filter ------------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
@@ -229,17 +296,17 @@ class InterPodAffinity:
         terms = AffinityTerms(self._resolved(own.required_affinity), self._resolved(own.required_anti_affinity))
         found = AffinityFilterState(pod, terms, namespace_labels, nodes, self._cluster.pod_index)
         for term, column in objections:
-            found.existing_anti_affinity.add_column(nodes, term.topology_key, column)
+            found.existing_anti_affinity.add(term.topology_key, column)
         if terms.required_affinity:
             found.wanted = self._all_of_these(terms.required_affinity)
             for key, number in Counter(term.topology_key for term in terms.required_affinity).items():
-                found.affinity.add(key, number * nodes.counts_by_domain(found.wanted.column, key))
+                found.affinity.add(key, found.wanted.column, number)
         for key, same_key in _grouped((term.topology_key, term) for term in terms.required_anti_affinity).items():
             if not nodes.label(key).values:
                 continue  # no node has it, so no pod is near
             found.unwanted[key] = self._each_of_these(same_key)
-            found.anti_affinity.add_column(nodes, key, found.unwanted[key].column)
-        if found.existing_anti_affinity.is_empty and not (terms.required_affinity or terms.required_anti_affinity):
+            found.anti_affinity.add(key, found.unwanted[key].column)
+        if not (terms.required_affinity or terms.required_anti_affinity) and found.existing_anti_affinity.is_empty:
             return SKIP
         state.write(self.name, found)
         return SUCCESS
@@ -259,9 +326,9 @@ class InterPodAffinity:
         ids: Ints | None = None
         if found.terms.required_affinity:
             ids = np.where(self._meets_affinity(found, nodes), 0, 1)
-        for key in found.anti_affinity.by_key:
+        for key in found.anti_affinity.keys:
             ids = _first(ids, found.anti_affinity.positive(nodes, key), 2)
-        for key in found.existing_anti_affinity.by_key:
+        for key in found.existing_anti_affinity.keys:
             ids = _first(ids, found.existing_anti_affinity.positive(nodes, key), 3)
         if ids is None or not ids.any():
             return None
@@ -283,22 +350,32 @@ class InterPodAffinity:
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         if not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
             return SKIP
-        meta = pod.pod.metadata
         try:
-            own = pod.shape.terms(meta.namespace)
+            by_key = self._weighted(state, pod)
         except ParseError as error:
             return Status.error(f"failed to parse pod: {error}")
+        # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
+        if not any(_is_near(key, column) for key, columns in by_key.items() for column, _ in columns):
+            return SKIP
+        state.write(self.name + "/score", by_key)
+        return SUCCESS
+
+    def _weighted(self, state: CycleState, pod: PodInfo) -> Weighted:
+        """The pods that count, worked out once for an attempt."""
+        known: Weighted | None = state.read(self.name + "/weighted")
+        if known is not None:
+            return known
+        by_key: Weighted = {}
+        state.write(self.name + "/weighted", by_key)
+        meta = pod.pod.metadata
+        own = pod.shape.terms(meta.namespace)
         has_wishes = own.preferred_affinity or own.preferred_anti_affinity
         if self._ignore_existing and not has_wishes:
-            return SKIP
-        matching = self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace))
-        if not has_wishes and not matching:
-            return SKIP
+            return by_key
         wishes = (
             *((w.weight, w.term) for w in own.preferred_affinity),
             *((-w.weight, w.term) for w in own.preferred_anti_affinity),
         )
-        everywhere = NodeRows(nodes.table)
         weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
         alike = _grouped(((term.topology_key, weight > 0, weight == 0), (weight, term)) for weight, term in wishes)
         for (key, _, _), same_sign in alike.items():  # none cancels another out
@@ -307,23 +384,14 @@ class InterPodAffinity:
             terms = tuple(self._resolve(term) for _, term in same_sign)
             column = self._each_of_these(terms, weights if any(each != 1 for each in weights) else ()).column
             weighted.append((key, column, unit if same_sign[0][0] > 0 else -unit))
-        for indexed, column in matching:
+        for indexed, column in self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace)):
             weight = self._existing_weight(indexed.kind, indexed.weight)
             if weight:
                 weighted.append((indexed.term.topology_key, column, weight))
-        by_key: dict[str, Ints] = {}
-        produced = False
         for key, column, weight in weighted:
-            if not column.counts:
-                continue
-            # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
-            nodes_with_pods = (column.table.nodes[name] for name in column.counts)
-            produced = produced or any(node.row >= 0 and key in node.labels for node in nodes_with_pods)
-            by_key[key] = by_key.get(key, 0) + weight * everywhere.counts_by_domain(column, key)
-        if not produced:
-            return SKIP
-        state.write(self.name + "/score", by_key)
-        return SUCCESS
+            if column.counts:
+                by_key.setdefault(key, []).append((column, weight))
+        return by_key
 
     def _existing_weight(self, kind: TermKind, weight: int) -> int:
         """Return the weight of an existing pod's term for a pod that matches it."""
@@ -339,8 +407,14 @@ class InterPodAffinity:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         total = np.zeros(len(nodes), np.int64)
-        for key, by_domain in state.read(self.name + "/score").items():
-            total += nodes.at_domain(key, by_domain)
+        everywhere = NodeRows(nodes.table)
+        for key, columns in state.read(self.name + "/score").items():
+            if type(nodes) is KindRows and nodes.label(key).is_of_one_node_each():
+                here = sum(weight * nodes.counts(column) for column, weight in columns)
+                total += np.where(nodes.label_ids(key) >= 0, here, 0)
+            else:
+                by_domain = sum(weight * everywhere.counts_by_domain(column, key) for column, weight in columns)
+                total += nodes.at_domain(key, by_domain)
         return total
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:

@@ -27,6 +27,7 @@ from mooring.core.framework.registry import Traits
 from mooring.core.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status, Verdict
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.columns import sum_by_domain
+from mooring.core.state.facets import CountFacet, Facet, LabelledFacet, domain_facet
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import Mask, NodeRows
 from mooring.core.state.node_selector import node_requirements
@@ -285,6 +286,29 @@ class PodTopologySpread:
             mask = mask & (nodes.label_ids(key) >= 0)
         return mask
 
+    def node_facets(self, state: CycleState, pod: PodInfo) -> Sequence[Facet] | None:
+        """The domains of the constraints' keys; for a soft constraint on host names, how many alike pods there are."""
+        table = self._cluster.table
+        found: SpreadFilterState | None = None if self.name in state.skip_filter else state.read(self.name)
+        facets: list[Facet | None] = []
+        if found is not None:
+            facets += [domain_facet(table, constraint.topology_key) for constraint in found.constraints]
+        try:
+            soft = self.constraints_of(pod, "ScheduleAnyway")
+        except ParseError:
+            return None
+        for constraint in soft:
+            if constraint.topology_key != HOSTNAME:
+                facets.append(domain_facet(table, constraint.topology_key))
+                continue
+            column = self._column(pod.pod.metadata.namespace, constraint.selector)
+            if column is not None:
+                facets.append(CountFacet(column))
+            if not table.label(HOSTNAME).present()[1]:
+                facets.append(LabelledFacet(HOSTNAME))
+        named = [facet for facet in facets if facet is not None]
+        return named if len(named) == len(facets) else None
+
     # ---- filter ------------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
@@ -366,7 +390,7 @@ class PodTopologySpread:
             key = constraint.topology_key
             if key == HOSTNAME:
                 found.by_domain.append(None)
-                found.weights.append(math.log((len(nodes) if counted is None else int(counted.sum())) + 2))
+                found.weights.append(math.log((nodes.num_nodes if counted is None else nodes.num_where(counted)) + 2))
                 continue
             bins = _bins(nodes, key)
             size = int(np.count_nonzero(np.bincount(bins if counted is None else bins[counted])))

@@ -14,21 +14,24 @@ MISSING = -1  # the id of a missing label
 class LabelColumn:
     """An id per distinct value of a label, -1 where the label is missing."""
 
-    __slots__ = ("_id_of", "_owns_ids", "_owns_values", "_present", "ids", "values", "version")
+    __slots__ = ("_alone", "_id_of", "_owns_ids", "_owns_values", "_present", "ids", "numbering", "values", "version")
 
     def __init__(self) -> None:
         self.ids: NDArray[np.int32] = np.empty(0, np.int32)  # [node]
         self.values: list[str] = []
         self.version = next(stamps)  # changes when the id of a row changes, for caches that are keyed by id
+        self.numbering = self.version  # changes when a value gets another id
         self._id_of: dict[str, int] = {}
         self._present: tuple[int, NDArray[np.bool_], bool] | None = None
+        self._alone: tuple[int, bool] | None = None
         self._owns_ids = self._owns_values = True
 
     def fork(self) -> LabelColumn:
         """Return the column for a fork of the table; both copy before they write."""
         fork = LabelColumn.__new__(LabelColumn)
         fork.ids, fork.values, fork._id_of = self.ids, self.values, self._id_of
-        fork.version, fork._present = self.version, self._present
+        fork.version, fork.numbering = self.version, self.numbering
+        fork._present, fork._alone = self._present, self._alone
         self._owns_ids = self._owns_values = fork._owns_ids = fork._owns_values = False
         return fork
 
@@ -57,6 +60,16 @@ class LabelColumn:
             known = self._present = (self.version, by_id[1:] > 0, not by_id[0])
         return known[1], known[2]
 
+    def is_of_one_node_each(self) -> bool:
+        """Report whether no two nodes have the same value, as with host names."""
+        if self._alone is None or self._alone[0] != self.version:
+            ids = self.ids[self.ids >= 0]
+            self._alone = (
+                self.version,
+                len(ids) <= len(self.values) and bool((np.bincount(ids, minlength=1) <= 1).all()),
+            )
+        return self._alone[1]
+
     def id_of(self, value: str) -> int:
         """Return the id of a value; for a value that no node has, an id that equals none."""
         return self._id_of.get(value, -2)
@@ -77,7 +90,7 @@ class LabelColumn:
         used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
         self._own_ids()
         self.ids[self.ids >= 0] = ids
-        self.version = next(stamps)
+        self.version = self.numbering = next(stamps)
         self.values = [self.values[i] for i in used.tolist()]
         self._id_of = {value: i for i, value in enumerate(self.values)}
         self._owns_values = True

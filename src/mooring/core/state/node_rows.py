@@ -6,7 +6,7 @@ which it got.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,15 @@ class NodeRows:
 
     def __len__(self) -> int:
         return len(self._all) if self.index is None else len(self.index)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes these rows stand for: themselves, if they are not ``KindRows``."""
+        return len(self)
+
+    def num_where(self, mask: Mask) -> int:
+        """How many nodes the rows of a mask stand for."""
+        return int(np.count_nonzero(mask))
 
     def _take(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         return column if self.index is None else column[self.index]
@@ -219,8 +228,8 @@ class LateRows(NodeRows):
 
     __slots__ = ("_mask", "_size")
 
-    def __init__(self, table: NodeTable, mask: Mask, size: int) -> None:
-        """``mask`` selects the rows, ``size`` is their number. The rows are listed before the mask changes."""
+    def __init__(self, table: NodeTable, mask: Callable[[], Mask], size: int) -> None:
+        """``mask`` returns the rows, ``size`` is their number. The rows are listed before the mask changes."""
         super().__init__(table)
         self._mask = mask
         self._size = size
@@ -232,8 +241,26 @@ class LateRows(NodeRows):
     def __getattr__(self, name: str) -> Rows:
         if name != "index":
             raise AttributeError(name)
-        self.index = rows = self._mask.nonzero()[0]
+        self.index = rows = self._mask().nonzero()[0]
         return rows
+
+
+class KindRows(NodeRows):
+    """A row for each kind of nodes: for rules that cannot tell apart the nodes of a kind (see ``facets``)."""
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, table: NodeTable, index: Rows, sizes: NDArray[np.int64]) -> None:
+        """``sizes``: how many nodes there are of each kind."""
+        super().__init__(table, index)
+        self._sizes = sizes
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self._sizes.sum())
+
+    def num_where(self, mask: Mask) -> int:
+        return int(self._sizes[mask].sum())
 
 
 def ports_clash(want: HostPort, have: HostPort) -> bool:
