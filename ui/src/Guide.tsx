@@ -1,6 +1,6 @@
 // Step by step: one decision told from the queue to the binding, each step a sentence, shown on the map.
 import { computed, effect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { ChapterLink } from "./CoursePanel";
 import { Kind } from "./columns";
 import type { Key } from "./messages/en";
@@ -198,7 +198,11 @@ effect(() => {
 });
 
 export function Guide() {
+  const wasGuided = useRef(false);
   useEffect(() => {
+    const isNew = isGuided.value !== wasGuided.current;
+    wasGuided.current = isGuided.value;
+    if (!isNew) return; // a step of the address stays
     if (isTold() || (isGuided.value && step.value >= 0)) return;
     step.value = isGuided.value ? -2 : -1;
   }, [isGuided.value]);

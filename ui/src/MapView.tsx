@@ -48,7 +48,7 @@ import { amount, count, language, say, seconds } from "./words";
 
 const MOVE_MS = 320; // how long cells and the camera take to get to their places
 const DEEPEST = 600; // times: from 5,000 nodes down to the containers of a pod
-const FILLS = 0.55; // of the view: what is as large has been zoomed to
+const FILLS = 0.9; // of the scale that shows all of something: from there on it has been zoomed to
 
 /** The map as it is, as SVG. */
 export let drawMap: () => string = () => "";
@@ -324,10 +324,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
     if (box) found.push({ name: record.columns.podName(which), box, pod: which });
     return found;
   };
-  const isFilled = ({ box }: Level) => {
-    const { scale } = camera.value;
-    return Math.max((box.width * scale) / size.value.width, (box.height * scale) / size.value.height) >= FILLS;
-  };
+  const isFilled = ({ box }: Level) => camera.value.scale >= FILLS * onBox(box).scale;
   /** Zoom to the next level at a place, or out again where there is none. */
   const closer = (x: number, y: number): void => {
     const next = levelsAt(x, y).find((each) => !isFilled(each));
