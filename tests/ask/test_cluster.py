@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -306,3 +307,18 @@ def test_what_is_not_in_it_is_told(name: str) -> None:
 def test_questions_that_are_asked_elsewhere(name: str, says: str) -> None:
     with pytest.raises(AttributeError, match=says):
         getattr(small(), name)
+
+
+def test_another_process_gets_the_same_cluster() -> None:
+    cluster = small().take_over([make_pod("z", node="a", host_ports=[80]), make_object("PriorityClass", "high")])
+    cluster.remove("pod/default/x")
+    cluster.add(make_pod("x", node="b"))  # comes again, and so comes last
+    sent = pickle.loads(pickle.dumps(cluster))
+    assert list(sent) == list(cluster) and sent.table().rows == cluster.table().rows
+    for one, other in ((sent, cluster), (sent.fork(), cluster.fork())):
+        assert [list(info.pods) for info in one.state.nodes().infos] == [
+            list(info.pods) for info in other.state.nodes().infos
+        ]
+        assert [(node, pod.uid) for node, pod in one.nominations.all()] == [
+            (node, pod.uid) for node, pod in other.nominations.all()
+        ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import mooring
 from mooring.api.core import Pod
-from mooring.api.errors import InputError
+from mooring.api.errors import InputError, UsageError
 from mooring.api.meta import Object
-from mooring.ask.drill import Drill, Loss, domains, drill
+from mooring.ask.drill import Drill, Loss, domains, drill, drill_with
 from mooring.core.cluster import Cluster
 from mooring.sim.worlds import EmbeddedWorld
 from mooring.testing import make_node, make_object, make_pod
@@ -208,38 +208,61 @@ def test_too_many_pairs_are_refused() -> None:
         domains(nodes, "node", 2)
 
 
-PARALLEL = """
-import threading
-import mooring.ask.drill as module
-from mooring.ask.scheduler import Scheduler
-from mooring.core.cluster import Cluster
-from mooring.testing import make_node, make_pod
+FIVE = [make_node(f"n{i}", cpu="4", labels={"rack": f"r{i}"}) for i in range(5)]
+FULL = [owned(f"on-{i}", node=f"n{i}", cpu="4") for i in range(5)]
 
-cluster = Cluster(*(make_node(name, cpu="4") for name in "abc"), make_pod("one", node="a", cpu="3"))
-alone = module.drill(cluster)
-module.PARALLEL_FROM, module.os.sched_getaffinity = 0, lambda pid: {0, 1}
-forks, get_context, seen = [], module.multiprocessing.get_context, []
-module.multiprocessing.get_context = lambda kind: forks.append(kind) or get_context(kind)
-assert module.drill_with(Scheduler(cluster), progress=lambda done, total: seen.append(done)) == alone
-assert seen == [1, 2, 3] and forks == ["fork"], (seen, forks)
-
-end = threading.Event()
-threading.Thread(target=end.wait).start()
-assert module.drill(cluster) == alone and forks == ["fork"], "a process with threads is not forked"
-end.set()
-"""
+# ---- by several ----------------------------------------------------------------------------------------------------
 
 
-def test_processes_find_the_same_and_a_process_with_threads_is_not_forked() -> None:
-    """In a process of its own: this one may have threads."""
-    ended = subprocess.run([sys.executable, "-W", "error", "-c", PARALLEL], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+@pytest.mark.parametrize("config", [None, {"profiles": [{"schedulerName": "mine"}]}], ids=["no", "its own"])
+def test_processes_find_the_same(config: dict[str, Any] | None) -> None:
+    spec = {"schedulerName": "mine"}
+    cluster = Cluster(A, B, make_node("c", cpu="2"), *(owned(f"p{i}", node="a", cpu="2", spec=spec) for i in range(2)))
+    assert drill(cluster, config=config, workers=2).to_list() == drill(cluster, config=config).to_list()
+
+
+def test_a_dask_cluster_of_two_workers_finds_the_same() -> None:
+    cluster = Cluster(*FIVE, *FULL[:3], owned("web", node="n3", cpu="1"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from distributed import LocalCluster
+
+        with LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as dask:
+            found = drill(cluster, on=dask.scheduler_address.replace("tcp", "dask"))
+    assert found.to_list() == drill(cluster).to_list()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        pytest.param(
+            {"on": "tcp://a:1"}, "expected dask://HOST:PORT or ray://HOST:PORT", id="an address of another kind"
+        ),
+        pytest.param({"on": "dask://a:1", "workers": 2}, "give one of them", id="here and there"),
+    ],
+)
+def test_where_no_workers_can_be(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        drill_with(mooring.Scheduler(Cluster(*FIVE)), **asked)
+
+
+def interrupting(after: int) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_ctrl_c_leaves_what_is_known() -> None:
+    found = drill_with(mooring.Scheduler(Cluster(*FIVE, *FULL)), progress=interrupting(2))
+    assert len(found.losses) == 2 and not found.is_complete and not found.is_safe
+    assert repr(found).startswith("Interrupted after 2 of 5 losses; 2 of these 2 do harm")
 
 
 # ---- in print ------------------------------------------------------------------------------------------------------
-
-FIVE = [make_node(f"n{i}", cpu="4", labels={"rack": f"r{i}"}) for i in range(5)]
-FULL = [owned(f"on-{i}", node=f"n{i}", cpu="4") for i in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +295,7 @@ def test_pods_are_told_together_if_only_what_is_said_of_preemption_differs() -> 
         loss.unplaced[f"q{i}"] = (
             f"0/9 nodes are available: {i} Insufficient cpu, {9 - i} Too many pods. preemption: no."
         )
-    printed = repr(Drill("a", 1, [loss])).splitlines()
+    printed = repr(Drill("a", 1, [loss], 1)).splitlines()
     assert printed[6:8] == [
         "  no place for p0, p1, p2, p3, p4, p5 and 44 more:",
         "    0/9 nodes are available: 9 Insufficient cpu. …",

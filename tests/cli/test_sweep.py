@@ -94,7 +94,7 @@ def test_a_job_that_kubernetes_takes(capsys: pytest.CaptureFixture[str]) -> None
         pytest.param(["run", "none.yaml"], "none.yaml: no such file", id="no file"),
         pytest.param(["run", "sweep.yaml", "--set", "x=1"], "no parameter 'x'", id="no such parameter"),
         pytest.param(["run", "sweep.yaml", "--shard", "2/2"], "expected I/N", id="no such shard"),
-        pytest.param(["run", "sweep.yaml", "--dask", "a", "--jobs", "2"], "give one of them", id="here and there"),
+        pytest.param(["run", "sweep.yaml", "--on", "dask://a", "--jobs", "2"], "give one of them", id="here and there"),
         pytest.param(["merge", "nowhere"], "nowhere: no such folder", id="no results"),
     ],
 )

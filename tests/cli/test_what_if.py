@@ -11,6 +11,7 @@ import pytest
 
 from mooring.api.codec import to_plain
 from mooring.api.meta import Object
+from mooring.ask.drill import lose
 from mooring.cli.main import run
 from mooring.controlplane.server import ControlPlane
 from mooring.net.kubeconfig import find_config
@@ -160,3 +161,16 @@ def test_the_story_does_not_replace_the_cluster(tmp_path: Path, capsys: pytest.C
     copy.write_text(Path(SHOP.split()[-1]).read_text(encoding="utf-8"), encoding="utf-8")
     code, _, err = said(f"optimise --cluster {copy} --story {copy}", capsys)
     assert (code, "is what is read" in err) == (2, True)
+
+
+def test_ctrl_c_prints_what_a_drill_knows_by_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lose_one(base: Any, domain: Any) -> Any:
+        if domain.names == ("north-1",):
+            raise KeyboardInterrupt
+        return lose(base, domain.names, domain.nodes)
+
+    monkeypatch.setattr("mooring.ask.drill._lose", lose_one)
+    code, out, _ = said(f"drill {SHOP}", capsys)
+    assert code == 130 and out.startswith("Interrupted after")

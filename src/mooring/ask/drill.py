@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -20,7 +18,6 @@ from rich.text import Text
 
 from mooring.api.core import Node, Pod, recreated_pod
 from mooring.api.errors import InputError, ParseError
-from mooring.api.memory import seldom_collecting
 from mooring.api.resource import ResourceClaim, ResourceClaimStatus
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.tables import print_more, print_refused, print_table, printed, printed_html
@@ -28,6 +25,7 @@ from mooring.api.text import first_of, hint
 from mooring.api.well_known import ZONE
 from mooring.ask.copies import stays_with_node, unbound
 from mooring.ask.scheduler import Scheduler
+from mooring.ask.workers import Question, workers_for
 from mooring.core.cluster import Cluster
 from mooring.core.explain.decision import DecisionTable
 from mooring.core.plugins.devices.claims import ClaimProblem, claim_name
@@ -297,7 +295,7 @@ def _labels(nodes: list[Node]) -> list[str]:
     return sorted({key for node in nodes for key in node.labels})
 
 
-PARALLEL_FROM = 5_000_000  # nodes of the cluster times losses: smaller drills end before other processes have started
+PARALLEL_FROM = 10_000_000  # nodes of the cluster times losses: less is done before other processes have started
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +305,17 @@ class Drill:
     lose: str
     n: int
     losses: list[Loss]
+    total: int  # how many there were to try: more than these if Ctrl-C has ended it
+
+    @property
+    def is_complete(self) -> bool:
+        """Report whether all were tried."""
+        return len(self.losses) == self.total
 
     @property
     def is_safe(self) -> bool:
-        """Report whether each of these losses is harmless."""
-        return all(loss.is_harmless for loss in self.losses)
+        """Report whether all losses were tried, and each is harmless."""
+        return self.is_complete and all(loss.is_harmless for loss in self.losses)
 
     @property
     def harmful(self) -> list[Loss]:
@@ -347,45 +351,49 @@ def drill(
     config: Configuration = None,
     plugins: Iterable[PluginReference] = (),
     kubernetes_version: str | None = None,
+    workers: int | None = 1,
+    on: str | None = None,
 ) -> Drill:
     """Return the effect of each loss. The cluster stays unchanged.
 
     ``lose`` is ``"node"``, ``"zone"``, ``"label=KEY"``, the name of one node or zone, or ``"label=KEY=VALUE"``. With
     ``n=2`` every pair is tried.
+
+    ``workers`` is the number of processes, which import the calling script; None uses all cores for large drills.
+    ``on`` is the address of a cluster, such as ``"dask://scheduler:8786"``. The answer is the same with all of them.
     """
-    return drill_with(Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version), lose, n)
+    scheduler = Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version)
+    found = drill_with(scheduler, lose, n, workers=workers, on=on)
+    if not found.is_complete:
+        raise KeyboardInterrupt
+    return found
 
 
 def drill_with(
-    scheduler: Scheduler, lose: str = "node", n: int = 1, progress: Progress = lambda done, total: None
+    scheduler: Scheduler,
+    lose: str = "node",
+    n: int = 1,
+    progress: Progress = lambda done, total: None,
+    *,
+    workers: int | None = 1,
+    on: str | None = None,
 ) -> Drill:
-    """Answer for a scheduler and its cluster."""
+    """Answer for a scheduler and its cluster. Ctrl-C ends it with what is known by then."""
     if n not in (1, 2):
         raise InputError(f"n: {n}; expected 1 or 2 losses at once")
     nodes = scheduler.cluster.nodes
     if not nodes:
         raise InputError("the cluster has no nodes to lose")
     tried = domains(nodes, lose, n)
+    question = Question(scheduler, partial(_prepare, num_losses=len(tried)), _lose)
     losses: list[Loss] = []
-    with seldom_collecting():
-        for loss in _losses(scheduler.session.fork(), tried, len(nodes)):
+    pays = len(tried) * len(nodes) >= PARALLEL_FROM
+    with suppress(KeyboardInterrupt), workers_for(workers, on, pays=pays) as where:
+        for _, loss in question.ask(tried, where):
             losses.append(loss)
             progress(len(losses), len(tried))
-    return Drill(lose, n, sorted(losses, key=lambda loss: (tuple(-part for part in loss.harm), loss.lost)))
-
-
-def _losses(base: Session, tried: Sequence[Domain], num_nodes: int) -> Iterator[Loss]:
-    _prepare(base, len(tried))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    # Forked processes share the cluster's memory; nothing of it is sent to them. But a fork copies only the calling
-    # thread, and a lock held by another one stays locked in the copy: with other threads, as in notebooks and servers,
-    # this process does everything. New processes instead of forks would run a user's script again from its top.
-    if cores < 2 or len(tried) * num_nodes < PARALLEL_FROM or threading.active_count() > 1:
-        yield from (lose(base, each.names, each.nodes) for each in tried)
-        return
-    forks = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(cores, forks, _start_from.append, (base,)) as pool:
-        yield from pool.map(_lose, tried, chunksize=20)
+    worst_first = sorted(losses, key=lambda loss: (tuple(-part for part in loss.harm), loss.lost))
+    return Drill(lose, n, worst_first, len(tried))
 
 
 def _prepare(base: Session, num_losses: int) -> None:
@@ -401,11 +409,8 @@ def _prepare(base: Session, num_losses: int) -> None:
         base.decide(recreated_pod(pod, f"{pod.uid}:asked"), detail=False)
 
 
-_start_from: list[Session] = []  # in a forked process: the session that it forks for each loss
-
-
-def _lose(domain: Domain) -> Loss:
-    return lose(_start_from[0], domain.names, domain.nodes)
+def _lose(base: Session, domain: Domain) -> Loss:
+    return lose(base, domain.names, domain.nodes)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -444,6 +449,8 @@ def text(found: Drill) -> str:
 def headline(found: Drill) -> str:
     """Return one line: whether all tried losses are harmless."""
     harmful, total = len(found.harmful), len(found.losses)
+    if not found.is_complete:
+        return f"Interrupted after {total} of {found.total} losses; {harmful} of these {total} do harm"
     if total == 1:
         return f"Losing {_lost(found.losses[0])} does {'harm' if harmful else 'no harm'}"
     key = found.lose.removeprefix("label=").partition("=")[0]

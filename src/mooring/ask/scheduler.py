@@ -57,6 +57,12 @@ class Scheduler:
             takes_all=config is None,  # the existing schedulers are unknown
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How another process gets the same scheduler: with the configuration as it was read, and the same time."""
+        config = None if self._config is None else self._session.config
+        time = self._session.clock.now()
+        return _scheduler_of, (self.cluster, config, self._plugins, time, self.kubernetes_version)
+
     @property
     def kubernetes_version(self) -> str:
         """Kubernetes version of the decisions."""
@@ -152,6 +158,12 @@ class Scheduler:
 
     def __repr__(self) -> str:
         return f"<Scheduler: {', '.join(self.profiles)}; {repr(self.cluster)[1:-1]}>"
+
+
+def _scheduler_of(
+    cluster: Cluster, config: Configuration, plugins: tuple[PluginReference, ...], now: float, version: str
+) -> Scheduler:
+    return Scheduler(cluster, config, plugins, clock=VirtualClock(now), kubernetes_version=version)
 
 
 def explain(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from mooring.api.errors import InputError, MooringError, UsageError
 from mooring.ask.sweep_file import Record, Sweep, SweepRow, load_sweep, records_of
@@ -232,32 +232,7 @@ def results_of(file: str | Path) -> Path:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Ray as a ``concurrent.futures.Executor``. Dask has its own: ``Client(…).get_executor()``.
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class RayExecutor(Executor):
-    """Runs each call as a task of Ray. Call ``ray.init(…)`` before; this class starts and stops nothing."""
-
-    def __init__(self, **options: Any) -> None:
-        """``options`` are those of a Ray task, such as ``num_cpus=1``."""
-        try:
-            import ray
-        except ImportError:
-            raise UsageError("RayExecutor needs Ray, which is not installed: pip install 'mooring[ray]'") from None
-        self._ray = ray
-        self._options = {"num_cpus": 1, **options}
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        task = self._ray.remote(**self._options)(fn)
-        future: Future[T] = task.remote(*args, **kwargs).future()
-        return future
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# A sweep as an Indexed Job: each pod runs its share of the rows.
+# A sweep as a Kubernetes Job with an index: each pod takes its share of the rows.
 
 MOUNT = "/sweep"
 

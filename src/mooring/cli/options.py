@@ -329,6 +329,13 @@ def scheduler_options(command: F) -> F:
     return cluster_options(namespace_option(config_option(plugin_option(version_option(command)))))
 
 
+def workers_options(command: F) -> F:
+    """Where the parts of a question are answered: ``workers`` and ``on`` of ``mooring.ask.workers.workers_for``."""
+    workers = click.option("--workers", type=Integers(1), help="Use N processes.  [default: cores]")
+    on = click.option("--on", metavar="ADDRESS", help="Run on dask://HOST:PORT or ray://HOST:PORT.")
+    return workers(on(command))
+
+
 def asked_scheduler(
     command: str,
     output: str,

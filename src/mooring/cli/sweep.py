@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,7 +50,7 @@ def sweep() -> None:
 @_results_option
 @click.option("--jobs", type=Integers(1), help="Run N rows at a time.  [default: cores]")
 @click.option("--shard", metavar="I/N", help="Run every N-th row from I (or from the Job).")
-@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://scheduler:8786.")
+@click.option("--on", metavar="ADDRESS", help="Run on dask://HOST:PORT or ray://HOST:PORT.")
 @output_option()
 def run(
     file: str,
@@ -58,7 +58,7 @@ def run(
     results: str | None,
     jobs: int | None,
     shard: str | None,
-    dask: str | None,
+    on: str | None,
     output: str,
 ) -> int:
     """Run every row of a sweep that has no result yet.
@@ -70,12 +70,12 @@ def run(
     from mooring.ask.sweep_file import load_sweep
     from mooring.sim.step_fields import parse_settings
 
-    if dask is not None and jobs is not None:
-        raise UsageError("--dask runs on a cluster, and --jobs on this machine; give one of them")
+    if on is not None and jobs is not None:
+        raise UsageError("--on runs on a cluster, and --jobs on this machine; give one of them")
     found = load_sweep(file, parse_settings(settings))
     store = SweepStore(results or results_of(file))
     part = parse_shard(shard) if shard is not None else Shard()
-    done = _run(found, store, jobs or os.cpu_count() or 1, part, dask)
+    done = _run(found, store, jobs or os.cpu_count() or 1, part, on)
     _write_page(found, store)
     value = {
         "file": file,
@@ -90,8 +90,9 @@ def run(
     return 1 if done.failed else 0
 
 
-def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, dask: str | None) -> Done:
+def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, on: str | None) -> Done:
     from mooring.ask.sweep import run_sweep
+    from mooring.ask.workers import workers_on
     from mooring.cli.output import progress
 
     title = found.title or Path(found.source).stem
@@ -100,12 +101,12 @@ def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, dask: str | None
         def on_progress(done: int, total: int) -> None:
             show(title, done, total)
 
-        if dask is None:
+        if on is None:
             # Processes that have imported everything once. Python 3.11 hangs where they are replaced after some tasks.
             with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
                 return run_sweep(found, store, executor=pool, work=run_here, shard=part, on_progress=on_progress)
-        with _dask(dask) as executor:
-            return run_sweep(found, store, executor=executor, shard=part, on_progress=on_progress)
+        with workers_on(on) as workers:
+            return run_sweep(found, store, executor=workers.executor, shard=part, on_progress=on_progress)
 
 
 def run_here(arguments: Sequence[str], folder: str | None = None) -> tuple[int, str, str]:
@@ -116,20 +117,6 @@ def run_here(arguments: Sequence[str], folder: str | None = None) -> tuple[int, 
     with redirect_stdout(printed), redirect_stderr(said):
         code = run_command([*arguments, "-o", "json"])
     return code, printed.getvalue(), said.getvalue()
-
-
-@contextmanager
-def _dask(address: str) -> Iterator[Executor]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise UsageError("Dask needs distributed, which is not installed: pip install 'mooring[dask]'") from None
-    try:
-        client: Any = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise UsageError(f"--dask {address}: {error}") from None
-    with client, client.get_executor() as executor:
-        yield executor
 
 
 def _write_page(found: Sweep, store: SweepStore) -> None:

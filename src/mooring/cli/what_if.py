@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import Integers, asked_scheduler, scheduler_for, scheduler_options
+from mooring.cli.options import Integers, asked_scheduler, scheduler_for, scheduler_options, workers_options
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
 
 if TYPE_CHECKING:
@@ -63,14 +63,16 @@ def capacity(pods: tuple[str, ...], copies: int | None, preempt: bool, top: int,
 )
 @click.option("--n", type=Integers(1, 2), default=1, show_default=True, help="Lose N at once, 1 or 2.")
 @click.option("--top", type=Integers(1), default=10, show_default=True, help="Show N losses.")
+@workers_options
 @output_option()
-def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
+def drill(lose: str, n: int, top: int, workers: int | None, on: str | None, output: str, **asked: Any) -> int:
     """Show what losing each node, zone or rack would do: tried on copies of the cluster, the worst first.
 
     --lose label=KEY=VALUE, or the name of a node or zone, tries this one alone.
 
     The pods of lost nodes are recreated, and placed in the order of the queue. Exit code 0: every loss is harmless; 1:
-    a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used.
+    a pod has no place, a volume is lost for good, or a budget breaks; 2: the input cannot be used. Ctrl-C prints what
+    is known by then, with exit code 130.
 
     \b
     Example:
@@ -82,8 +84,11 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
 
     scheduler = asked_scheduler("drill", output, **asked)
     with shown_on_a_terminal("losses", "drill") as show:
-        found = drill_with(scheduler, lose, n, show)
-    emit(found.to_list(), output, lambda to: draw(to, found, top))
+        found = drill_with(scheduler, lose, n, show, workers=workers, on=on)
+    if found.losses:
+        emit(found.to_list(), output, lambda to: draw(to, found, top))
+    if not found.is_complete:
+        raise KeyboardInterrupt
     return 0 if found.is_safe else 1
 
 

@@ -165,6 +165,15 @@ class Cluster:
         cluster._pods = {pod.key: pod for pod in pods if not pod.is_finished}
         return cluster
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How another process gets the same cluster: its objects in an order that gives the same rows."""
+        pods = [info.pod for info in self.state.pods()]
+        counted = {pod.uid for pod in pods}
+        pods += [pod for pod in self._pods.values() if pod.uid not in counted]
+        objects = [*self.state.table.nodes_by_zone(), *self.state.objects, *pods]
+        nominated = [(node, pod.pod) for node, pod in self.nominations.all()]
+        return _cluster_of, (objects, list(self._pods), nominated, self.release, self.namespace, self.records)
+
     # ---- reading -----------------------------------------------------------------------------------------------
 
     @property
@@ -399,6 +408,23 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         return f"<p>{repr(self)[1:-1]}</p>{self.table().html()}"
+
+
+def _cluster_of(
+    objects: list[Object],
+    keys: list[str],
+    nominated: list[tuple[str, Pod]],
+    release: Release,
+    namespace: str,
+    records: tuple[str, ...],
+) -> Cluster:
+    cluster = Cluster().take_over(objects)
+    cluster._pods = {key: cluster._pods[key] for key in keys}
+    cluster.nominations = Nominations()
+    for node, pod in nominated:
+        cluster.nominations.nominate(cluster.state.info(pod), node)
+    cluster.release, cluster.namespace, cluster.records = release, namespace, records
+    return cluster
 
 
 def nodes_table(state: columns.ClusterState) -> DecisionTable:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from mooring.api.errors import MooringError, UsageError
-from mooring.ask.sweep import RayExecutor, Shard, SweepStore, parse_shard, read_folders, run_sweep, sweep
+from mooring.ask.sweep import Shard, SweepStore, parse_shard, read_folders, run_sweep, sweep
 from mooring.ask.sweep_file import Sweep, load_sweep, tidy
+from mooring.ask.workers import RayExecutor
 from mooring.cli.sweep import run_here
 
 NUMBERS = "command: count ${number} --seed ${seed}\nover: {number: [1, 2, 3]}\nseeds: 2\n"

@@ -108,6 +108,10 @@ class Nominations:
         copy._by_uid = dict(self._by_uid)
         return copy
 
+    def all(self) -> Iterable[tuple[str, PodInfo]]:
+        """The nodes and the pods nominated to them, in the order of the nominations."""
+        return self._by_uid.values()
+
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return [pod for node, pod in self._by_uid.values() if node == node_name]
 
