@@ -114,7 +114,7 @@ def _answer(name: str, shared: Any, parts: Sequence[Any]) -> list[Any]:
 
 
 def workers_for(count: int | None, address: str | None, *, pays: bool = True) -> AbstractContextManager[Workers | None]:
-    """The workers that a user means: at an address, so many, or as many as there are cores where it ``pays``.
+    """The workers that a user means: at an address, a number of processes, or all cores where it ``pays``.
 
     None: this process does it all.
     """
