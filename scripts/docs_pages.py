@@ -336,11 +336,12 @@ def versions() -> str:
         "mooring decides as one minor version of kube-scheduler: the one that `--kubernetes-version` names, or else "
         "the cluster's. This page says what changed for scheduling from each to the next. "
         "`mooring diff --version A B --explain` prints the same for any two. "
+        "The API server of `mooring start` speaks as the same version: its name, kinds and fields. "
         "[Agreement](../parity.md) says how far each version was compared with the real one.",
     ]
     for old, new in itertools.pairwise(VERSIONS.values()):
         rows = [(each.about, f"`{each.name}`", each.says, _upstream(each.upstream)) for each in differences(old, new)]
-        preview = " (a preview: what is merged so far)" if new.is_preview else ""
+        preview = " (a preview: what is merged or announced so far)" if new.is_preview else ""
         parts += [
             "",
             f"## {old} to {new}{preview}",

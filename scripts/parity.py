@@ -62,7 +62,7 @@ DELIBERATE = """\
 - **A plugin that raises, or hangs** for longer than `--plugin-timeout` (10 s), fails the attempt of that one pod, with
   the reason `SchedulerError`; a panic ends kube-scheduler. So does an attempt longer than `--attempt-timeout` (15 s).
 
-On a live cluster (tried with kube-apiserver v1.34.11, v1.35.8, v1.36.4 and v1.37.0-rc.1):
+On a live cluster (tried with kube-apiserver v1.34.11, v1.35.8, v1.36.4 and v1.37.0-rc.1, also with etcd 3.4.23):
 
 - **A DeviceTaintRule's event** has its own name in metrics; kube-scheduler counts an update of the slices.
 - **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound.

@@ -143,7 +143,7 @@ async def test_another_cluster_is_asked_at_the_schedulers_own_port(
     plane: ControlPlane, ask: Ask, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its API server says another version, so the scheduler of this machine is meant."""
-    monkeypatch.setattr(discovery, "GIT_VERSION", "v1.36.4")
+    monkeypatch.setattr(discovery, "SUFFIX", "")
     monkeypatch.setattr(queue_source, "DEFAULT_SERVER", "https://127.0.0.1:1")
     assert await ask() == 1
     err = capsys.readouterr().err

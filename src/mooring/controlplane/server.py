@@ -27,6 +27,7 @@ from mooring.controlplane.storage.store import Store
 from mooring.controlplane.storage.watches import Hub
 from mooring.controlplane.types import status
 from mooring.controlplane.types.status import StatusError
+from mooring.core.config.versions import KubernetesVersion
 from mooring.net.async_server import AsyncServer, ServedAnswer, ServedRequest
 from mooring.net.http_io import Refused
 from mooring.net.tls import load_identity, self_signed
@@ -72,8 +73,12 @@ class ControlPlane:
         watch_limit: int = 20_000,
         event_ttl_s: float = 3600.0,
         disk: Disk | None = None,
+        version: KubernetesVersion | None = None,
     ) -> None:
-        """``disk`` keeps everything where a directory would; a soak in virtual time has one that it can fill."""
+        """``version`` is the Kubernetes that is spoken: its name, kinds and fields; without one everything is served.
+
+        ``disk`` keeps everything where a directory would; a soak in virtual time has one that it can fill.
+        """
         if host not in LOOPBACK and not allow_remote:
             raise UsageError(f"host {host}: only this machine can reach the server unless remote access is allowed")
         self._host, self._port, self._use_tls, self._also_plain = host, port, use_tls, also_plain
@@ -85,7 +90,14 @@ class ControlPlane:
         self._journal = disk
         self.store = self._journal.open_store(STORED, history=history) if self._journal else Store(history=history)
         extra: dict[str, Any] = {"new_uid": new_uid} if new_uid is not None else {}
-        self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)
+        self.api = Api(
+            self.store,
+            clock or SystemClock(),
+            rng=rng,
+            default_tolerations=default_tolerations,
+            version=version,
+            **extra,
+        )
         self.hub = Hub(self.store)
         self.access = Access()
         if authorizer is not None:

@@ -166,6 +166,8 @@ def apiserver_arguments(folder: Path, etcd: int, port: int) -> list[str]:
         f"--service-account-key-file={folder / 'accounts.key'}",
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
         "--service-cluster-ip-range=10.0.0.0/24",
+        # Since 1.37 an address of this machine alone cannot be the endpoint of the service "kubernetes".
+        "--endpoint-reconciler-type=none",
         # No controller here makes service accounts, and pods need none.
         "--disable-admission-plugins=ServiceAccount",
     ]

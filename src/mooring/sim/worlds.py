@@ -230,6 +230,7 @@ class EmbeddedWorld(World):
             rng=random.Random(self._settings.seed),
             new_uid=(lambda: f"00000000-0000-4000-8000-{next(numbers):012d}") if self.is_virtual else None,
             default_tolerations=True,
+            version=self._scenario.features.version,
         )
 
     async def _run_silently(self, plane: ControlPlane) -> None:

@@ -11,13 +11,14 @@ import pytest
 from mooring.controlplane.registry.catalog import KINDS, PODS, STORED, group_versions
 from mooring.controlplane.registry.columns import columns_of, pod_ready, pod_status
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving import discovery
 from mooring.controlplane.serving import discovery as openapi
+from mooring.controlplane.serving.discovery import Discovery
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
 
 from ..conftest import Http, make_pod
 
+SERVED = Discovery()
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
@@ -25,13 +26,13 @@ def test_legacy_and_aggregated_discovery_agree() -> None:
     aggregated = {
         (group["metadata"]["name"], version["version"], resource["resource"]): resource["responseKind"]["kind"]
         for core in (True, False)
-        for group in discovery.aggregated(core)["items"]
+        for group in SERVED.aggregated(core)["items"]
         for version in group["versions"]
         for resource in version["resources"]
     }
     legacy = {}
     for group, version in group_versions():
-        found = discovery.resources(group, version)
+        found = SERVED.resources(group, version)
         assert found is not None
         for resource in found["resources"]:
             if "/" not in resource["name"]:
@@ -42,7 +43,7 @@ def test_legacy_and_aggregated_discovery_agree() -> None:
 @pytest.mark.parametrize("group_version", group_versions(), ids=lambda gv: "/".join(gv).strip("/"))
 def test_every_reference_of_an_openapi_document_resolves(group_version: tuple[str, str]) -> None:
     group, version = group_version
-    raw = openapi.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
+    raw = SERVED.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
     assert raw is not None
     document = json.loads(raw)
     names = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
@@ -66,7 +67,7 @@ def test_every_reference_of_an_openapi_document_resolves(group_version: tuple[st
 @pytest.mark.parametrize("group_version", group_versions(), ids=lambda gv: "/".join(gv).strip("/"))
 def test_paths_have_the_methods_of_their_kind_and_declare_their_parameters(group_version: tuple[str, str]) -> None:
     group, version = group_version
-    raw = openapi.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
+    raw = SERVED.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
     assert raw is not None
     paths = json.loads(raw)["paths"]
     for kind in (kind for kind in KINDS if (kind.group, kind.version) == group_version):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mooring.controlplane.registry.groups import (
@@ -15,6 +16,7 @@ from mooring.controlplane.registry.groups import (
     workloads,
 )
 from mooring.controlplane.types.kind import Kind
+from mooring.core.config.versions import KubernetesVersion
 
 GROUPS: Final = (batch, core, nodes, pods, queues, scheduling, volumes, workloads)
 KINDS: Final[tuple[Kind, ...]] = tuple(
@@ -45,9 +47,15 @@ def by_resource(resource: str) -> Kind:
     return _BY_RESOURCE[resource]
 
 
-def group_versions() -> list[tuple[str, str]]:
-    """Served (group, version) pairs, the core group first."""
-    return list(dict.fromkeys((kind.group, kind.version) for kind in KINDS))
+def kinds_of(version: KubernetesVersion | None) -> tuple[Kind, ...]:
+    """The kinds that a version serves; all of them without one."""
+    later = version.later_kinds if version is not None else ()
+    return tuple(kind for kind in KINDS if f"{kind.api_version} {kind.kind}" not in later)
+
+
+def group_versions(kinds: Iterable[Kind] = KINDS) -> list[tuple[str, str]]:
+    """The (group, version) pairs of kinds, the core group first."""
+    return list(dict.fromkeys((kind.group, kind.version) for kind in kinds))
 
 
 PODS: Final = pods.PODS

@@ -20,6 +20,7 @@ from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Store, StoredEntry
 from mooring.controlplane.types import apply, patch, schema, status
 from mooring.controlplane.types.kind import Kind, Object
+from mooring.core.config.versions import KubernetesVersion
 
 MAX_NAME_RETRIES = 8
 
@@ -68,8 +69,12 @@ class Api:
         new_uid: Callable[[], str] = _random_uid,
         rng: random.Random | None = None,
         default_tolerations: bool = False,
+        version: KubernetesVersion | None = None,
     ) -> None:
+        """``version`` is the one that is spoken; without one everything is served."""
         self.store = store
+        self.version = version
+        self._later_fields = version.later_api_fields if version is not None else frozenset()
         self.clock = clock or SystemClock()
         self._new_uid = new_uid
         self._rng = rng or random.Random()
@@ -92,7 +97,7 @@ class Api:
     def decode(self, kind: Kind, body: bytes, options: Options) -> Object:
         """A request body as an object of ``kind`` with defaults; unknown fields as ``fieldValidation`` says."""
         obj, unknown = schema.decode(kind.type_name, body, kind.kind, kind.version)
-        self._report_unknown(kind, unknown, options)
+        self._report_unknown(kind, unknown + self._without_later(kind, obj), options)
         api_version, name = obj.get("apiVersion", ""), obj.get("kind", "")
         if name and name != kind.kind:
             raise status.bad_request(
@@ -105,6 +110,13 @@ class Api:
                 f"({kind.api_version})"
             )
         return self._canonical(kind, obj)
+
+    def _without_later(self, kind: Kind, obj: Object) -> list[str]:
+        """Drop fields that the version does not know."""
+        return schema.without(kind.type_name, obj, self._later_fields) if self._later_fields else []
+
+    def copies_topology_labels(self) -> bool:
+        return self.version is None or "BindingCopiesTopologyLabels" in self.version.changes
 
     @staticmethod
     def _canonical(kind: Kind, obj: Object) -> Object:
@@ -375,7 +387,8 @@ class Api:
         old = entry.object()
         current = kind.shown(entry.object())
         new = patch.patched(content_type, kind.type_name, current, body)
-        self._report_unknown(kind, schema.check(kind.type_name, new, kind.kind, kind.version), options)
+        unknown = schema.check(kind.type_name, new, kind.kind, kind.version)
+        self._report_unknown(kind, unknown + self._without_later(kind, new), options)
         new = kind.stored(self._same_object(kind, new, entry))
         return self._replace(kind, entry, old, new, options, subresource), False
 

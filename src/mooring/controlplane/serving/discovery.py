@@ -5,17 +5,18 @@ The documents are made from the type table: enough for kubectl to validate, patc
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from mooring.controlplane.registry.catalog import KINDS, group_versions
+from mooring.controlplane.registry.catalog import group_versions, kinds_of
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.kind import Kind
+from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
 
 _encode = msgspec.json.Encoder().encode
-GIT_VERSION = "v1.36.4+mooring"
+SUFFIX = "+mooring"  # of gitVersion: by it our own commands know an embedded control plane
 _READ_WRITE = ("get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
     "status": (None, _READ_WRITE),
@@ -30,15 +31,20 @@ _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
 """The kind of each subresource, where it is not the resource's own, and its verbs."""
 
 
-def version() -> dict[str, str]:
+def git_version(version: KubernetesVersion | None) -> str:
+    return f"{(version or DEFAULT_VERSION).tag}{SUFFIX}"
+
+
+def version_info(version: KubernetesVersion | None) -> dict[str, str]:
+    minor = (version or DEFAULT_VERSION).minor
     return {
         "major": "1",
-        "minor": "36",
+        "minor": str(minor),
         "emulationMajor": "1",
-        "emulationMinor": "36",
+        "emulationMinor": str(minor),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": GIT_VERSION,
+        "minCompatibilityMinor": str(minor - 1),
+        "gitVersion": git_version(version),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -56,27 +62,86 @@ def core_versions(address: str) -> dict[str, Any]:
     }
 
 
-def _group_names() -> list[str]:
-    return [name for name in dict.fromkeys(group for group, _ in group_versions()) if name]
+class Discovery:
+    """Says what is served: everything, or what one version of Kubernetes serves."""
 
+    def __init__(self, version: KubernetesVersion | None = None) -> None:
+        self.version = version
+        self.kinds = kinds_of(version)
+        self._group_versions = group_versions(self.kinds)
+        self._documents: dict[str, bytes] = {}
 
-def _group(name: str) -> dict[str, Any]:
-    versions = [
-        {"groupVersion": f"{name}/{version}", "version": version} for g, version in group_versions() if g == name
-    ]
-    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+    def _group_names(self) -> list[str]:
+        return [name for name in dict.fromkeys(group for group, _ in self._group_versions) if name]
 
+    def _group(self, name: str) -> dict[str, Any]:
+        versions = [
+            {"groupVersion": f"{name}/{version}", "version": version}
+            for g, version in self._group_versions
+            if g == name
+        ]
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-def groups() -> dict[str, Any]:
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _group_names()]}
+    def _kinds_of(self, group: str, version: str) -> list[Kind]:
+        return [kind for kind in self.kinds if (kind.group, kind.version) == (group, version)]
 
+    def groups(self) -> dict[str, Any]:
+        return {
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": [self._group(name) for name in self._group_names()],
+        }
 
-def group(name: str) -> dict[str, Any] | None:
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if name in _group_names() else None
+    def group(self, name: str) -> dict[str, Any] | None:
+        is_served = name in self._group_names()
+        return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)} if is_served else None
 
+    def resources(self, group: str, version: str) -> dict[str, Any] | None:
+        kinds = self._kinds_of(group, version)
+        if not kinds:
+            return None
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": kinds[0].api_version,
+            "resources": [resource for kind in kinds for resource in _resources_of(kind)],
+        }
 
-def _kinds_of(group: str, version: str) -> list[Kind]:
-    return [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+    def aggregated(self, core: bool) -> dict[str, Any]:
+        """apidiscovery.k8s.io/v2: everything about the core group, or about all others, in one answer."""
+        items = []
+        for name in [""] if core else self._group_names():
+            versions = [
+                {
+                    "version": version,
+                    "freshness": "Current",
+                    "resources": [_aggregated(k) for k in self._kinds_of(name, version)],
+                }
+                for group, version in self._group_versions
+                if group == name
+            ]
+            items.append({"metadata": {"name": name, "creationTimestamp": None}, "versions": versions})
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+    def document(self, path: str) -> bytes | None:
+        """The index at ``/openapi/v3``, or one group's document below it."""
+        rest = path.removeprefix("/openapi/v3").strip("/")
+        if rest not in self._documents:
+            served = {_root(group, version): (group, version) for group, version in self._group_versions}
+            if not rest:
+                self._documents[rest] = _index(served)
+            elif rest in served:
+                tag = (self.version or DEFAULT_VERSION).tag
+                later = self.version.later_api_fields if self.version is not None else frozenset()
+                self._documents[rest] = _document(self._kinds_of(*served[rest]), tag, later)
+            else:
+                return None
+        return self._documents[rest]
 
 
 def _gvk(kind: Kind) -> dict[str, str]:
@@ -86,18 +151,6 @@ def _gvk(kind: Kind) -> dict[str, str]:
 def _other_names(kind: Kind) -> dict[str, Any]:
     names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
     return {key: value for key, value in names.items() if value}
-
-
-def resources(group: str, version: str) -> dict[str, Any] | None:
-    kinds = _kinds_of(group, version)
-    if not kinds:
-        return None
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": kinds[0].api_version,
-        "resources": [resource for kind in kinds for resource in _resources_of(kind)],
-    }
 
 
 def _resources_of(kind: Kind) -> list[dict[str, Any]]:
@@ -123,23 +176,6 @@ def _resources_of(kind: Kind) -> list[dict[str, Any]]:
             entry |= {"group": gvk["group"], "version": gvk["version"]}
         found.append(entry)
     return found
-
-
-def aggregated(core: bool) -> dict[str, Any]:
-    """apidiscovery.k8s.io/v2: everything about the core group, or about all others, in one answer."""
-    items = []
-    for name in [""] if core else _group_names():
-        versions = [
-            {
-                "version": version,
-                "freshness": "Current",
-                "resources": [_aggregated(k) for k in _kinds_of(name, version)],
-            }
-            for group, version in group_versions()
-            if group == name
-        ]
-        items.append({"metadata": {"name": name, "creationTimestamp": None}, "versions": versions})
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
 def _aggregated(kind: Kind) -> dict[str, Any]:
@@ -191,37 +227,20 @@ def _root(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def document(path: str) -> bytes | None:
-    """The index at ``/openapi/v3``, or one group's document below it."""
-    rest = path.removeprefix("/openapi/v3").strip("/")
-    if not rest:
-        return _index()
-    for group, version in group_versions():
-        if rest == _root(group, version):
-            return _document(group, version)
-    return None
-
-
-@cache
-def _index() -> bytes:
-    paths = {
-        root: {"serverRelativeURL": f"/openapi/v3/{root}?hash=mooring"}
-        for root in (_root(group, version) for group, version in group_versions())
-    }
+def _index(roots: Iterable[str]) -> bytes:
+    paths = {root: {"serverRelativeURL": f"/openapi/v3/{root}?hash=mooring"} for root in roots}
     return _encode({"paths": paths})
 
 
-@cache
-def _document(group: str, version: str) -> bytes:
-    kinds = _kinds_of(group, version)
+def _document(kinds: Sequence[Kind], tag: str, later: frozenset[str]) -> bytes:
     schemas: dict[str, Any] = {}
     for kind in kinds:
-        _collect(kind.type_name, schemas)
+        _collect(kind.type_name, schemas, later)
         schemas[full_name(kind.type_name)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
-    _collect("meta.v1.DeleteOptions", schemas)
+    _collect("meta.v1.DeleteOptions", schemas, later)
     document = {
         "openapi": "3.0.0",
-        "info": {"title": "mooring", "version": "v1.36.4"},
+        "info": {"title": "mooring", "version": tag},
         "paths": {path: item for kind in kinds for path, item in _paths(kind)},
         "components": {"schemas": schemas},
     }
@@ -266,22 +285,23 @@ def _in_path(name: str, description: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "description": description, "required": True, "schema": schema}
 
 
-def _collect(name: str, into: dict[str, Any]) -> None:
-    """Add a type and everything it refers to."""
+def _collect(name: str, into: dict[str, Any], later: frozenset[str]) -> None:
+    """Add a type and everything it refers to, but for later fields."""
     if full_name(name) in into:
         return
     described = schema.types()[name]
     shown: dict[str, Any] = {"type": "object", "properties": {}}
     into[full_name(name)] = shown
-    required = [known.name for known in described.fields.values() if known.is_required]
+    fields = [known for known in described.fields.values() if f"{name}.{known.name}" not in later]
+    required = [known.name for known in fields if known.is_required]
     if required:
         shown["required"] = required
     if described.is_atomic:
         shown["x-kubernetes-map-type"] = "atomic"
-    for known in described.fields.values():
+    for known in fields:
         shown["properties"][known.name] = _property(known)
         if known.element.lstrip("[]{}") not in schema.SCALARS:
-            _collect(known.element.lstrip("[]{}"), into)
+            _collect(known.element.lstrip("[]{}"), into, later)
 
 
 def _property(known: schema.Field) -> dict[str, Any]:

@@ -11,9 +11,8 @@ import msgspec
 
 from mooring.controlplane.registry import subresources as sub
 from mooring.controlplane.registry.verbs import Api, Options
-from mooring.controlplane.serving import discovery
 from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, ApiUser, Attributes, answer_review
-from mooring.controlplane.serving.discovery import document
+from mooring.controlplane.serving.discovery import Discovery, core_versions, version_info
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.listing import (
     WatchStream,
@@ -83,6 +82,8 @@ class Handlers:
         self.api = api
         self.hub = hub
         self.access = access
+        self.discovery = Discovery(api.version)
+        self._kinds = frozenset(self.discovery.kinds)
         self.faults = faults
         # further paths with a JSON body, for users with permission to get them
         self.pages: dict[str, Callable[[], Any]] = {}
@@ -130,13 +131,13 @@ class Handlers:
         if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
             return Reply(b"ok", content_type="text/plain; charset=utf-8")
         if path == "/version":
-            return Reply.json(discovery.version())
+            return Reply.json(version_info(self.api.version))
         if path in self.pages:
             return Reply.json(self.pages[path]())
         if path == "/openapi/v2" and call.form == OPENAPI_V2:
             return Reply(OPENAPI_V2_DOCUMENT, content_type=OPENAPI_V2.replace("@", "."))  # as upstream answers
         if path.startswith("/openapi/v3"):
-            found = document(path)
+            found = self.discovery.document(path)
             if found is None:
                 raise status.path_not_found()
             return Reply(found)
@@ -153,21 +154,21 @@ class Handlers:
         parts = path.strip("/").split("/")
         found: Object | None = None
         if path in ("/api", "/apis") and call.form == "APIGroupDiscoveryList":
-            body = _encode(discovery.aggregated(core=path == "/api"))
+            body = _encode(self.discovery.aggregated(core=path == "/api"))
             kind = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             reply = Reply(body, content_type=kind)
             reply.headers.append(("Vary", "Accept"))
             return reply
         if path == "/api":
-            found = discovery.core_versions(call.request.headers.get("Host", ""))
+            found = core_versions(call.request.headers.get("Host", ""))
         elif path == "/apis":
-            found = discovery.groups()
+            found = self.discovery.groups()
         elif parts[0] == "api" and len(parts) == 2:
-            found = discovery.resources("", parts[1])
+            found = self.discovery.resources("", parts[1])
         elif parts[0] == "apis" and len(parts) == 2:
-            found = discovery.group(parts[1])
+            found = self.discovery.group(parts[1])
         elif parts[0] == "apis" and len(parts) == 3:
-            found = discovery.resources(parts[1], parts[2])
+            found = self.discovery.resources(parts[1], parts[2])
         else:
             return None
         if found is None:
@@ -180,6 +181,8 @@ class Handlers:
 
     async def _resource(self, call: Call) -> Reply | WatchStream:
         route = parse(call.path)
+        if route.kind not in self._kinds:
+            raise status.path_not_found()
         verb = self._verb(call, route)
         if self.access.authorizer is not None:
             self.access.authorize(_attributes(call, route, verb))

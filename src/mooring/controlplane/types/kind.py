@@ -44,6 +44,8 @@ class Context(Protocol):
 
     def has_default_tolerations(self) -> bool: ...
 
+    def copies_topology_labels(self) -> bool: ...
+
 
 def _change_nothing(*_: object) -> None:
     pass

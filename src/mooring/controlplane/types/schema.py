@@ -104,6 +104,49 @@ def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version:
     return normalize(type_name, obj, kind, version) if left else []
 
 
+def without(type_name: str, obj: dict[str, Any], later: frozenset[str]) -> list[str]:
+    """Drop fields that a version does not know (``core.v1.PodSpec.schedulingGroup``) in place; return their paths."""
+    dropped: list[str] = []
+    for steps in _paths_to(type_name, later):
+        _drop(obj, steps, "", dropped)
+    return dropped
+
+
+@cache
+def _paths_to(type_name: str, later: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    """Every way from an object of the type to one of the fields; ``*`` stands for the items of a list or map."""
+    found: list[tuple[str, ...]] = []
+
+    def walk(name: str, steps: tuple[str, ...], within: tuple[str, ...]) -> None:
+        while name[:2] in ("[]", "{}"):
+            name, steps = name[2:], (*steps, "*")
+        if name in SCALARS or name in within:
+            return
+        for known in types()[name].fields.values():
+            if f"{name}.{known.name}" in later:
+                found.append((*steps, known.name))
+            else:
+                walk(known.type, (*steps, known.name), (*within, name))
+
+    walk(type_name, (), ())
+    return tuple(found)
+
+
+def _drop(value: Any, steps: tuple[str, ...], where: str, dropped: list[str]) -> None:
+    step, rest = steps[0], steps[1:]
+    if step == "*":
+        items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+        for key, item in items:
+            _drop(item, rest, f"{where}[{key}]" if isinstance(value, list) else f"{where}.{key}", dropped)
+    elif isinstance(value, dict) and step in value:
+        path = f"{where}.{step}".lstrip(".")
+        if rest:
+            _drop(value[step], rest, path, dropped)
+        else:
+            del value[step]
+            dropped.append(path)
+
+
 def _one_line(error: Exception) -> str:
     return str(error).replace("\n", " ")[:300]
 

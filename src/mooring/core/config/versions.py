@@ -451,6 +451,29 @@ _POINTS_UNTIL = {("GangScheduling", "permit"): 37}
 _FIELDS_SINCE = {"placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37, "placementFeasible": 38}
 
 
+# ---- the API of the embedded control plane -------------------------------------------------------------------------
+
+# Served kinds that are newer than the oldest version, by the first minor version that serves them like this.
+_KINDS_SINCE = {
+    "resource.k8s.io/v1 DeviceTaintRule": 37,
+    "scheduling.k8s.io/v1beta1 PodGroup": 37,
+    "scheduling.k8s.io/v1beta1 Workload": 37,
+}
+
+# Fields of served kinds by the first minor version that has them.
+_API_FIELDS_SINCE = {
+    35: """
+        core.v1.NodeStatus.declaredFeatures core.v1.PodCertificateProjection.userAnnotations
+        core.v1.PodStatus.allocatedResources core.v1.PodStatus.resources
+        storage.v1.CSIDriverSpec.serviceAccountTokenInSecrets""",
+    36: """
+        core.v1.PodSpec.schedulingGroup core.v1.PodStatus.nodeAllocatableResourceClaimStatuses
+        core.v1.ResourceHealth.message core.v1.VolumeMountStatus.volumeStatus
+        resource.v1.Device.nodeAllocatableResourceMappings resource.v1.DeviceAttribute.bools
+        resource.v1.DeviceAttribute.ints resource.v1.DeviceAttribute.strings resource.v1.DeviceAttribute.versions
+        storage.v1.CSIDriverSpec.preventPodSchedulingIfMissing""",
+}
+
 # ---- versions ------------------------------------------------------------------------------------------------------
 
 
@@ -465,6 +488,8 @@ class KubernetesVersion:
     elsewhere: frozenset[str]
     merged: Mapping[str, str]
     changes: frozenset[str]  # names in CHANGES
+    later_kinds: frozenset[str]  # "group/version Kind" that this API server does not serve yet
+    later_api_fields: frozenset[str]  # "type.field" that it does not know yet
     unsupported: Mapping[str, str]  # gates that are not honoured in this version, and why
     is_preview: bool  # not released yet: includes what is merged upstream so far
 
@@ -500,6 +525,8 @@ def _version(minor: int, tag: str, *, is_preview: bool = False) -> KubernetesVer
         frozenset(known),
         {old: new for old, (since, new) in _MERGED.items() if since <= minor},
         frozenset(name for name, change in CHANGES.items() if change.since <= minor),
+        frozenset(kind for kind, since in _KINDS_SINCE.items() if since > minor),
+        frozenset(field for since, fields in _API_FIELDS_SINCE.items() if since > minor for field in fields.split()),
         {
             name: why
             for why, (until, names) in _UNSUPPORTED.items()
@@ -554,6 +581,9 @@ def nearest_version(release: Release) -> tuple[KubernetesVersion, str]:
 def differences(old: KubernetesVersion, new: KubernetesVersion) -> Iterator[Change]:
     """Yield all changes for scheduling after the older version, up to the newer one, gates last."""
     yield from (change for change in CHANGES.values() if old.minor < change.since <= new.minor)
+    for kind, since in _KINDS_SINCE.items():
+        if old.minor < since <= new.minor:
+            yield Change(kind.partition(" ")[2], since, "API server", f"{kind.partition(' ')[0]} has it.", "")
     for name, since in _FIELDS_SINCE.items():
         if old.minor < since <= new.minor:
             yield Change(name, since, "configuration", f"Profiles have the field plugins.{name}.", "")

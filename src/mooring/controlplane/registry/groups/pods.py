@@ -323,7 +323,9 @@ def _add_default_tolerations(spec: Object) -> None:
 
 
 def copy_topology_labels(pod: Object, node_name: str, context: Context) -> None:
-    """A bound pod carries its node's zone and region labels."""
+    """A bound pod carries its node's zone and region labels, since 1.35."""
+    if not context.copies_topology_labels():
+        return
     node = context.find(NODES, "", node_name)
     if node is None:
         return
