@@ -309,7 +309,7 @@ class _Rules:
         for constraint in constraints:
             lacks_label = np.flatnonzero(nodes.label_ids(constraint.topology_key) < 0)
             self._problem.near.append(Near(g, (), lacks_label))
-            eligible = plugin.eligible(pod, constraint, constraints, nodes)
+            eligible = plugin.eligible(pod, constraint, plugin.has_all_keys(nodes, constraints), nodes)
             counted = np.ones(len(nodes), np.bool_) if eligible is None else eligible
             self._problem.even.append(self._even(g, pod, constraint, counted))
 

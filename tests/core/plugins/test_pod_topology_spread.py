@@ -19,6 +19,7 @@ from mooring.core.framework.cycle_state import CycleState
 from mooring.core.framework.status import Code
 from mooring.core.plugins.pod_topology_spread import Domains, PodTopologySpread
 from mooring.core.state.cluster import ClusterState
+from mooring.core.state.node_rows import NodeRows
 from mooring.testing import (
     Scheduler,
     filter_statuses,
@@ -395,3 +396,19 @@ def test_an_empty_selector(version: KubernetesVersion, refused: set[str]) -> Non
         PodTopologySpread(PodTopologySpreadArgs(), handle), cluster, web("new", hard(selector={}))
     )
     assert {name for name, status in statuses.items() if not status.is_success} == refused
+
+
+def test_thousands_of_constraints_look_at_each_key_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, usual = 0, NodeRows.label
+
+    def label(self: NodeRows, key: str) -> Any:
+        nonlocal asked
+        asked += 1
+        return usual(self, key)
+
+    monkeypatch.setattr(NodeRows, "label", label)
+    many = [hard(ZONE, selector={"matchLabels": {"app": f"a{i}"}}) for i in range(100)]
+    pod = make_pod("p", labels={"app": "a1"}, spec={"topologySpreadConstraints": many})
+    nodes = [make_node(f"n{i}", labels={ZONE: f"z{i}"}) for i in range(3)]
+    assert Scheduler(*nodes).decide(pod).node
+    assert asked <= 10 * len(many)  # its square if each constraint looks at the keys of all

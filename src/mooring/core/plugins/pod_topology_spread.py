@@ -267,18 +267,16 @@ class PodTopologySpread:
             self._masks.popitem(last=False)
         return mask
 
-    def eligible(
-        self, pod: PodInfo, constraint: Constraint, constraints: tuple[Constraint, ...], nodes: NodeRows
-    ) -> Mask | None:
-        """Return which nodes count for one of the pod's constraints: they have every label; None means all."""
+    def eligible(self, pod: PodInfo, constraint: Constraint, has_all_keys: Mask | None, nodes: NodeRows) -> Mask | None:
+        """Return which nodes count for one of the pod's constraints; None means all."""
         included = self._included(pod.shape, constraint, nodes)
-        has_all_keys = self._has_all_keys(nodes, constraints)
         return included if has_all_keys is None else _both(has_all_keys, included)
 
     @staticmethod
-    def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask | None:
+    def has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask | None:
         """Return which nodes have every constraint's label; None means all."""
-        keys = [each.topology_key for each in constraints if not nodes.label(each.topology_key).present()[1]]
+        distinct = dict.fromkeys(each.topology_key for each in constraints)  # thousands of constraints may share a few
+        keys = [key for key in distinct if not nodes.label(key).present()[1]]
         if not keys:
             return None
         mask = nodes.label_ids(keys[0]) >= 0
@@ -319,10 +317,10 @@ class PodTopologySpread:
         if not constraints:
             return SKIP if "DoNotSchedule" in self._default_actions else SKIP_FOR_TEMPLATE
         constraints = _up_to_an_absent_key(constraints, nodes)
-        namespace = pod.pod.metadata.namespace
+        namespace, has_all_keys = pod.pod.metadata.namespace, self.has_all_keys(nodes, constraints)
         all_domains = []
         for constraint in constraints:
-            eligible = self.eligible(pod, constraint, constraints, nodes)
+            eligible = self.eligible(pod, constraint, has_all_keys, nodes)
             key = constraint.topology_key
             by_domain = self._counts_by_domain(nodes, namespace, constraint, eligible)
             if eligible is None and nodes.index is None:
@@ -383,8 +381,8 @@ class PodTopologySpread:
             return SKIP
         require_all = bool(pod.shape.spec.topology_spread_constraints) or not self._system_defaulted
         everywhere = NodeRows(nodes.table)
-        counted = self._has_all_keys(nodes, constraints) if require_all else None
-        takes_part = self._has_all_keys(everywhere, constraints) if require_all else None
+        counted = self.has_all_keys(nodes, constraints) if require_all else None
+        takes_part = self.has_all_keys(everywhere, constraints) if require_all else None
         found = ScoreState(constraints, [], [], require_all)
         for constraint in constraints:
             key = constraint.topology_key
@@ -419,7 +417,7 @@ class PodTopologySpread:
             if not nodes.label(constraint.topology_key).present()[1]:
                 share[nodes.label_ids(constraint.topology_key) < 0] = 0.0
             total += share
-        counted = self._has_all_keys(nodes, found.constraints) if found.require_all else None
+        counted = self.has_all_keys(nodes, found.constraints) if found.require_all else None
         if counted is not None:
             total[~counted] = 0.0
         whole = np.floor(total)
@@ -427,7 +425,7 @@ class PodTopologySpread:
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         found: ScoreState = state.read(self.name + "/score")
-        counted = self._has_all_keys(nodes, found.constraints) if found.require_all else None
+        counted = self.has_all_keys(nodes, found.constraints) if found.require_all else None
         judged = scores if counted is None else scores[counted]
         if not len(judged):
             return np.zeros_like(scores)
