@@ -80,6 +80,7 @@ def test_the_exception_of_an_answer(code, status, want):
         pytest.param(500, {"message": "one\n  two"}, "one two", id="in one line"),
         pytest.param(503, b"upstream is\naway", "upstream is away", id="a text that is no Status"),
         pytest.param(500, b"x" * 1000, "x" * 200, id="not all of a long one"),
+        pytest.param(500, b'{"a":' * 9_999, ('{"a":' * 40), id="nested without end"),
         pytest.param(502, b"", "the server answered 502", id="nothing"),
         pytest.param(403, {"message": "no"}, "forbidden: may not create pods: no", id="a 403 names verb and resource"),
         pytest.param(
@@ -132,6 +133,10 @@ def test_retry_after(value, want):
 def test_the_exception_of_an_error_event(body, want, line):
     error = error_of_watch(json.dumps(body).encode())
     assert (type(error), str(error)) == (want, line)
+
+
+def test_an_error_event_that_is_nested_without_end():
+    assert type(error_of_watch(b'{"a":' * 9_999)) is ServerError
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def error_of_answer(code: int, body: bytes, headers: Mapping[str, str], *, metho
     """Turn an unsuccessful response into an exception with a text of one line."""
     try:
         status = _status_decoder.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # a body that is nested too deeply to be a Status
         text = " ".join(body[:200].decode("utf-8", "replace").split())
         status = _Status(message=text)
     message = " ".join(status.message.split())
@@ -227,7 +227,7 @@ def error_of_watch(body: bytes) -> ApiError:
     """Turn the Status object of an ERROR event into an exception."""
     try:
         status = _status_decoder.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ServerError("an ERROR event without a Status", code=500)
     code = status.code or (410 if status.reason in ("Expired", "Gone") else 500)
     return _error_of(status, code, " ".join(status.message.split()))
