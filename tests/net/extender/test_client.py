@@ -343,3 +343,13 @@ def test_extenders_that_may_be_ignored_come_last() -> None:
     entries = [{"urlPrefix": f"http://{i}", "filterVerb": "f", "ignorable": i in (0, 2)} for i in range(4)]
     made = build_extenders(config_from_dict({"extenders": entries}).extenders)
     assert [each.name for each in made] == ["http://1", "http://3", "http://0", "http://2"]
+
+
+def test_extenders_that_differ_only_in_a_secret_have_names_of_their_own() -> None:
+    tokens = ("https://e.example/?token=one", "https://e.example/?token=two", "https://other.example/")
+    made = build_extenders(config_from_dict({"extenders": [{"urlPrefix": url} for url in tokens]}).extenders)
+    assert [each.name for each in made] == [
+        "https://e.example/?token=*** (1)",
+        "https://e.example/?token=*** (2)",
+        "https://other.example/",
+    ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -149,8 +150,10 @@ class HttpExtender:
         observer: CallObserver | None = None,
         now: Callable[[], float] = time.monotonic,
         breaker_failures: int | None = None,
+        name: str = "",
     ) -> None:
         self.config = config
+        self.name = name or config.shown_url  # its URL without secrets, for logs, metrics and events
         self._nodes = nodes
         self._observer = observer or NoObserver()
         self._managed = frozenset(resource.name for resource in config.managed_resources)
@@ -169,11 +172,6 @@ class HttpExtender:
 
     def __repr__(self) -> str:
         return f"HttpExtender({self.name})"
-
-    @property
-    def name(self) -> str:
-        """Its URL without secrets, for logs, metrics and events."""
-        return self.config.shown_url
 
     @property
     def is_ignorable(self) -> bool:
@@ -331,6 +329,16 @@ def _names_any(containers: Iterable[Container], resources: frozenset[str]) -> bo
     )
 
 
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Number the names that several have: URLs that differ only in a secret look alike without it."""
+    seen: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        seen[name] += 1
+        distinct.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
+    return distinct
+
+
 def build_extenders(
     configs: Iterable[Extender],
     objects: ObjectSource | None = None,
@@ -340,8 +348,13 @@ def build_extenders(
 ) -> list[HttpExtender]:
     """Build the configuration's extenders, ignorable ones last; raise ConfigError for an invalid one."""
     nodes = SerializedNodes(StructSource() if objects is None else objects)
+    found = list(configs)
+    names = distinct_names([config.shown_url for config in found])
     try:
-        made = [HttpExtender(config, nodes, observer=observer, now=now) for config in configs]
+        made = [
+            HttpExtender(config, nodes, observer=observer, now=now, name=name)
+            for config, name in zip(found, names, strict=True)
+        ]
     except ConfigError as error:
         raise ConfigError(*(f"couldn't build extenders: {problem}" for problem in error.problems)) from None
     return sorted(made, key=lambda extender: extender.is_ignorable)
