@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
 import math
 from typing import Any
@@ -134,6 +135,11 @@ def test_mistakes_are_one_line(text: str, message: str) -> None:
 def test_bytes_that_are_no_text() -> None:
     with pytest.raises(InputError, match=r"^f: not UTF-8 text \(byte 3\); expected YAML or JSON$"):
         yaml.load(b"a: \xff", "f")
+
+
+def test_a_compressed_file_is_named_as_such() -> None:
+    with pytest.raises(InputError, match=r"^f: compressed with gzip; expected YAML or JSON: decompress it first$"):
+        yaml.load(gzip.compress(b"a: 1"), "f")
 
 
 def test_depth_does_not_take_the_process_down() -> None:

@@ -91,3 +91,13 @@ def test_what_is_read_is_not_written_over(
     said = capsys.readouterr().err
     assert "run.mrec is what is read, and is not replaced; give another place" in said and said.count("\n") == 1
     assert Path("run.mrec").read_bytes() == record.read_bytes()
+
+
+def test_a_page_of_a_record_that_was_cut_off_says_so(
+    record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (cut := tmp_path / "cut.mrec").write_bytes(record.read_bytes()[:-3])
+    assert run(["report", str(cut), "--html", str(tmp_path / "page.html")]) == 0
+    assert "cut.mrec: the record was cut off, or is still being written" in capsys.readouterr().err
+    assert run(["report", str(record), "--html", str(tmp_path / "page.html")]) == 0
+    assert "cut off" not in capsys.readouterr().err

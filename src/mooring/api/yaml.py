@@ -44,12 +44,18 @@ class Document(NamedTuple):
     lines: Lines | None = None  # only if requested
 
 
+GZIP = b"\x1f\x8b"
+"""How a file begins that gzip made."""
+
+
 def load_documents(text: str | bytes, source: str = "", *, lines: bool = False) -> list[Document]:
     """Return the documents of a YAML or JSON text, leaving out empty ones; ``source`` names it in errors.
 
     With ``lines`` every document has the lines of its fields, which takes longer for JSON.
     """
     where = f"{source}: " if source else ""
+    if text[:2] == GZIP:
+        raise InputError(f"{where}compressed with gzip; expected YAML or JSON: decompress it first")
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as e:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.api.errors import ApiError, InputError, MooringError, UsageError
+from mooring.api.errors import ApiError, InputError, MooringError, UsageError, warn
 from mooring.cli.options import features_for, load_configuration
 from mooring.cli.queue import Address, client_config
 from mooring.cli.story_options import print_line
@@ -66,6 +66,11 @@ def write_shown(path: Path, shown: list[Shown]) -> int:
     if path.suffix in EXPORTS and len(shown) > 1:
         raise UsageError(f"{path}: expected one record; two of them make a page (.html)")
     try:
+        for each in shown:
+            if isinstance(each.source, RecordFile) and each.source.is_live:
+                warn(
+                    [f"{each.title}: the record was cut off, or is still being written; it is shown as far as it goes"]
+                )
         if path.suffix in EXPORTS:
             path.write_bytes(EXPORTS[path.suffix][0](shown[0].timeline))
         else:
@@ -75,6 +80,7 @@ def write_shown(path: Path, shown: list[Shown]) -> int:
     finally:
         for each in shown:
             each.close()
+            each.source.close()
     print_line(f"Written: {path} ({path.stat().st_size / 1024:,.0f} KiB)")
     return 0
 
