@@ -17,8 +17,8 @@ from mooring.testing import bound, make_cluster, make_node, make_pod, make_pod_g
 GPU = "nvidia.com/gpu"
 
 
-def explained(nodes, group, pods, *running):
-    features = Features(V1_37, GenericWorkload=True)
+def explained(nodes, group, pods, *running, **gates):
+    features = Features(V1_37, GenericWorkload=True, **gates)
     cluster = make_cluster(*nodes, *running)
     cluster.put(group)
     for pod in pods:
@@ -107,3 +107,54 @@ def test_a_group_without_pods():
     found = explained(gpu_nodes(1), make_pod_group("train", gang=2), [])
     assert found.message == "the group has no pods"
     assert found.to_dict()["outcome"] == "held"
+
+
+# ---- what would let the whole group run ------------------------------------------------------------------------------
+
+
+def remedies(*args, **gates):
+    return [each.text for each in explained(*args, **gates).remedies]
+
+
+def test_a_gang_is_told_what_would_do_for_all_of_it():
+    assert remedies(gpu_nodes(3), make_pod_group("train", gang=4), workers(4, requests={GPU: 8})) == [
+        "minCount 3 instead of 4: 3 pods would run",
+        "4 nvidia.com/gpu instead of 8 for each pod",
+        "1 more node like n0, empty",
+    ]
+
+
+def test_the_fewest_nodes_are_found():
+    found = remedies(gpu_nodes(1), make_pod_group("train", gang=20), workers(20, requests={GPU: 8}))
+    assert "19 more nodes like n0, empty" in found
+
+
+def test_a_gang_that_waits_for_pods_may_need_fewer():
+    assert remedies(gpu_nodes(1), make_pod_group("train", gang=4), workers(3, cpu="1")) == [
+        "minCount 3 instead of 4: 3 pods would run"
+    ]
+
+
+def test_a_topology_that_keeps_a_gang_apart():
+    racks = [make_node(f"n{i}", cpu="1", labels={"rack": f"r{i}"}) for i in range(2)]
+    group = make_pod_group("train", gang=2, topology="rack")
+    found = remedies(racks, group, workers(2, cpu="1"), TopologyAwareWorkloadScheduling=True)
+    assert "without the topology constraint rack" in found
+
+
+def test_the_lowest_priority_that_helps_and_whom_it_evicts():
+    running = [bound(make_pod(f"old{i}", cpu="4", priority=p), f"n{i}") for i, p in enumerate((10, 20))]
+    nodes = [make_node(f"n{i}", cpu="4") for i in range(2)]
+    found = remedies(nodes, make_pod_group("train", gang=1), workers(1, cpu="4"), *running)
+    assert "priority 11 for the group and its pods: evicts default/old0" in found
+
+
+def test_a_group_that_runs_needs_no_remedy():
+    assert remedies(gpu_nodes(1), make_pod_group("train", gang=2), workers(2, cpu="1")) == []
+
+
+def test_asking_changes_neither_group_nor_pods():
+    group, pods = make_pod_group("train", gang=4), workers(4, requests={GPU: 8})
+    before = repr((group, pods))
+    assert remedies(gpu_nodes(3), group, pods)
+    assert repr((group, pods)) == before

@@ -21,6 +21,7 @@ from mooring.core.engine.decision import Outcome
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.explain.decision import Decision, NodeShare, RefusalRow
+from mooring.core.explain.group_remedies import GroupRemedies
 from mooring.core.explain.remedies import PRIORITY, RemedySearch, Suggestion, WhatIf, facts, volume_notes
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
@@ -108,6 +109,7 @@ class GroupExplanation:
     nodes: dict[str, str] = field(default_factory=dict)  # pod key -> node, of as many pods as fit, enough or not
     refusals: dict[str, str] = field(default_factory=dict)  # pod key -> why it has no node beside those that fit
     rest: Explanation | None = None  # of the first pod that does not fit beside those that do
+    remedies: list[Suggestion] = field(default_factory=list)  # changes with which the whole group would run
     requests: dict[str, int] = field(default_factory=dict)  # that pod's requests
 
     def __repr__(self) -> str:
@@ -148,12 +150,17 @@ class GroupExplanation:
         if self.rest is None:
             return "find no node"
         each = " each" if missing > 1 else ""
-        reasons = {reason for refusal in self.rest.refusals for reason in refusal.reasons}
-        short = sorted(reason.removeprefix(SHORT) for reason in reasons if reason.startswith(SHORT))
         requests = self.requests
-        wanted = [f"{written(name, requests[name])} {display_name(name)}" for name in short if requests.get(name)]
+        wanted = [f"{written(name, requests[name])} {display_name(name)}" for name in self.short if requests.get(name)]
         needs = "need" if missing > 1 else "needs"
         return f"{needs} {' and '.join(wanted)}{each}" if wanted else "find no node"
+
+    @property
+    def short(self) -> list[str]:
+        """Return the resources of which nodes have too little for the next pod."""
+        refusals = [] if self.rest is None else self.rest.refusals
+        reasons = {reason for refusal in refusals for reason in refusal.reasons}
+        return sorted(reason.removeprefix(SHORT) for reason in reasons if reason.startswith(SHORT))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values in camelCase, as ``-o json`` prints it."""
@@ -170,6 +177,7 @@ class GroupExplanation:
                 for pod in self.pods
             ],
             "victims": sorted(each.pod.key for each in self.decided.victims) if self.decided is not None else [],
+            "remedies": [each.text for each in self.remedies],
             "suggestions": [each.text for each in self.suggestions],
             "notes": [] if self.rest is None else self.rest.notes,
         }
@@ -185,7 +193,8 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
     for pod in pods:
         held = run_pre_enqueue(profile.pre_enqueue, pod)
         if not held.is_success:
-            return GroupExplanation(group, pods, placed, held=held.message)
+            remedies = GroupRemedies(session, group, pods, placed + len(pods), ()).run()
+            return GroupExplanation(group, pods, placed, held=held.message, remedies=remedies)
     info = PodGroupInfo(group, [cluster.info(pod) for pod in pods])
     cycle = session.groups(profile)
     found = GroupExplanation(group, pods, placed, decided=cycle.decide(info))
@@ -203,6 +212,9 @@ def explain_group(session: Session, group: PodGroup, pods: Sequence[Pod]) -> Gro
                 there.assume(member, found.nodes[member.pod.key])
         found.rest = explain_pod(there, left[0])
         found.requests = cluster.info(left[0]).shape.requests
+    if not found.is_scheduled:
+        short = [name for name in found.short if found.requests.get(name)]
+        found.remedies = GroupRemedies(session, group, pods, placed + len(found.nodes), short).run()
     return found
 
 
@@ -315,6 +327,7 @@ def draw_group(to: Console, found: GroupExplanation, *, suggestions: int = 8) ->
     if found.message:
         to.print(escape(found.message))
     if found.decided is None:
+        _draw_remedies(to, found)
         return
     to.print()
     rows = [
@@ -329,6 +342,7 @@ def draw_group(to: Console, found: GroupExplanation, *, suggestions: int = 8) ->
         to.print("Room can be made for the group by evicting:")
         for victim in found.decided.victims:
             to.print(f"  {escape(victim.pod.key)} (priority {victim.priority})")
+    _draw_remedies(to, found)
     for note in found.rest.notes if found.rest is not None else ():
         to.print(f"Note: {escape(note)}")
     if found.suggestions:
@@ -336,3 +350,11 @@ def draw_group(to: Console, found: GroupExplanation, *, suggestions: int = 8) ->
         to.print("[bold]What would help the next pod[/bold], the smallest change first; each was tried:")
         for suggestion in found.suggestions[:suggestions]:
             to.print(f"  [green]{escape(suggestion.text)}[/green]")
+
+
+def _draw_remedies(to: Console, found: GroupExplanation) -> None:
+    if found.remedies:
+        to.print()
+        to.print("[bold]What would let the whole group run[/bold], the smallest change first; each was tried:")
+        for remedy in found.remedies:
+            to.print(f"  [green]{escape(remedy.text)}[/green]")
