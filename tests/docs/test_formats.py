@@ -47,6 +47,7 @@ COMMANDS = {
     "optimise": "optimise-v1",
     "consolidate": "consolidate-v1",
     "deschedule": "deschedule-v1",
+    "admission": "admission-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",
@@ -158,6 +159,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
         pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
         pytest.param("plan-v1", f"{PLAN} --pod {EXAMPLES}/what-if/more.yaml -o json", id="nodes to add"),
+        pytest.param(
+            "admission-v1",
+            f"mooring admission {EXAMPLES}/quotas/train.yaml --cluster {EXAMPLES}/quotas/cluster.yaml -o json",
+            id="an admission",
+        ),
         pytest.param(
             "consolidate-v1",
             f"mooring consolidate --cluster {EXAMPLES}/what-if/cluster.yaml -o json",

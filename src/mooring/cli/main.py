@@ -76,6 +76,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     ),
     CommandEntry("consolidate", "mooring.cli.optimise", "consolidate", "Find nodes that could be removed.", WHAT_IF),
     CommandEntry("deschedule", "mooring.cli.optimise", "deschedule", "Show what a descheduler would evict.", WHAT_IF),
+    CommandEntry("admission", "mooring.cli.admission", "admission", "Show whether a queued Job gets quota.", WHAT_IF),
     CommandEntry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF

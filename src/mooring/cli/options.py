@@ -280,14 +280,20 @@ class ClusterSource:
             return self.namespace or "default"
         return find_config(self.kubeconfig, context=self.context).namespace
 
+    @property
+    def names_a_record(self) -> bool:
+        """Report whether a dump is a record."""
+        if not self.dumps:
+            return False
+        from mooring.record.files import names_a_record
+
+        return any(names_a_record(dump) for dump in self.dumps)
+
     def _recorded(self) -> Cluster | None:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
-        if not self.dumps:
-            return None
-        from mooring.record.files import file_and_time, names_a_record
-
-        if not any(names_a_record(dump) for dump in self.dumps):
+        if not self.names_a_record:
             return None  # before the reader of records is imported, which takes longer than most questions
+        from mooring.record.files import file_and_time
         from mooring.record.reader import Record, record_time
 
         if len(self.dumps) > 1:
