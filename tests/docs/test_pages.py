@@ -38,6 +38,7 @@ ELSEWHERE = {
     r"helm .*": "needs Helm; tests/deploy renders the chart",
     r"(cp|mv) .*/etc/kubernetes/.*": "needs a control plane node; tests/deploy checks the manifest",
     r"mooring bench perf (SchedulingBasic/5000.*|--label performance|--dir path/to/scheduler_perf)": "takes minutes",
+    r"kubectl get .*workloads\.kueue\.x-k8s\.io .*": "needs Kueue; tests/cli/test_admission.py reads a live cluster",
     r"mooring run .*": "tests/e2e runs it; test_commands_and_flags_that_a_page_names_exist reads its flags",
     r"mooring extender serve --plugin .*": "tests/extender serves plugins",
     r"mooring extender check http://my-extender\.example:8888": "an example; extenders.md runs it",
