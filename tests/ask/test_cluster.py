@@ -128,6 +128,14 @@ def test_what_get_returns_can_be_changed_and_added_again() -> None:
             lambda c: c.add(7), "found 7; expected a path, a manifest as a dict, or the bytes of one", id="a number"
         ),
         pytest.param(
+            lambda c: c.add([1] * 9_999), "found a list; expected its items one by one: add * before it", id="a list"
+        ),
+        pytest.param(
+            lambda c: c.add({*range(99)}),
+            "found {0, 1, 2, 3, 4, 5, ...}; expected a path, a manifest as a dict, or the bytes of one",
+            id="much else",
+        ),
+        pytest.param(
             lambda c: as_cluster(c.state), "expected a Cluster, such as mooring.load(path) makes", id="the core's"
         ),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy, deepcopy
@@ -102,8 +103,11 @@ def read_manifests(sources: Iterable[Source], context: Manifests | None = None) 
                 texts.append(json.dumps(source, default=str).encode())
             case str() | Path():
                 paths += _paths(str(source))
+            case list() | tuple():
+                raise InputError(f"found a {type(source).__name__}; expected its items one by one: add * before it")
             case _:
-                raise InputError(f"found {source!r}; expected a path, a manifest as a dict, or the bytes of one")
+                expected = "expected a path, a manifest as a dict, or the bytes of one"
+                raise InputError(f"found {reprlib.repr(source)}; {expected}")
     found = load_manifests(paths, context)
     for text in texts:
         before: list[Object] = [*(context.objects if context is not None else ()), *found.objects]
