@@ -50,7 +50,8 @@ async def answer(cluster: Cluster, tool: str, **arguments: Any) -> dict[str, Any
 async def test_every_question_only_reads() -> None:
     async with Client(make_server(lambda: Scheduler(a_cluster()))) as client:
         tools = (await client.list_tools()).tools
-    assert {tool.name for tool in tools} == {"pending", "explain", "capacity", "drill", "what_if", "diff"}
+    names = {"pending", "explain", "capacity", "drill", "plan", "what_if", "diff", "lint"}
+    assert {tool.name for tool in tools} == names
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description for tool in tools)
     assert all(tool.input_schema["additionalProperties"] is False for tool in tools)

@@ -148,11 +148,15 @@ async def test_what_would_another_configuration_move(which: Any, doors: Doors) -
 async def test_which_nodes_to_add(doors: Doors) -> None:
     found = mooring.plan(doors.cluster, pods={doors.path("new.yaml"): 9})
     same(found.to_dict(), await doors.command("plan", "--pod", f"{doors.path('new.yaml')}=9"))
+    same(mooring.plan(doors.cluster).to_dict(), await doors.command("plan"), await doors.mcp("plan"))
 
 
 async def test_which_mistakes_are_in_a_manifest(doors: Doors) -> None:
     found = mooring.lint(doors.path("new.yaml"), cluster=doors.cluster)
     same(found.to_dict(), await doors.command("lint", doors.path("new.yaml")))
+    given = mooring.lint(NEW.encode(), cluster=doors.cluster)
+    same(given.to_dict(), await doors.mcp("lint", manifest=NEW))
+    assert [(each.rule, each.line) for each in given] == [(each.rule, each.line) for each in found]
 
 
 # ---- page and notebook: they explain the decisions of a record ------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from mooring.api.clock import Clock, VirtualClock
 from mooring.api.core import Pod
@@ -24,6 +24,14 @@ from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import Explanation, GroupExplanation, explain_group, explain_pod
 from mooring.core.session import Configuration, PluginReference, Session, configuration_of, open_session, registry_with
 from mooring.core.state.cluster import group_of
+
+
+class SchedulerSettings(TypedDict):
+    """The arguments of a scheduler besides its cluster."""
+
+    config: Configuration
+    plugins: tuple[PluginReference, ...]
+    kubernetes_version: str | None
 
 
 class Scheduler:
@@ -90,6 +98,10 @@ class Scheduler:
         config = self._config if config is None else config
         version = kubernetes_version or self._asked_version
         return Scheduler(self.cluster, config, self._plugins, kubernetes_version=version)
+
+    def settings(self) -> SchedulerSettings:
+        """Return what it was made with besides the cluster, for questions that make schedulers of their own."""
+        return {"config": self._config, "plugins": self._plugins, "kubernetes_version": self._asked_version}
 
     def decide(self, pod: Askable) -> Decision:
         """Decide about a pod, and change nothing.

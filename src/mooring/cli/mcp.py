@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def mcp(**asked: Any) -> int:
     """Serve questions about one cluster over MCP, on standard input and output.
 
-    The questions are: which pods are pending and why, explain a pod, how many more fit, what a loss would do, what if
-    something changed, and which pods another configuration would move. All of them only read. A live cluster is read
+    The questions are: which pods are pending and why, explain a pod, how many more fit, what a loss would do, which
+    nodes to add, what if something changed, which pods another configuration would move, and which mistakes are in a
+    manifest. All of them only read. A live cluster is read
     again for each question.
 
     \b
@@ -108,6 +109,19 @@ class Tools:
         found = drill_with(self._find(), lose)
         losses = [loss.to_dict() for loss in found.losses[:MAX_ITEMS]]
         return _bounded({"isSafe": found.is_safe, "tried": len(found.losses), "losses": losses})
+
+    def plan(self) -> dict[str, Any]:
+        """Find the cheapest nodes to add so that all pending pods fit; each node of a kind that there is costs 1."""
+        from mooring.ask.plan import Offer, plan_with
+
+        return _bounded(plan_with(self._find(), Offer()).to_dict())
+
+    def lint(self, manifest: str) -> dict[str, Any]:
+        """Find mistakes of intent in manifests (YAML or JSON) before they are applied to the cluster."""
+        from mooring.ask.lint.lint import lint
+
+        scheduler = self._find()
+        return _bounded(lint(_bytes(manifest, "manifest"), cluster=scheduler.cluster, **scheduler.settings()).to_dict())
 
     def what_if(
         self,
@@ -197,7 +211,16 @@ def make_server(find: Find) -> MCPServer[Any]:
         return answer
 
     tools = Tools(find)
-    questions = (tools.pending, tools.explain, tools.capacity, tools.drill, tools.what_if, tools.diff)
+    questions = (
+        tools.pending,
+        tools.explain,
+        tools.capacity,
+        tools.drill,
+        tools.plan,
+        tools.what_if,
+        tools.diff,
+        tools.lint,
+    )
     only_reads = ToolAnnotations(read_only_hint=True)
     made = [Tool.from_function(answering(question), annotations=only_reads) for question in questions]
     for tool in made:
@@ -232,12 +255,16 @@ def _asked(scheduler: Scheduler, pod: str) -> Pod | Mapping[str, Any]:
 
 
 def _manifest(text: str, name: str, what: str) -> Mapping[str, Any]:
-    if len(text) > MAX_MANIFEST:
-        raise InputError(f"{name}: a text of {len(text)} characters; expected at most {MAX_MANIFEST}")
-    manifest = yaml.load(text.encode(), name)
+    manifest = yaml.load(_bytes(text, name), name)
     if not isinstance(manifest, Mapping):
         raise InputError(f"{name}: expected one manifest of {what}")
     return manifest
+
+
+def _bytes(text: str, name: str) -> bytes:
+    if len(text) > MAX_MANIFEST:
+        raise InputError(f"{name}: a text of {len(text)} characters; expected at most {MAX_MANIFEST}")
+    return text.encode(errors="replace")
 
 
 def _bounded(answer: Mapping[str, Any]) -> dict[str, Any]:

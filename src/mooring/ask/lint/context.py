@@ -35,6 +35,7 @@ from mooring.core.state.node_rows import Mask, NodeRows
 
 FieldPath = tuple[str | int, ...]
 STANDARD_INPUT = "-"
+GIVEN = "the given manifest"
 IGNORE = "mooring/lint-ignore"  # the annotation that disables rules for one object
 _SPEC: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 _TEMPLATE: FieldPath = ("spec", "template", "spec")
@@ -121,10 +122,13 @@ class Subjects:
     skipped: int = 0
 
 
-def read_subjects(paths: Iterable[str | Path]) -> Subjects:
-    """Read files and directories; ``-`` is standard input. Unreadable ones become findings."""
+def read_subjects(paths: Iterable[str | Path | bytes]) -> Subjects:
+    """Read files, directories and the bytes of manifests; ``-`` is standard input. Unreadable ones become findings."""
     subjects = Subjects()
     for path in paths:
+        if isinstance(path, bytes):
+            _read(GIVEN, path, subjects)
+            continue
         if str(path) == STANDARD_INPUT:
             _read(STANDARD_INPUT, sys.stdin.buffer.read(), subjects)
             continue

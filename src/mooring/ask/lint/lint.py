@@ -20,7 +20,7 @@ _MODULES = (__name__, node_rules.__name__, other_rules.__name__, configuration_r
 
 
 def lint(
-    *manifests: str | Path,
+    *manifests: str | Path | bytes,
     cluster: Cluster | None = None,
     disable: Iterable[str] = (),
     config: Configuration = None,
@@ -29,8 +29,8 @@ def lint(
 ) -> Findings:
     """Find mistakes of intent in files and directories of manifests, before they are applied to this cluster.
 
-    Without a cluster only the rules that need none run. ``disable`` names rules to skip. Placement is judged as in
-    ``kubernetes_version``, by default the cluster's version.
+    A manifest may also be given as bytes. Without a cluster only the rules that need none run. ``disable`` names rules
+    to skip. Placement is judged as in ``kubernetes_version``, by default the cluster's version.
     """
     left_out = set(disable)
     for name in left_out - RULES.keys():
