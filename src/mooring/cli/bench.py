@@ -1,4 +1,4 @@
-"""``mooring bench``: measurements, with numbers for people and for programs."""
+"""``mooring bench``: measurements, as tables and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.cli.options import Group, Integers, examples, features_for, version
 from mooring.cli.output import emit, output_option, print_table, progress
 
 # --------------------------------------------------------------------------------------------------------------------
-# ``mooring bench gym``: how many steps a second the environment for learned policies makes.
+# ``mooring bench gym``: steps per second of the environment for learned policies.
 
 
 @click.command()
@@ -59,7 +59,7 @@ def gym(nodes: tuple[int, ...], steps: int, output: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# ``mooring bench simulate``: what simulations cost.
+# ``mooring bench simulate``: the cost of simulations.
 
 PARTS = ("like", "week", "openb")
 
@@ -292,5 +292,5 @@ def decide(
 
 
 def _capped(workload: str, pods: int) -> int:
-    """Preempting decisions are slow, and 200 of them are enough to measure."""
+    """Limit preempting decisions, which are slow: 200 of them are enough to measure."""
     return min(pods, 200) if workload == "preemption" else pods

@@ -155,7 +155,7 @@ def _run_options(
 
 
 def _check_writable(path: Path) -> None:
-    """Refuse a path whose folder does not exist, before a long run begins."""
+    """Reject a path whose folder does not exist, before a long run begins."""
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: no such directory")
 

@@ -114,12 +114,12 @@ def defaults(feature_gates: tuple[str, ...], kubernetes_version: str | None, out
 
 
 def _source(file: str) -> str:
-    """What messages call the file."""
+    """Return the name of the file in messages."""
     return "standard input" if file == "-" else file
 
 
 def _read_document(text: bytes, source: str) -> dict[str, Any]:
-    """Parse a text. The caller lists mistakes in the document; a text that is no document raises InputError."""
+    """Parse a text. The caller lists mistakes in the document; an unparsable text raises InputError."""
     try:
         return read_document(text)
     except ConfigError:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def read_cases(path: str) -> Iterator[dict[str, Any]]:
-    """The cases of a JSON Lines file, gzip or plain, or of standard input (``-``)."""
+    """Yield the cases of a JSON Lines file, gzip or plain, or of standard input (``-``)."""
     where = "standard input" if path == "-" else path
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
@@ -51,7 +51,7 @@ def read_cases(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _extenders_of(case: dict[str, Any]) -> list[str]:
-    """The URLs of a case's extenders. Mistakes in its configuration are found when it is loaded."""
+    """Return the URLs of a case's extenders. Mistakes in its configuration are found when it is loaded."""
     config = case.get("config")
     entries = config.get("extenders") if isinstance(config, dict) else None
     found = entries if isinstance(entries, list) else []
@@ -85,7 +85,7 @@ def decide(
 
     registry, own = load_registry(plugins)
 
-    @cache  # a warning about a version, or about the configuration, is given once
+    @cache  # each warning is printed once
     def of_release(release: Release) -> tuple[Features, KubeSchedulerConfiguration | None]:
         features = features_for(kubernetes_version, release)
         return features, None if config_path is None else load_configuration(config_path, own, features)

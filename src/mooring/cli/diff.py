@@ -140,7 +140,7 @@ def _explain_versions(versions: tuple[str, str], output: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the two sides are."""
+    """The two sides of a comparison."""
 
     configs: tuple[str, ...]
     versions: tuple[str, str] | None
@@ -174,7 +174,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side: its name, and how its scheduler is configured."""
+    """One side: its name, and its scheduler's configuration."""
 
     name: str
     config: str | None

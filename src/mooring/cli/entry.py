@@ -1,4 +1,4 @@
-"""Where a process of ours begins: Ctrl-C while the command line is still being imported is no traceback."""
+"""Entry point of processes: Ctrl-C during the import of the command line causes no traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Import the command line and run it."""
-    # NumPy's linear algebra would start a thread for each core, and all of them spin for a while. We hardly use it.
+    # NumPy's linear algebra would start a thread for each core, and all of them spin for a while. It is hardly used.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # nothing that is imported is garbage
     try:

@@ -48,7 +48,7 @@ def extender() -> None:
 def _served(
     file: str | None, plugins: Sequence[str], arguments: str | None, *, is_watched: bool = False
 ) -> tuple[Served, PluginServer | None]:
-    """What FILE or --plugin stands for."""
+    """Load FILE or the plugins of --plugin."""
     if bool(file) == bool(plugins):
         raise UsageError("name either a FILE with an extender or a --plugin to serve as one")
     if file and is_watched:
@@ -161,7 +161,7 @@ def serve(
     server = ExtenderServer(served, prefix=prefix, limits=limits)
     with _watched(plugin_server, kubeconfig, context) if is_watched else contextlib.nullcontext():
         _serve(server, host, port, tls, prefix)
-    if server.is_busy:  # Python waits for threads at the end, and a handler that blocks would keep it from ending
+    if server.is_busy:  # Python waits for threads at exit, and a blocking handler would keep it from ending
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -169,7 +169,7 @@ def serve(
 
 @contextlib.contextmanager
 def _watched(server: PluginServer | None, kubeconfig: str, context: str) -> Iterator[None]:
-    """Tell the plugins' server what happens in the cluster."""
+    """Pass changes of the cluster to the plugins' server."""
     from mooring.live.informers import ClusterWatch
     from mooring.net.kubeconfig import find_config
 
@@ -200,7 +200,7 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
     say(f"{server.served.settings.name}: {verbs} at {url} (Ctrl-C ends it)")
     sys.stderr.flush()
     gc.collect()
-    gc.freeze()  # what is loaded stays; collections need not look at it with every few requests
+    gc.freeze()  # loaded objects stay: collections need not traverse them again
     try:
         done.wait()
     finally:

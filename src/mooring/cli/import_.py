@@ -63,7 +63,7 @@ def _print_length(found: Imported) -> None:
 
 
 def _write(output: Path, files: tuple[str, ...], found: Imported) -> None:
-    """A story that names the files as they are found from its own folder."""
+    """Write a story that names the files relative to its own folder."""
     from mooring.api import yaml
 
     beside = [os.path.relpath(file, output.parent) for file in files]

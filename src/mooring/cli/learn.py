@@ -64,7 +64,7 @@ def learn(ctx: click.Context, lang: str | None) -> None:
 
 
 def words_for(lang: str | None) -> Words:
-    """The course's words in the language that an option or the locale asks for."""
+    """Return the course's words in the language of an option or the locale."""
     from mooring.learn.classroom import Words, language_of
 
     return Words(lang or language_of())
@@ -85,7 +85,7 @@ def _list(to: Console, words: Words) -> None:
 
 
 def next_step(words: Words, solved: set[int]) -> str:
-    """Say what to do next, from what was solved."""
+    """Return what to do next, by the solved exercises."""
     from mooring.learn.course import CHAPTERS, LESSONS
 
     following = next((one.number for one in LESSONS if one.number not in solved), None)
@@ -154,9 +154,9 @@ async def serve_sandbox(
     write_kubeconfig: Path | None = None,
     words: Words | None = None,
 ) -> None:
-    """Give the learner a cluster to play with; its kubeconfig is gone when this ends.
+    """Start a sandbox cluster for the learner; its kubeconfig is removed when this ends.
 
-    Every command that is printed names the kubeconfig, so that none of them can reach another cluster.
+    Every printed command names the kubeconfig, so that none of them can reach another cluster.
     """
     words = words or Words()
     say = _since_now(tell)
@@ -182,7 +182,7 @@ async def schedule_for(
     words = words or Words()
     say = _since_now(tell)
     async with RestClient(find_config(kubeconfig)) as client:
-        answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported at once
+        answer = await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported immediately
         to.print(words("The cluster answers ({status}).", status=answer.status))
         to.print(words("Pods with schedulerName: {name} are scheduled.", name=SCHEDULER_NAME))
         to.print(words("Ctrl-C ends it.") + "\n")
@@ -192,7 +192,7 @@ async def schedule_for(
 
 
 def _since_now(tell: Tell) -> Say:
-    """Tell things with the seconds since this call."""
+    """Report with the seconds since this call."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     return lambda who, text: tell(loop.time() - began, who, text)

@@ -102,7 +102,7 @@ def chapter_command(which: Chapter) -> click.Command:
 
 
 def print_text(to: Console, path: Path) -> None:
-    """Print a text of the course: rendered on a terminal, as it is into a file."""
+    """Print a text of the course: rendered on a terminal, unchanged into a file."""
     text = path.read_text(encoding="utf-8").rstrip()
     if to.is_terminal:
         to.print(Markdown(text, hyperlinks=False), width=min(to.width, 100))
@@ -159,7 +159,7 @@ def _play_or_serve(to: Console, which: Lesson, chosen: dict[str, Any], words: Wo
 
 
 def teller(to: Console) -> Tell:
-    """Print a play line by line; long lines are indented where they go on."""
+    """Print a play line by line; long lines are indented where they wrap."""
     styles = {"scenario": "bold", "note": "cyan", "scheduler": "", "kubectl": "green"}
 
     def tell(at_s: float, who: str, text: str) -> None:

@@ -75,7 +75,7 @@ def lint(
     if no_cluster and source != ClusterSource():
         raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
     for each in manifests:
-        if each != STANDARD_INPUT and not Path(each).exists():  # told before a cluster is asked
+        if each != STANDARD_INPUT and not Path(each).exists():  # reported before a cluster is read
             raise InputError(f"{each}: no such file or directory")
     give = "--cluster DUMP, --kubeconfig FILE or --no-cluster"
     cluster = None if no_cluster else source.cluster("lint", quiet=True, give=give)

@@ -31,7 +31,7 @@ from mooring.cli.streams import (
 from mooring.live.logs import PlainFormatter
 
 OK, NO, BAD_USAGE = 0, 1, 2
-_INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+_INTERRUPTED = 130  # 128 + SIGINT, like a shell
 _BROKEN_PIPE = 141  # 128 + SIGPIPE
 _TERMINATED = 143  # 128 + SIGTERM
 _KUBECTL_OPTIONS = frozenset(("--kubeconfig", "--context", "-n", "--namespace"))
@@ -100,7 +100,7 @@ _HEADINGS = (START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP)
 
 @dataclass(slots=True)
 class CommandSettings:
-    """What the options before the command say; commands find it in ``ctx.obj``."""
+    """Values of the options before the command; commands find it in ``ctx.obj``."""
 
     verbosity: int = 0
 
@@ -120,7 +120,7 @@ class LazyGroup(click.Group):
         return super().get_command(ctx, name) if entry is None else _load(entry)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options of the group. Those of kubectl may stand before the command, as in kubectl itself."""
+        """Parse the options of the group. kubectl's options may precede the command, as in kubectl itself."""
         return super().parse_args(ctx, _kubectl_options_last(args))
 
     def resolve_command(
@@ -132,7 +132,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Click prints an empty line at Ctrl-C; it must not do so when only the reader has gone."""
+        """Run the command. Click prints an empty line at Ctrl-C, which is suppressed when only the reader is gone."""
         try:
             with warnings_on_stderr():
                 return super().invoke(ctx)
@@ -224,7 +224,7 @@ def completion(shell: str) -> None:
     script = get_completion_class(shell)
     assert script is not None
     complete = script(cli, {}, "mooring", "_MOORING_COMPLETE")
-    # Not .source(): for bash that starts a bash to ask its version, which fails where there is none.
+    # Not .source(): for bash that starts a bash to find out its version, which fails where there is none.
     click.echo(complete.source_template % complete.source_vars())
 
 
@@ -233,12 +233,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     open_missing_streams()
     termination = Termination()
     code = run(argv)
-    gc.freeze()  # at exit Python looks for garbage among all objects
+    gc.freeze()  # at exit Python would search all objects for garbage
     sys.exit(_TERMINATED if termination.has_come and code == _INTERRUPTED else code)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
+    """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (wrong usage or input)."""
     settings = CommandSettings()
     # kubectl runs kubectl-mooring as a plugin.
     name = "kubectl mooring" if os.path.basename(sys.argv[0]) == "kubectl-mooring" else "mooring"
@@ -252,7 +252,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.ClickException as e:
-        if type(e).__name__ == "NoArgsIsHelpError":  # a group without its command: the help is the answer
+        if type(e).__name__ == "NoArgsIsHelpError":  # a group without its command: print its help
             print(e.format_message(), file=sys.stderr)
             return BAD_USAGE
         return _fail(_usage_line(e), e, settings, BAD_USAGE if isinstance(e, click.UsageError) else NO)

@@ -36,7 +36,7 @@ def mcp(**asked: Any) -> int:
       mooring mcp --kubeconfig ~/.kube/config --context staging
     """
 
-    first = asked_scheduler("mcp", "json", **asked)  # a mistake in the options is said now, not with the first question
+    first = asked_scheduler("mcp", "json", **asked)  # mistakes in the options are reported now, not with the first call
     is_dump = bool(asked["dumps"])
 
     def find() -> Scheduler:
@@ -47,11 +47,11 @@ def mcp(**asked: Any) -> int:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The questions that a program may ask over the Model Context Protocol. All of them only read.
+# The tools of the Model Context Protocol. All of them only read.
 #
-# An answer is what the command of the same name prints with ``-o json``, with long lists cut: a program that asks
-# about 5,000 nodes gets the first ones and their number. A pod is named, or given as the text of a manifest; nothing
-# is ever read from a path that a program names.
+# An answer is the output of the command of the same name with ``-o json``, with long lists cut: a program that asks
+# about 5,000 nodes gets the first ones and their number. A pod is named, or given as the text of a manifest; no path
+# from a client is ever read.
 
 MAX_ITEMS = 30  # of any list or mapping of an answer
 MAX_TEXT = 2_000  # characters of any text
@@ -61,7 +61,7 @@ Find = Callable[[], "Scheduler"]
 
 
 class Tools:
-    """The questions, asked of the scheduler that ``find`` gives: a new one for each question about a live cluster."""
+    """The tools, which use the scheduler that ``find`` returns: a new one for each question about a live cluster."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
@@ -169,7 +169,7 @@ class Tools:
 
 
 def make_server(find: Find) -> MCPServer[Any]:
-    """An MCP server with these questions as its tools."""
+    """Return an MCP server with these tools."""
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -187,7 +187,7 @@ def make_server(find: Find) -> MCPServer[Any]:
     from mooring.api.version import __version__
 
     class McpServer(MCPServer[Any]):
-        """Refuses arguments that a question does not have: without them it would be another question."""
+        """Rejects unknown arguments: without them it would be another question."""
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             expected = expects.get(name, arguments)
@@ -244,7 +244,7 @@ def _wrong_argument(tool: str, error: ValidationError) -> str:
 
 
 def _asked(scheduler: Scheduler, pod: str) -> Pod | Mapping[str, Any]:
-    """The pod that a text means. Unlike on the command line, it is never the path of a file."""
+    """Return the pod of a text. Unlike on the command line, it is never a path."""
     if "\n" in pod or pod.lstrip().startswith("{"):
         return _manifest(pod, "pod", "a pod or a workload")
     key = pod if "/" in pod else f"{scheduler.cluster.namespace}/{pod}"
@@ -268,14 +268,14 @@ def _bytes(text: str, name: str) -> bytes:
 
 
 def _bounded(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Cut what is long; a list says how many more there were."""
+    """Cut long lists and texts; a list says how many more there were."""
     return {key: _cut(value) for key, value in plain(answer).items()}
 
 
 def _cut(value: Any) -> Any:
     match value:
         case str():
-            if not value.isascii():  # half a surrogate pair can be sent, and could not be answered
+            if not value.isascii():  # a lone surrogate can be sent, but not returned
                 value = value.encode(errors="replace").decode()
             return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
         case list():

@@ -1,4 +1,4 @@
-"""What commands share: options that several of them have, what these mean, and how help pages look."""
+"""Common options of commands, their evaluation, and the form of help pages."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Group(click.Group):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Numbers as options take them. Help says N and not the range, which a line of 80 columns has no room for: the message
-# about a number outside of the range has it. So these are not click's ranges, which always show theirs.
+# Numbers as options. Help shows N and not the range, for which a line of 80 columns has no room: the error message has
+# it. So these are not click's ranges, which always show theirs.
 
 
 class Integers(click.types.IntParamType):
@@ -66,7 +66,7 @@ class Integers(click.types.IntParamType):
 
 
 class Numbers(click.types.FloatParamType):
-    """The numbers of a range. NaN is none: it is neither too small nor too large, and click lets it pass."""
+    """The numbers of a range, without NaN, which passes click's comparisons."""
 
     name = "number"
 
@@ -84,7 +84,7 @@ class Numbers(click.types.FloatParamType):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How the scheduler of a command is configured: ``--config``, ``--plugin`` and ``--kubernetes-version``.
+# The scheduler configuration of a command: ``--config``, ``--plugin`` and ``--kubernetes-version``.
 
 
 def config_option(command: F) -> F:
@@ -107,7 +107,7 @@ def version_option(command: F) -> F:
 
 
 def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> Features:
-    """The version that was asked for, or the nearest to a cluster's release, with a warning if it is another one."""
+    """Return the requested version, or the nearest to a cluster's release, with a warning if they differ."""
     from mooring.core.config.features import Features
     from mooring.core.config.versions import nearest_version, parse_version
 
@@ -148,7 +148,7 @@ def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
 def load_configuration(
     path: str | None, own: Sequence[str] = (), features: Features | None = None
 ) -> KubeSchedulerConfiguration:
-    """The configuration in a file, or the default one with the user's own plugins enabled.
+    """Return the configuration in a file, or the default one with the user's own plugins enabled.
 
     Warnings go to standard error: what changed since an old version, extenders, plugins that no profile enables.
     """
@@ -166,14 +166,14 @@ def load_configuration(
 
 
 def warn_of_extenders(urls: Iterable[str], where: str) -> None:
-    """Say in one line that the configuration has extenders, which this command does not call."""
+    """Warn in one line that the configuration has extenders, which this command does not call."""
     names = ", ".join(urls)
     if names:
         say(f"warning: {where}: extenders are not called here, their verdicts are missing: {names}")
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Options of commands that ask a running scheduler's endpoints.
+# Options of commands that query a running scheduler's endpoints.
 
 _OPTIONS = (
     click.option("--token-file", default="", metavar="FILE", help="Send the token in this file instead."),
@@ -183,7 +183,7 @@ _OPTIONS = (
 
 
 def address_options(command: F) -> F:
-    """How to trust a scheduler, and what to show it beside a kubeconfig's credentials."""
+    """Add options for verifying a scheduler, and for credentials beside a kubeconfig's."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -195,7 +195,7 @@ def address_options(command: F) -> F:
 
 @contextlib.contextmanager
 def kubeconfig_place(wanted: Path | None) -> Iterator[Path]:
-    """The path that the user wants, or one in a new directory. An existing file is not removed."""
+    """Yield the user's path, or one in a new directory. An existing file is not removed."""
     if wanted is not None:
         existed = wanted.exists()
         try:
@@ -233,7 +233,9 @@ class ClusterSource:
             raise UsageError("--cluster means a dump and --kubeconfig a live cluster; expected one of them")
 
     def manifests(self, command: str, *, give: str = GIVE) -> Manifests:
-        """The objects; ``command`` is how the API server knows us, ``give`` what to say where no cluster is named."""
+        """Return the objects; ``command`` is the name in the user agent, ``give`` tells how to name a cluster if there
+        is none.
+        """
         import asyncio
 
         from mooring.api.manifests import Manifests, load_manifests
@@ -248,9 +250,9 @@ class ClusterSource:
         return asyncio.run(read_live(self.kubeconfig, self.context, command, give=give))
 
     def cluster(self, command: str, *, quiet: bool = False, needs_nodes: bool = True, give: str = GIVE) -> Cluster:
-        """The cluster to ask. What was passed over or has no effect is said on standard error.
+        """Return the cluster. Ignored objects and fields are reported on standard error.
 
-        A dump without a node is refused: it is empty, of something else or cut off, and every answer would be a no.
+        A dump without a node is rejected: it is empty, of something else or truncated, and every answer would be no.
         """
         from mooring.core.cluster import Cluster
 
@@ -273,7 +275,7 @@ class ClusterSource:
 
     @property
     def names_in(self) -> str:
-        """Where a pod is looked for that is named without a namespace: as kubectl does, in that of the context."""
+        """Return the default namespace of pods: as in kubectl, that of the context."""
         from mooring.net.kubeconfig import find_config
 
         if self.namespace or self.dumps:
@@ -325,7 +327,7 @@ def namespace_option(command: F) -> F:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The options of commands that ask what if: which cluster is meant, and which scheduler decides.
+# Options of what-if commands: the cluster and its scheduler.
 
 LARGE = 1000  # pods
 
@@ -355,7 +357,7 @@ def asked_scheduler(
     kubernetes_version: str | None,
     needs_nodes: bool = True,
 ) -> Scheduler:
-    """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
+    """Return a scheduler for the requested cluster. Warnings go to standard error."""
     cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace, needs_nodes=needs_nodes)
     return scheduler_for(cluster, config_path, plugins, kubernetes_version)
 
@@ -370,21 +372,21 @@ def asked_cluster(
     *,
     needs_nodes: bool = True,
 ) -> Cluster:
-    """The cluster that is meant; what is said of it on a terminal would be in the way of other forms."""
+    """Return the requested cluster; notes about it are only printed with tables."""
     from mooring.api.memory import without_collecting
 
     with without_collecting():
         source = ClusterSource(dumps, kubeconfig, context, namespace)
         cluster = source.cluster(command, quiet=output != "table", needs_nodes=needs_nodes)
         if len(cluster.state.pods()) > LARGE:
-            gc.freeze()  # it stays to the end: collections need not go through it again and again
+            gc.freeze()  # it lives to the end: collections need not traverse it repeatedly
     return cluster
 
 
 def scheduler_for(
     cluster: Cluster, config_path: str | None, plugins: tuple[str, ...], kubernetes_version: str | None
 ) -> Scheduler:
-    """A scheduler for a cluster. What the user should know goes to standard error."""
+    """Return a scheduler for a cluster. Warnings go to standard error."""
     from mooring.ask.scheduler import Scheduler
     from mooring.core.config.versions import DEFAULT_VERSION
 

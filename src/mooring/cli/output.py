@@ -1,4 +1,4 @@
-"""How commands print: a table for people, JSON or YAML for programs, colours only on a terminal."""
+"""Output of commands: tables for people, JSON or YAML for programs, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class _Console(Console):
-    """A console whose texts cannot command the terminal; its colours and cursor are no text."""
+    """A console whose texts cannot control the terminal; colours and cursor movements are not texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -80,7 +80,7 @@ def to_json(value: Any) -> str:
     return _UNESCAPED.sub(_escaped, json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
-_UNESCAPED = re.compile(r"[\x7f-\x9f]")  # JSON lets them stand; terminals obey some of them
+_UNESCAPED = re.compile(r"[\x7f-\x9f]")  # JSON allows them; terminals interpret some of them
 
 
 def _escaped(control: re.Match[str]) -> str:
@@ -120,7 +120,7 @@ def print_facts(to: Console, facts: Mapping[str, str]) -> None:
 
 
 def keep_inputs(output: Path, inputs: Iterable[str]) -> None:
-    """Refuse to write over a file that is read, under whatever name, or into a directory that is read as a whole."""
+    """Refuse to overwrite an input file, under any name, or to write into a directory that is read as a whole."""
     for each in inputs:
         for place in (output, output.parent):
             if os.path.exists(each) and place.exists() and os.path.samefile(place, each):
@@ -139,20 +139,20 @@ def read_input(path: str) -> bytes:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How far a measurement is: a bar on a terminal, a line for each new part elsewhere. Always on standard error.
+# Progress of a measurement: a bar on a terminal, a line for each new part elsewhere. Always on standard error.
 
 
 class Show(Protocol):
-    """Called often: which part is measured now, how much of it is done, and a word for the present stage."""
+    """Called often: the current part, how much of it is done, and the current stage."""
 
     def __call__(self, part: str, done: int, total: int, stage: str = "") -> None: ...
 
 
 @contextmanager
 def progress(unit: str, *, eta: bool = False) -> Iterator[Show]:
-    """Show how far a measurement is, until the block ends. ``unit`` says what is counted.
+    """Show progress until the block ends. ``unit`` says what is counted.
 
-    ``eta`` also shows how long it will still take.
+    ``eta`` also shows the remaining time.
     """
     if not sys.stderr.isatty():
         yield _Tenths(unit) if eta else _Lines()
@@ -180,7 +180,7 @@ def progress(unit: str, *, eta: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def shown_on_a_terminal(unit: str, part: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how far one part is where a person looks on, and say nothing elsewhere."""
+    """Show progress of one part on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -188,7 +188,7 @@ def shown_on_a_terminal(unit: str, part: str) -> Iterator[Callable[[int, int], N
         shown: list[Show] = []
 
         def show(done: int, total: int) -> None:
-            if not shown:  # the bar has a thread: it begins when what is counted has forked, if it does
+            if not shown:  # the bar has a thread: it starts after possible forks
                 shown.append(stack.enter_context(progress(unit)))
             shown[0](part, done, total)
 
@@ -208,7 +208,7 @@ class _Lines:
 
 
 class _Tenths:
-    """Prints a line at each tenth of the way, with how long the rest will take."""
+    """Prints a line at each tenth, with the remaining time."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit

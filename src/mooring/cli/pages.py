@@ -1,4 +1,4 @@
-"""How commands show the page: of records, of a simulation while it runs, of clusters, of a scheduler elsewhere."""
+"""Serving of the page by commands: for records, running simulations, clusters, and remote schedulers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _has_desktop() -> bool:
 
 
 async def relay_and_serve(address: Address, port: int, opens: bool | None) -> None:
-    """Serve what the scheduler serves, until Ctrl-C."""
+    """Forward a scheduler's page until Ctrl-C."""
     config = await client_config(address)
     async with RestClient(config, agent=user_agent("mooring", "ui"), timeout_s=ANSWER_WITHIN_S) as client:
 
@@ -128,7 +128,7 @@ async def relay_and_serve(address: Address, port: int, opens: bool | None) -> No
 
 
 async def watch_and_serve(kubeconfig: str, port: int, opens: bool | None) -> None:
-    """Watch a cluster and show what happens in it, until Ctrl-C."""
+    """Watch a cluster and show it, until Ctrl-C."""
     source = TapeSource()
     async with RestClient(find_config(kubeconfig), agent=user_agent("mooring", "ui")) as client:
         release = (await server_version(client, timeout_s=SYNC_S)).release
@@ -141,14 +141,14 @@ async def watch_and_serve(kubeconfig: str, port: int, opens: bool | None) -> Non
 # --------------------------------------------------------------------------------------------------------------------
 # ``mooring simulate --ui``: the page of a simulation while it runs, in its own thread.
 
-LOOK_S = 0.1  # how often to look whether the record has begun
+LOOK_S = 0.1  # poll interval for the beginning of the record
 
 Wait = Callable[[], None]
 
 
 @contextlib.contextmanager
 def page_during_run(record: str, scenario: Scenario, opens: bool | None = None) -> Iterator[Wait]:
-    """Serve the page of a record that is being written; gives a function that waits until Ctrl-C."""
+    """Serve the page of a growing record; yield a function that waits until Ctrl-C."""
     files = page_files()
     done = threading.Event()
 
@@ -174,7 +174,7 @@ async def _serve(
 ) -> None:
     source = None
     while source is None and not done.is_set():
-        with contextlib.suppress(MooringError):  # its header is not there yet
+        with contextlib.suppress(MooringError):  # its header is not written yet
             source = RecordFile(record, (*scenario.plugins, *scenario.plugin_files))
         await asyncio.sleep(LOOK_S)
     if source is None:
@@ -187,11 +187,11 @@ async def _serve(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The page of ``mooring start --ui``: it listens to the scheduler, and may change what is in the cluster.
+# The page of ``mooring start --ui``: it observes the scheduler, and may change the cluster.
 
 
 def start_page(*, is_ours: bool, is_asked_for: bool) -> StartPage | None:
-    """The page; without it where it has not been built, unless it was asked for: then UsageError says so."""
+    """Return the page; None where it has not been built, unless it was requested, which raises UsageError."""
     try:
         return StartPage(is_ours=is_ours, opens=None if is_asked_for else False)
     except UsageError:
@@ -233,7 +233,7 @@ class StartPage:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What the page can play: the stories and the lessons that come with mooring.
+# Stories and lessons that the page can play.
 
 LESSONS = {f"lesson-{number}": number for number in range(1, 8)}
 

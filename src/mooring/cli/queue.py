@@ -147,12 +147,12 @@ def _age(now: float, since: str) -> str:
 DEFAULT_SERVER = "https://127.0.0.1:10259"
 PATH = "/debug/queue"
 ANSWER_WITHIN_S = 10.0
-MAX_OTHERS = 500  # pods of other schedulers that are looked at
+MAX_OTHERS = 500  # pods of other schedulers that are read
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What the options say about the scheduler; empty where they say nothing."""
+    """Options about the scheduler; empty if not given."""
 
     server: str = ""
     kubeconfig: str = ""
@@ -189,7 +189,7 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
 
 
 async def _waiting_for_others(cluster: ClientConfig, asked: list[str]) -> dict[str, int] | None:
-    """By scheduler, how many pods of the cluster wait for one that was not asked; None: we may not know."""
+    """Count pending pods of schedulers that were not asked, by scheduler; None: not permitted."""
     from mooring.net.rest import RestClient
 
     selector = ",".join(["spec.nodeName=", "status.phase=Pending", *(f"spec.schedulerName!={name}" for name in asked)])
@@ -204,12 +204,12 @@ async def _waiting_for_others(cluster: ClientConfig, asked: list[str]) -> dict[s
 
 
 async def client_config(address: Address) -> ClientConfig:
-    """How to reach a scheduler, and whose credentials to show."""
+    """Return how to reach a scheduler, and with which credentials."""
     return (await _reached(address))[0]
 
 
 async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]:
-    """The same, and how to reach its cluster; None: a token does not say which that is."""
+    """Return the same, and how to reach its cluster; None: a token does not identify it."""
     from mooring.net.credentials import StaticCredentials, bearer
     from mooring.net.kubeconfig import ClientConfig, find_config
 
@@ -218,7 +218,7 @@ async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]
         return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials), None
     own = find_config(address.kubeconfig)
     if not address.server and await _is_mooring_start(own):
-        if address.authority or address.is_insecure:  # they are for a scheduler with its own certificate
+        if address.authority or address.is_insecure:  # for a scheduler with its own certificate
             say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
         return own, own
     config = ClientConfig(server=_server(address), tls=_tls(address))
@@ -231,7 +231,7 @@ async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]
 
 
 async def _is_mooring_start(config: ClientConfig) -> bool:
-    """Whether this is a cluster of ``mooring start``: its API server also shows its scheduler's queue."""
+    """Report whether this is a cluster of ``mooring start``: its API server also serves its scheduler's queue."""
     from mooring.net.rest import RestClient
 
     with contextlib.suppress(ApiError, msgspec.DecodeError):

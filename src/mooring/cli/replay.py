@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mooring.record.moment import Moment, QueuedPod
     from mooring.record.reader import Record
 
-MOST_COMPARED = 20_000  # pods, for one whose name is like the one that is not there
+MOST_COMPARED = 20_000  # pods, for suggestions of similar names
 
 
 @click.command(
@@ -97,7 +97,7 @@ def _time(text: str | None, record: Record) -> float | None:
 
 
 def _check_known(wanted: str, record: Record) -> None:
-    """UsageError if the record has no attempt at the pod, at any time."""
+    """Raise UsageError if the record has no attempt at the pod."""
     keys = dict.fromkeys(attempt.key for _, attempt in record.attempts())
     if wanted in keys:
         return
@@ -145,7 +145,7 @@ def _about(record: Record) -> dict[str, Any]:
 
 
 def _plain(time: float, attempt: Attempt) -> dict[str, Any]:
-    """An attempt in the words of the decision log."""
+    """Return an attempt with the decision log's names."""
     return {
         "number": attempt.number,
         "time": format_micro_time(time),

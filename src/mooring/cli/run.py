@@ -64,7 +64,7 @@ def run(arguments: tuple[str, ...]) -> int:
     from mooring.live.process import SchedulerProcess, run_in_loop
     from mooring.live.settings import for_cluster
 
-    settings.client_config()  # what is wrong with it is said before anything begins
+    settings.client_config()  # mistakes are reported before anything starts
 
     async def run_as_the_cluster_is() -> int:
         of_cluster = await for_cluster(settings)
@@ -81,7 +81,7 @@ def run(arguments: tuple[str, ...]) -> int:
 
 @contextlib.contextmanager
 def _tracing(flags: Flags) -> Iterator[Sequence[SchedulerObserver]]:
-    """What ``--tracing-config-file`` asks for, as an observer."""
+    """Yield the observer of ``--tracing-config-file``."""
     path = flags.text("tracing-config-file")
     if not path:
         yield ()
@@ -97,7 +97,7 @@ def _tracing(flags: Flags) -> Iterator[Sequence[SchedulerObserver]]:
 
 @contextlib.contextmanager
 def _page(flags: Flags) -> Iterator[tuple[str, Pages]]:
-    """The page that ``--ui`` asks for, and the record that it shows: one that goes with the process, if need be."""
+    """Yield the page of ``--ui``, and its record: a temporary one, if necessary."""
     record = flags.text("record")
     if not flags.switch("ui"):
         yield record, {}
@@ -120,7 +120,7 @@ def _page(flags: Flags) -> Iterator[tuple[str, Pages]]:
 
 @contextlib.asynccontextmanager
 async def _recording(flags: Flags, path: str) -> AsyncIterator[Sequence[SchedulerObserver]]:
-    """What ``--record`` asks for, as an observer."""
+    """Yield the observer of ``--record``."""
     if not path:
         yield ()
         return

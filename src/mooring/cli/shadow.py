@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mooring.core.config.features import Features
 
 STEP_S = 0.5
-SLICE_S = 0.1  # that may pass before the cluster is listened to again
-END_S = 20.0  # that the last verdicts may take
+SLICE_S = 0.1  # until the cluster's events are processed again
+END_S = 20.0  # for the last verdicts
 FLUSH_STEPS = 4
 SHOWN = 6  # of the latest differences
 
@@ -97,7 +97,7 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
     if report_path is not None:
         if report_path.suffix.lower() != ".html":
             raise UsageError(f"--report {report_path}: expected a name that ends in .html")
-        _write(report_path, "", "a")  # that it cannot be written is said now, not after the watch
+        _write(report_path, "", "a")  # an unwritable file is reported now, not after the watch
     if not all(asked["names"]):
         raise UsageError("--scheduler-name: expected the name of a scheduler, found none")
     watch = _Watch(output, seconds=seconds, **asked)
@@ -191,7 +191,7 @@ class _Watch:
             self._recording = WatchedRecord(self.record_path, self.max_size << 20, theirs, features)
 
     def _tell(self, verdict: ShadowVerdict) -> None:
-        """A difference is shown at once, and marked in the record."""
+        """Show a difference immediately, and mark it in the record."""
         from mooring.ask.shadow.summary import line
 
         if verdict.agrees:
@@ -203,7 +203,7 @@ class _Watch:
             say(line(verdict))
 
     def _tell_of_record(self, record: WatchedRecord) -> None:
-        """Once it has ended."""
+        """Report the record once it has ended."""
         if record.is_open or self._is_record_told:
             return
         self._is_record_told = True

@@ -61,7 +61,7 @@ def simulate(
     go through an API server, so that a day takes seconds. The exit code says whether all expectations held (0) or not
     (1).
     """
-    with without_collecting():  # nothing that is imported is garbage
+    with without_collecting():  # imports create no garbage
         from mooring.cli.output import progress
         from mooring.sim.library import find
         from mooring.sim.simulate import run_scenario
@@ -155,9 +155,9 @@ def _draw(out: Console, result: Simulation) -> None:
 
 
 def _gpus(result: Simulation) -> dict[str, str]:
-    """How much of the GPUs is allocated when the last pod has come, and how much demand had arrived by then.
+    """Return the share of allocated GPUs when the last pod has arrived, and the demand until then.
 
-    Where pods end, all that was ever asked for says nothing about how full the cluster could be.
+    Where pods end, total demand says nothing about how full the cluster could be.
     """
     if not result.gpu_allocation or result.ended:
         return {}
@@ -169,13 +169,13 @@ MANY_ATTEMPTS = 20  # for each pod, on average
 
 
 def _overload(result: Simulation) -> str:
-    """A word where nearly all attempts are in vain, and nearly all of the time goes there."""
+    """Return a note if nearly all attempts are futile, and take nearly all of the time."""
     each = result.attempts // max(1, result.placed + len(result.pending))
     return f" ({each:,} for each pod: all that wait are tried when one ends)" if each >= MANY_ATTEMPTS else ""
 
 
 def _allocated(result: Simulation) -> str:
-    """The shares of resources that were requested, on average and at the end."""
+    """Return the requested shares of resources, on average and at the end."""
     row = {} if result.measures is None else result.measures.row
     shares = [
         f"{name} {row.get(f'allocated.{name}', 0):.1%} ({at_end:.1%} at the end)"

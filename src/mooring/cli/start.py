@@ -116,7 +116,7 @@ def start(
 
 @contextlib.contextmanager
 def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
-    """Where the kubeconfig goes: where the user says, beside the data, or into a directory that is gone afterwards."""
+    """Yield the path of the kubeconfig: the user's, beside the data, or in a temporary directory."""
     if data_dir is not None:
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
 
 
 class _Shown:
-    """Prints how to reach the cluster and how the story ended; prints nothing where the output is JSON."""
+    """Prints how to reach the cluster and how the story ended; prints nothing for JSON output."""
 
     def __init__(
         self, kubeconfig: Path, stays: bool, is_text: bool, is_embedded: bool, page: StartPage | None = None
@@ -140,7 +140,7 @@ class _Shown:
         self.page = page
         self.stays = stays
         self._is_embedded = is_embedded
-        self.is_waiting = False  # the story is over, and the cluster is only there
+        self.is_waiting = False  # the story is over, and the cluster stays up
         self._kubeconfig = kubeconfig
         self._is_text = is_text
 
@@ -212,7 +212,7 @@ async def _work(
 
             result = await play(world, scenario)
         if show.stays:
-            # Users who try commands do not want to wait as in the story that they have seen.
+            # In an interactive cluster, commands should not take as long as in the story.
             options = msgspec.structs.replace(world.kubelets.options, job_runs_s=1.0, terminates_after_s=0.0)
             world.kubelets.options = options
         show.ended(result)

@@ -1,4 +1,4 @@
-"""What ``start`` and ``scenario run`` share: where a story is played, with which scheduler, and how it is narrated."""
+"""Common options of ``start`` and ``scenario run``: place, scheduler and narration of a story."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Place:
         return self.kubeconfig is None and self.control_plane == EMBEDDED
 
     def remote_world(self, settings: PlaySettings, scenario: Scenario | None, kubeconfig_path: Path) -> World:
-        """A world that is not embedded; the kubeconfig of one that is started here goes to ``kubeconfig_path``."""
+        """Return a world that is not embedded; the kubeconfig of a started one is written to ``kubeconfig_path``."""
         from mooring.net.kubeconfig import load_kubeconfig
         from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
 
@@ -100,7 +100,7 @@ def with_scheduler(
 
 
 class Telling(msgspec.Struct, frozen=True):
-    """How much of a story is narrated, and in which form."""
+    """Level and format of a story's narration."""
 
     quiet: bool
     verbose: int
@@ -141,7 +141,7 @@ def record_option(command: F) -> F:
 
 @contextlib.contextmanager
 def recording(settings: PlaySettings, path: str | None, source: str, story: Scenario) -> Iterator[PlaySettings]:
-    """The settings with a recorder, which is closed in the end, whatever happens."""
+    """Yield the settings with a recorder, which is always closed in the end."""
     if path is None:
         yield settings
         return
@@ -155,6 +155,6 @@ def recording(settings: PlaySettings, path: str | None, source: str, story: Scen
 
 
 def print_line(text: str = "") -> None:
-    """Print a line at once, also into a file or a pipe: a story takes its time."""
+    """Print a line immediately, also into a file or a pipe: a story takes its time."""
     click.echo(text)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Standard output and the end of a command: one that cannot write, is interrupted or terminated cleans up and says so.
+"""Standard output and the end of a command: a command that cannot write, is interrupted or terminated cleans up.
 
 This is imported before any command, so it imports nothing heavy.
 """
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def interrupt() -> None:
-    """Do what Ctrl-C does: cancel the main task of a running event loop, or raise KeyboardInterrupt."""
+    """Act like Ctrl-C: cancel the main task of a running event loop, or raise KeyboardInterrupt."""
     if signal.SIGINT in signal.sigpending():  # a client repeats it without success; with ours it would arrive twice
         signal.sigwait({signal.SIGINT})
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -35,13 +35,13 @@ def interrupt() -> None:
 
 
 class Termination:
-    """Takes SIGTERM as Ctrl-C, so that what was started is stopped and temporary files are removed."""
+    """Handles SIGTERM like Ctrl-C, so that started processes are stopped and temporary files are removed."""
 
     def __init__(self) -> None:
         self.has_come = False
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in: nohup mooring … &
-            # Event loops cancel their main task only where Ctrl-C has its usual handler. Blocked, it stays without
-            # effect when others send it.
+            # Event loops cancel their main task only where Ctrl-C has its usual handler. While blocked, the signal has
+            # no effect when others send it.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, self._on_signal)
@@ -52,13 +52,13 @@ class Termination:
 
 
 def say(text: str) -> None:
-    """Say something on standard error, beside the result."""
+    """Print on standard error, beside the result."""
     click.echo(printable(text), err=True)
 
 
 @contextlib.contextmanager
 def warnings_on_stderr() -> Iterator[None]:
-    """Say what mooring warns of in lines for people, each text once."""
+    """Print warnings as lines, each text once."""
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -76,7 +76,7 @@ def warnings_on_stderr() -> Iterator[None]:
 
 
 class OutputLost(SystemExit):
-    """Nothing more can be printed. A SystemExit: it passes every ``except Exception`` on its way out."""
+    """Nothing more can be printed. A SystemExit, so that it passes every ``except Exception``."""
 
     def __init__(self, error: OSError) -> None:
         self.error = error
@@ -84,12 +84,12 @@ class OutputLost(SystemExit):
 
     @property
     def is_unread(self) -> bool:
-        """Whether the reader left, as ``head`` does. That is no failure, and nothing is said about it."""
+        """Report whether the reader left, as ``head`` does, which is not a failure."""
         return self.error.errno == errno.EPIPE
 
 
 class Output:
-    """A text stream. The first write that fails ends the command, later writes do nothing."""
+    """A text stream. The first failed write ends the command, later writes do nothing."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -129,7 +129,7 @@ class Output:
         self._discard()
         if not _is_in_a_loop():
             self.check()
-        # A task that raises would be logged as broken. Its loop is interrupted instead, and ``check`` says why.
+        # An exception in a task would be logged. Its loop is interrupted instead, and ``check`` raises.
         interrupt()
         return otherwise
 
@@ -141,7 +141,7 @@ class Output:
 
 
 def _is_in_a_loop() -> bool:
-    import asyncio  # only here: the help is quicker without it
+    import asyncio  # only here: help is faster without it
 
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
@@ -151,7 +151,7 @@ def _is_in_a_loop() -> bool:
 
 @contextlib.contextmanager
 def watched_output() -> Iterator[None]:
-    """Watch standard output while a command runs; raise OutputLost at its end if not all of it could be written."""
+    """Watch standard output while a command runs; raise OutputLost at its end if something could not be written."""
     before = sys.stdout
     output = Output(before)
     sys.stdout = output

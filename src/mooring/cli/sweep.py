@@ -110,7 +110,7 @@ def _run(found: Sweep, store: SweepStore, jobs: int, part: Any, on: str | None) 
 
 
 def run_here(arguments: Sequence[str], folder: str | None = None) -> tuple[int, str, str]:
-    """Run one command in this process, of which it must be the only work; returns its exit code and what it printed."""
+    """Run one command in this process, without other work; return its exit code and its output."""
     from mooring.cli.main import run as run_command
 
     printed, said = io.StringIO(), io.StringIO()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SYNC_S = 30.0
 LOOK_S = 0.5
 PATIENCE_S = 5.0
-"""A server that is back by then was restarted, which is not worth reporting."""
+"""A server that is back within this time was restarted, which is not reported."""
 
 
 class ClusterWatcher(Listener, Protocol):
@@ -38,7 +38,7 @@ class ClusterWatcher(Listener, Protocol):
 
 
 class WatchReach:
-    """Whether the cluster can be reached: to a watcher, a cluster that is gone looks like one that is quiet."""
+    """Tracks whether the cluster can be reached: otherwise a lost cluster looks like a quiet one."""
 
     def __init__(self) -> None:
         self.lost_s = 0.0  # in all
@@ -83,7 +83,7 @@ async def watched(client: RestClient, *watchers: ClusterWatcher) -> AsyncIterato
 
 
 async def _first_lists(informers: InformerSet) -> None:
-    """Return when every existing object is known, and raise ApiError as soon as it is clear that it never will be."""
+    """Return when every existing object is known; raise ApiError as soon as that has become impossible."""
     clock = SystemClock()
     until = clock.monotonic() + SYNC_S
     while not await informers.wait_for_sync(LOOK_S):
@@ -105,7 +105,7 @@ async def _look(informers: InformerSet, reach: WatchReach) -> None:
 
 
 class WatchedRecord:
-    """Receives objects as an informer's listener, for which a failed write is no reason to stop listening."""
+    """Receives objects as an informer's listener, and keeps listening after a failed write."""
 
     is_synced = False
 
@@ -143,11 +143,11 @@ class WatchedRecord:
         self._do(lambda: self._recorder.delete(obj))
 
     def note(self, text: str) -> None:
-        """Set a marker."""
+        """Add a marker."""
         self._do(lambda: self._recorder.note(text, "shadow"))
 
     def flush(self) -> None:
-        """Let readers see what there is; end it if that is enough."""
+        """Make everything readable; end the record if it is large enough."""
         self._do(self._output.flush)
         if self.is_open and self._output.size >= self._max_bytes:
             say(f"The record has {self._max_bytes >> 20} MiB and ends here; see --max-size.")

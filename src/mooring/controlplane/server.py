@@ -140,7 +140,7 @@ class ControlPlane:
                 self.api.create(PRIORITY_CLASSES, "", {**obj, "value": value})
 
     async def start(self) -> None:
-        """Listen; afterwards ``url`` is set and the kubeconfig file is written."""
+        """Listen; sets ``url`` and writes the kubeconfig file."""
         context = None
         if self._use_tls:
             identity = self_signed("localhost", "kubernetes.default.svc", self._host, common_name="mooring")
@@ -182,7 +182,7 @@ class ControlPlane:
         return f"{'https' if context else 'http'}://{shown}:{chosen}"
 
     async def stop(self) -> None:
-        """Stop listening, end watches, and bring everything that is kept to disk."""
+        """Stop listening, end watches, and write everything to disk."""
         self.hub.close()
         for task in self._tasks:
             task.cancel()

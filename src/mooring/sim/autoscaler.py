@@ -1,7 +1,7 @@
 """Autoscaled node groups: they grow when pending pods would fit on a new node, and shrink when nodes stay empty.
 
-As the cluster autoscaler does, it looks every ten seconds, tries pending pods on nodes that do not exist yet, and asks
-for as many as they need. Whether a pod would fit is asked of a fork of the cluster, with the scheduler's own plugins.
+Like the cluster autoscaler, it checks every ten seconds, tries pending pods on hypothetical nodes, and creates as many
+as they need. A fork of the cluster with the scheduler's own plugins decides whether a pod would fit.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
     @staticmethod
     def read(value: Any) -> NodeGroup:
-        """What a step says."""
+        """Read the step of a scenario file."""
         fields = fields_of(value, _FIELDS, required=("name", "max"))
         least = whole_number(fields.get("min", 0), "min", most=100_000)
         most = whole_number(fields["max"], "max", most=100_000)
@@ -81,7 +81,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
             shape,
             tuple(texts(fields.get("zones", []), "zones")),
         )
-        group.node(1)  # a taint that cannot be read is found now
+        group.node(1)  # an invalid taint is found now
         return group
 
     def node(self, number: int) -> Object:
@@ -96,12 +96,12 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
 SCAN_S = 10.0
 MOST_TRIED = 200
-"""Pending pods that are tried at one look; the others wait for the next one.
+"""Pending pods tried per check; the others wait for the next one.
 
-Of pods alike that no node helps, one is tried.
+Of equal pods that no node helps, one is tried.
 """
 MOST_ROUNDS = 100
-"""Rounds of the event loop in which the scheduler sees a new node."""
+"""Rounds of the event loop until the scheduler sees a new node."""
 
 
 class _Members:
@@ -115,14 +115,14 @@ class _Members:
 
     @property
     def room(self) -> int:
-        """How many more may come."""
+        """Number of further nodes allowed."""
         return self.group.most - len(self.there) - self.coming
 
 
 class Autoscaler:
     """Scales all groups of a simulation.
 
-    ``daemons`` says which DaemonSet pods a new node would have: they are placed before any pod is tried on it.
+    ``daemons`` returns the DaemonSet pods of a new node: they are placed before any pod is tried on it.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class Autoscaler:
         self._cluster = cluster
         self._groups: list[_Members] = []
         self._is_running = False
-        self._tried = -1  # attempts of the scheduler at the last look
+        self._tried = -1  # attempts of the scheduler at the last check
 
     async def add(self, group: NodeGroup) -> None:
-        """Start scaling a group; its minimum number of nodes is created at once."""
+        """Start scaling a group; its minimum number of nodes is created immediately."""
         if any(known.group.name == group.name for known in self._groups):
             raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
         members = _Members(group)
@@ -149,7 +149,7 @@ class Autoscaler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no node is on its way, and the last look has seen everything that the scheduler has tried."""
+        """Report whether no node is being created, and the last check covered all attempts of the scheduler."""
         if not self._groups:
             return True
         counts = self._scheduler.queue.counts()
@@ -204,7 +204,7 @@ class Autoscaler:
             if new >= members.room:
                 continue
             node = _node_of(members.group, members.numbered + new + 1)
-            if node.name in fork.table.nodes:  # the API server would say the same, had it been asked
+            if node.name in fork.table.nodes:  # the API server would say the same
                 raise ApiError(f'node group {name}: node {node.name}: nodes "{node.name}" already exists', code=409)
             self._plan(fork, node)
             if session.decide(pod, detail=False).node == node.name:
@@ -216,7 +216,7 @@ class Autoscaler:
         return None
 
     def _plan(self, fork: ClusterState, node: Node) -> None:
-        """Put a node that does not exist yet into the fork, with its daemons."""
+        """Add a hypothetical node with its daemons to the fork."""
         fork.set_node(node)
         for daemon in self._daemons(node):
             fork.set_pod(daemon)
@@ -229,7 +229,7 @@ class Autoscaler:
     async def _arrive(self, members: _Members, number: int) -> None:
         await asyncio.sleep(members.group.delay_s)
         name = await self._create(members, number)
-        for _ in range(MOST_ROUNDS):  # it counts as being created until the scheduler has seen it
+        for _ in range(MOST_ROUNDS):  # it counts as being created until the scheduler sees it
             if name in self._scheduler.cluster.table.nodes:
                 break
             await asyncio.sleep(0)
@@ -278,7 +278,7 @@ def _is_daemon(pod: Pod) -> bool:
 
 
 class PlannedDaemons:
-    """The pods that DaemonSets would put on a node that does not exist yet: other pods get only what these leave.
+    """The pods that DaemonSets would create on a hypothetical node, which reduce its room.
 
     The API server completes the pod of each DaemonSet in a dry run: defaults, priority class and overhead.
     """
@@ -288,7 +288,7 @@ class PlannedDaemons:
         self._made: dict[str, tuple[int, Pod | None]] = {}  # by the DaemonSet's uid, of one version
 
     def on(self, node: Node) -> list[Pod]:
-        """Those that would run there."""
+        """Return those that would run there."""
         found: list[Pod] = []
         for entry in self._api.store.iterate(DAEMON_SETS):
             like = self._pod_of(entry)

@@ -1,4 +1,4 @@
-"""How a scenario talks to a cluster: plain dicts in and out, over any client of an API server."""
+"""Access of a scenario to a cluster: plain dicts in and out, over any client of an API server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BY_NAME = _names()
 
 
 def kind_named(name: str) -> Kind:
-    """The kind that kubectl would understand by ``pod``, ``pods``, ``po`` or ``deployments.apps``."""
+    """Return the kind that kubectl means by ``pod``, ``pods``, ``po`` or ``deployments.apps``."""
     kind = _BY_NAME.get(name.lower())
     if kind is None:
         raise InputError(f"no kind {name!r}; expected pod, node, deployment or another kind of a small cluster")
@@ -72,7 +72,7 @@ def kind_of(manifest: Mapping[str, Any]) -> Kind:
 
 
 def manifest_of(obj: ApiObject, *, without: Collection[str] = ()) -> Object:
-    """A typed object as a manifest, without some fields of its metadata."""
+    """Return a typed object as a manifest, without some fields of its metadata."""
     kind = kind_named(type(obj).__name__)
     value: Object = {**to_plain(obj), "apiVersion": kind.api_version, "kind": kind.kind}
     if without:
@@ -121,7 +121,7 @@ class Ref(msgspec.Struct, frozen=True):
 
 
 class Backend:
-    """Reads and writes objects through a client. Refusals are :class:`mooring.api.errors.ApiError`."""
+    """Reads and writes objects through a client. Errors are :class:`mooring.api.errors.ApiError`."""
 
     def __init__(self, client: RestClient) -> None:
         self.client = client
@@ -135,12 +135,12 @@ class Backend:
         answer = await self.client.create(ref.collection, msgspec.json.encode(body))
         created: Object = msgspec.json.decode(answer.body)
         if body.get("status") and ref.kind.has_status and not (created.get("status") or {}).get("capacity"):
-            # A server may leave out the status of a new object, but the manifest says it on purpose.
+            # A server may ignore the status of a new object, but the manifest has it on purpose.
             return await self.patch(Ref.of(created), {"status": body["status"]}, subresource="status")
         return created
 
     async def settle(self) -> None:
-        """Wait until what was created is of use; called after each step that creates objects."""
+        """Wait until created objects are usable; called after each step that creates some."""
 
     # Workloads
 
@@ -153,16 +153,16 @@ class Backend:
         return lambda pod: None
 
     def arrive(self, arrival: Arrival) -> Awaitable[None] | None:
-        """Create a pod of a workload; what is returned, if anything, has to be waited for."""
+        """Create a pod of a workload; return what has to be awaited, if anything."""
         return self._create_arrival(arrival)
 
     async def revise(self, pod: Pod) -> None:
-        """Give a pod the labels and the spec that it has here, as far as they can change; it may be gone."""
+        """Update a pod's labels and spec as far as they can change; it may be gone."""
         ref = Ref(kind_named("Pod"), pod.name, pod.namespace)
         known = await self.get(ref)
         if known is None:
             return
-        labels = dict.fromkeys(known["metadata"].get("labels") or {}) | pod.labels  # a label that is gone is null
+        labels = dict.fromkeys(known["metadata"].get("labels") or {}) | pod.labels  # null removes a label
         spec = to_plain(pod)["spec"]
         changed = {name: spec.get(name) for name in REVISABLE if spec.get(name) != known["spec"].get(name)}
         await self.patch(ref, {"metadata": {"labels": labels}, "spec": changed})
@@ -180,7 +180,7 @@ class Backend:
         await self.create({**manifest, "metadata": meta, "spec": spec})
 
     async def _priority_class(self, value: int) -> str:
-        """The name of a class for a priority: an API server takes no pod with a bare number."""
+        """Return the name of a class for a priority: an API server accepts no pod with only a number."""
         name = f"workload-{value}".replace("--", "-minus-")
         if name not in self._priority_classes:
             await self.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
@@ -189,10 +189,10 @@ class Backend:
         return name
 
     def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
-        """Let the scheduler know of an object whose controller must not act on it. Only a simulation can do that."""
+        """Show an object to the scheduler whose controller must not act on it. Only for simulations."""
 
     async def scale_group(self, group: NodeGroup) -> None:
-        """Let a group of nodes be scaled by itself from now on. Only a simulation has an autoscaler."""
+        """Autoscale a node group from now on. Only for simulations."""
         raise InputError("node groups are scaled by mooring simulate only")
 
     async def evict(self, pod: Object) -> None:
@@ -206,7 +206,7 @@ class Backend:
         """Wait until nothing is left to happen."""
 
     def measures(self) -> Object:
-        """What was measured so far. Only a simulation measures."""
+        """Return the measures so far. Only for simulations."""
         raise InputError("measures are taken by mooring simulate only")
 
     async def apply(self, manifest: Object) -> Object:
@@ -280,14 +280,14 @@ class Backend:
 
 
 class _LocalStream:
-    """The body of a watch, with the method that a client reads it by."""
+    """The body of a watch, with a client's method of reading."""
 
     def __init__(self, stream: WatchStream) -> None:
         self.readany = stream.read
 
 
 class InProcessClient(RestClient):
-    """Talks to a :class:`ControlPlane` in the same event loop; it need not be listening."""
+    """A client of a :class:`ControlPlane` in the same event loop, which need not listen."""
 
     def __init__(self, plane: ControlPlane, *, agent: str = "", is_fenced: Callable[[], bool] = lambda: False) -> None:
         authorization = f"Bearer {plane.token}"
@@ -318,7 +318,7 @@ class InProcessClient(RestClient):
         limited: bool = True,
         into: BodySink | None = None,
     ) -> HttpAnswer:
-        await asyncio.sleep(0)  # as with a socket, an answer never comes in the same turn of the loop
+        await asyncio.sleep(0)  # as with a socket, a response never arrives in the same turn of the loop
         if method != "GET" and self._is_fenced():
             raise Fenced
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
@@ -352,7 +352,7 @@ class InProcessClient(RestClient):
 
 
 def _answer(reply: Reply, method: str, path: str) -> HttpAnswer:
-    """A reply as a client sees it; refusals are raised."""
+    """Return a reply as a client sees it; raise errors."""
     headers = {"content-type": reply.content_type}
     for name, value in reply.headers:
         headers.setdefault(name.lower(), value)
@@ -372,7 +372,7 @@ class Follower(Protocol):
 class StoreFeed:
     """Feeds the scheduler from the store of the embedded control plane, event by event in the order of the writes.
 
-    Informers would give the same objects, but kind by kind, in an order that depends on how watches take turns. Two
+    Informers would deliver the same objects, but kind by kind, in an order that depends on scheduling of watches. Two
     runs in virtual time must see the same order, and that of the writes is the simplest.
 
     Events are delivered in the next round of the loop, as a watch would: the write that caused one is complete by then.

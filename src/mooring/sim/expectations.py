@@ -1,4 +1,4 @@
-"""The step ``expect`` of a scenario file: what should be true of a pod, an object, or the number of objects."""
+"""The step ``expect`` of a scenario file: conditions on a pod, an object, or the number of objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNT = {"count", "labels", "namespace", "phase", "placed", "is", "within"}
 
 
 def expectation(value: Any) -> Step:
-    """Read one expectation; everything about it is checked before the story begins."""
+    """Read one expectation; it is fully checked before the story begins."""
     if not isinstance(value, Mapping):
         raise InputError(f"expect: expected a mapping with pod, object, count or measure, found {described(value)}")
     if "pod" in value:
@@ -86,7 +86,7 @@ def _expect_object(fields: dict[str, Any]) -> Step:
 
 
 def _event(target: str, fields: Mapping[str, Any], within_s: float) -> Step | None:
-    """The Event that is expected about the same object, if one is."""
+    """Return an expectation of an Event about the same object, if there is one."""
     if not fields.get("event"):
         if "message" in fields:
             raise InputError("expect: message needs event; name the event as well")
@@ -96,7 +96,7 @@ def _event(target: str, fields: Mapping[str, Any], within_s: float) -> Step | No
 
 
 def _expect_count(fields: dict[str, Any]) -> Step:
-    """How many objects of a kind there are; for pods also how many have a node or are in a phase."""
+    """Expect a number of objects of a kind; pods can be restricted to those with a node or in a phase."""
     kind, wanted = kind_named(str(fields["count"])), whole_number(fields["is"], "is")
     within_s = seconds(fields.get("within", DEFAULT_TIMEOUT_S))
     namespace = str(fields.get("namespace", "default")) if kind.is_namespaced else ""
@@ -118,7 +118,7 @@ def _expect_count(fields: dict[str, Any]) -> Step:
 
 
 def _expect_measure(fields: dict[str, Any]) -> Step:
-    """What a simulation measured, such as ``waitingSeconds.p99``; durations are in seconds."""
+    """Expect a measure of a simulation, such as ``waitingSeconds.p99``; durations are in seconds."""
     path = str(fields.pop("measure"))
     if not fields:
         raise InputError("expect: a measure needs is, atMost or atLeast")
@@ -173,7 +173,7 @@ def _paths(value: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def value_at(obj: Any, path: str) -> Any:
-    """The value at ``status.replicas`` or ``spec.taints.0.key``; None where there is nothing.
+    """Return the value at ``status.replicas`` or ``spec.taints.0.key``; None if missing.
 
     Keys may have dots: ``metadata.labels.topology.kubernetes.io/zone`` is found as well.
     """

@@ -1,4 +1,4 @@
-"""Finding scenarios: by the name of one that comes with mooring, or by the path of a Python or YAML file."""
+"""Lookup of scenarios: by the name of an included one, or by the path of a Python or YAML file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mooring.sim.scenario_file import load_scenario_file
 
 FOLDER = Path(__file__).parent / "scenarios"
 FIRST = "first-placement"
-IMPORTED = (".csv", ".json", ".jsonl", ".msgpack", ".sktrace")  # endings of files that other tools write
+IMPORTED = (".csv", ".json", ".jsonl", ".msgpack", ".sktrace")  # files of other tools
 
 _EXPECTED = (
     "not a story; expected a scenario (.yaml or .py), a record of mooring, or a file that another tool has written"
@@ -33,7 +33,7 @@ _MANIFEST = re.compile(rb"^(?:(?:- )?[\"']?apiVersion[\"']?:|(?:nodes|pods): *(?
 
 
 def names() -> list[str]:
-    """The names of the stories that come with mooring, the introductory one first."""
+    """Return the names of the included stories, the introductory one first."""
     found = {_name(path) for path in _files()}
     return sorted(found, key=lambda name: (name != FIRST, name))
 
@@ -43,7 +43,7 @@ def built_in() -> list[Scenario]:
 
 
 def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
-    """The scenario of this name or in this file. ``given`` sets its parameters."""
+    """Return the scenario of this name or in this file. ``given`` sets its parameters."""
     if names_a_record(text):
         return _imported(text, given)
     path = Path(text)
@@ -71,7 +71,7 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
 
 
 def _has_manifests(path: Path) -> bool:
-    """Whether a file is what kubectl prints, or is given, or what another tool has exported."""
+    """Report whether a file has manifests, or an export of another tool."""
     try:
         return path.suffix in (".yaml", ".yml") and _MANIFEST.search(path.read_bytes()) is not None
     except OSError:  # reported by the reader
@@ -89,7 +89,8 @@ def _refuse_parameters(name: str, what: str, given: Mapping[str, Any] | None) ->
 
 
 def from_module(module: ModuleType, name: str, source: str) -> Scenario:
-    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are optional.
+    """Make a scenario of a module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are
+    optional.
 
     So are KUBERNETES_VERSION and FEATURE_GATES.
     """

@@ -1,7 +1,7 @@
-"""The narration: what came in, what the queue did, how each decision was made, why a pod waits and what woke it.
+"""The narration: inputs, the queue, each decision with its reasons, why a pod waits and which event woke it.
 
-Everything that happens becomes a :class:`NarratedNote`, which is printed as text for people or as a line of JSON.
-Nothing here decides anything: it only says what the scheduler's own values say.
+Every event becomes a :class:`NarratedNote`, which is printed as text or as a line of JSON. Nothing here decides
+anything: it only renders the scheduler's own values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mooring.live.informers import Listener
 from mooring.live.observer import SchedulerObserver
 
 # --------------------------------------------------------------------------------------------------------------------
-# The words of the narration: short texts for objects, events, refusals and scores.
+# Texts of the narration: objects, events, refusals and scores.
 
 MAX_ROWS = 5
 MAX_VERBOSE_ROWS = 20
@@ -75,7 +75,7 @@ def detail(obj: Object) -> str:
 
 
 def shown_taints(node: Node) -> list[str]:
-    """The taints, without the one that only repeats that the node is cordoned."""
+    """Return the taints, without the one that only repeats that the node is cordoned."""
     return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
 
 
@@ -101,7 +101,7 @@ def plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
 
 
 def refusal_rows(decision: ScheduleResult) -> list[str]:
-    """Rows of a table: how many nodes each filter refused, and why; the most frequent first."""
+    """Return table rows: how many nodes each filter refused, and why; the most frequent first."""
     if decision.statuses is None:
         return []
     rows = []
@@ -114,12 +114,12 @@ def refusal_rows(decision: ScheduleResult) -> list[str]:
 
 
 def _refused_by(status: Status) -> str:
-    """The plugin's name. Without one, it is an extender, or PreFilter plugins that the message names."""
+    """Return the plugin's name. Without one, it is an extender, or PreFilter plugins that the message names."""
     return status.plugin or ("PreFilter" if "didn't satisfy plugin(s)" in status.message else EXTENDER_PLUGIN)
 
 
 def score_rows(decision: ScheduleResult, *, is_verbose: bool) -> list[str]:
-    """The best nodes with the scores that tell them apart."""
+    """Return the best nodes with the scores in which they differ."""
     scores = decision.scores
     if scores is None or not scores.by_plugin:
         return []
@@ -169,7 +169,7 @@ _COLORS = {
 
 
 class NarratedNote(msgspec.Struct, frozen=True):
-    """One thing that happened: seconds since the beginning, a word for its kind, a line, and what belongs below it."""
+    """One event: seconds since the beginning, a word for its kind, a line, and details below it."""
 
     at_s: float
     kind: str
@@ -180,7 +180,7 @@ class NarratedNote(msgspec.Struct, frozen=True):
 
 
 class Narrator(SchedulerObserver):
-    """Turns what happens into notes and prints them as they come.
+    """Turns events into notes and prints them immediately.
 
     It observes the scenario as its audience, the scheduler as an observer, and every object through :class:`Told`.
     """
@@ -204,7 +204,7 @@ class Narrator(SchedulerObserver):
         self._columns = columns
         self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are narrated as one line
         self._arrived_at = 0.0
-        self.on_said: Callable[[str, str], None] | None = None  # also told what the story says and expects, with a word
+        self.on_said: Callable[[str, str], None] | None = None  # also called with narrated texts, and a word
         self.failed_expectations = 0
         self.held_expectations = 0
         self.first_placement_s: float | None = None
@@ -235,12 +235,12 @@ class Narrator(SchedulerObserver):
             self._write(f"{'':17} {printable(line)}".rstrip())
 
     def _wrapped(self, text: str) -> list[str]:
-        """The text in lines that fit beside the time and the word; a terminal would break it inside words."""
+        """Return the text in lines that fit beside the time and the word; a terminal would break it inside words."""
         room = self._columns - 18
         return (textwrap.wrap(text, room, break_on_hyphens=False) if room >= 20 else []) or [text]
 
     def finish(self) -> None:
-        """Print the arrivals that are still held back."""
+        """Print the arrivals that are still collected."""
         self._tell_arrivals()
 
     # ---- the scenario ------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ class Narrator(SchedulerObserver):
     # ---- decisions ---------------------------------------------------------------------------------------------
 
     def wants_detail(self) -> bool:
-        """Whether decisions are narrated; their scores cost something."""
+        """Report whether decisions are narrated; their scores cost time."""
         return self._level >= NORMAL
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Objects for stories: manifests in any form as dicts, and short ways to write nodes, pods and taints."""
+"""Objects for stories: manifests in any form as dicts, and short forms of nodes, pods and taints."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def pod(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Whether an API server would take an object: pods of a workload go past it, and rows of a table have line numbers.
+# Validation as by an API server: pods of a workload bypass it, and table rows have line numbers.
 
 
 def check_admissible(kind: Kind, manifest: Object, obj: ApiObject) -> None:
-    """Raise InputError with the first thing that an API server would refuse. ``obj`` is the manifest, decoded."""
+    """Raise InputError with the first thing that an API server would reject. ``obj`` is the decoded manifest."""
     for problem in problems_in(obj):
         raise InputError(problem)
     for field in check_manifest(kind, manifest):
@@ -119,7 +119,7 @@ def check_admissible(kind: Kind, manifest: Object, obj: ApiObject) -> None:
 
 
 def check_workload(manifest: Object) -> None:
-    """The same of a Deployment, a Job or the like, of which only a controller makes objects that are decoded."""
+    """Check a Deployment, a Job or the like, whose objects only a controller creates."""
     metadata = dict(manifest.get("metadata") or {})
     name = metadata.setdefault("name", f"{metadata['generateName']}x" if metadata.get("generateName") else "")
     metadata.setdefault("namespace", "default")
@@ -127,7 +127,7 @@ def check_workload(manifest: Object) -> None:
     try:
         if manifest.get("apiVersion", kind.api_version) != kind.api_version:
             raise InputError(f"apiVersion: expected {kind.api_version}, found {manifest['apiVersion']}")
-        for problem in _problems_of_pods(manifest):  # with their places, which the words of an API server lack
+        for problem in _problems_of_pods(manifest):  # with their places, which the API server's messages lack
             raise InputError(problem)
         check_manifest(kind, {**manifest, "metadata": metadata})
     except InputError as error:
@@ -146,7 +146,7 @@ def _problems_of_pods(workload: Object) -> Iterator[str]:
 
 
 def check_manifest(kind: Kind, manifest: Object) -> Sequence[str]:
-    """The same of a manifest alone; returns the fields that Kubernetes does not know, which a server only warns of."""
+    """Check a manifest alone; return unknown fields, which a server only warns about."""
     completed = deepcopy(manifest)
     try:
         unknown = schema.check(kind.type_name, completed, kind.kind, kind.version)

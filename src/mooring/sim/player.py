@@ -1,4 +1,4 @@
-"""The player: a story goes in, it is played in some world to its end, and how it ended comes out.
+"""The player: plays a story in some world to its end, and reports the result.
 
 ``mooring scenario run``, ``mooring start`` and the page play a story with narration on a cluster of
 :mod:`mooring.sim.worlds` or :mod:`mooring.sim.remote_world`. ``mooring simulate`` plays the same story without
@@ -18,17 +18,17 @@ from mooring.sim.virtual_time import run_virtual
 from mooring.sim.worlds import EmbeddedWorld, PlaySettings, World
 
 MISTAKES = (400, 404, 409, 422)
-"""Answers of the API server to a step that names a missing object, an existing one, or an impossible one."""
+"""Responses of the API server to a step that names a missing object, an existing one, or an impossible one."""
 
 MakeWorld = Callable[[PlaySettings, Scenario], World]
 
 
 class PlayResult(msgspec.Struct, frozen=True):
-    """How a story ended."""
+    """The result of a story."""
 
     scenario: str
     failure: str = ""
-    is_mistake: bool = False  # in what was given: nothing was found out about the scheduler
+    is_mistake: bool = False  # in the input: says nothing about the scheduler
     expectations: int = 0
     seconds: float = 0.0
     first_placement_s: float | None = None
@@ -39,17 +39,17 @@ class PlayResult(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 if all was as expected, 1 if not, 2 if the story itself is wrong."""
+        """0 if all expectations held, 1 if not, 2 if the story itself is invalid."""
         return 2 if self.is_mistake else 0 if self.held else 1
 
     @property
     def verdict(self) -> str:
-        """What is said of a story that did not end as it should."""
+        """Describe why a story did not end as it should."""
         return f"{'a mistake in the story' if self.is_mistake else 'NOT as expected'}: {self.failure}"
 
 
 async def play(world: World, scenario: Scenario) -> PlayResult:
-    """Play a story in a world that is up; an expectation that does not hold ends it."""
+    """Play a story in a running world; an unmet expectation ends it."""
     narrator, started = world.narrator, world.clock.monotonic()
     failure, is_mistake = "", False
     if scenario.title:
@@ -62,7 +62,7 @@ async def play(world: World, scenario: Scenario) -> PlayResult:
         if not narrator.failed_expectations:
             narrator.note("FAILED", failure, level=0)
     await world.cluster.stop_workloads()
-    await asyncio.sleep(0.01)  # the narration also tells what the last step set off
+    await asyncio.sleep(0.01)  # the narration also shows the effects of the last step
     narrator.finish()
     return PlayResult(
         scenario.name,
@@ -75,14 +75,14 @@ async def play(world: World, scenario: Scenario) -> PlayResult:
 
 
 def run_in_virtual_time(scenario: Scenario, settings: PlaySettings | None = None) -> PlayResult:
-    """Play a scenario on the embedded control plane, as quickly as it can be computed; the same bytes each time."""
+    """Play a scenario on the embedded control plane in virtual time; the output is reproducible."""
     return run_virtual(_played(scenario, settings, EmbeddedWorld))
 
 
 def run_in_real_time(
     scenario: Scenario, settings: PlaySettings | None = None, make_world: MakeWorld = EmbeddedWorld
 ) -> PlayResult:
-    """Play a scenario as time passes, on the embedded control plane or in another world."""
+    """Play a scenario in real time, on the embedded control plane or in another world."""
     return asyncio.run(_played(scenario, settings, make_world))
 
 

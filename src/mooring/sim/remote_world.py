@@ -1,6 +1,6 @@
 """Worlds on another API server: real ``etcd`` and ``kube-apiserver`` started here, or an existing cluster.
 
-:class:`RealControlPlane` starts the binaries, :class:`RemoteApi` lets our kubelets and controllers work on any server.
+:class:`RealControlPlane` starts the binaries, :class:`RemoteApi` connects our kubelets and controllers to any server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NEEDED = ("etcd", "kube-apiserver")
 
 
 def find_binaries() -> dict[str, str]:
-    """Where the binaries are: in KUBEBUILDER_ASSETS, or on PATH."""
+    """Find the binaries in KUBEBUILDER_ASSETS, or on PATH."""
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     found = {name: shutil.which(name, path=assets) or shutil.which(name) for name in NEEDED}
     missing = [name for name, path in found.items() if path is None]
@@ -64,7 +64,7 @@ def find_binaries() -> dict[str, str]:
 
 
 class RealControlPlane:
-    """Starts both, on loopback and with a random token, and ends them; nothing stays behind."""
+    """Starts both, on loopback and with a random token, and ends them without leaving anything behind."""
 
     def __init__(self, kubeconfig_path: Path) -> None:
         self._binaries = find_binaries()
@@ -74,7 +74,7 @@ class RealControlPlane:
         self.url = ""
 
     async def start(self) -> ClientConfig:
-        """Bring both up; returns how to reach the server once it is ready."""
+        """Start both; return the client configuration once the server is ready."""
         folder, token = self._folder, secrets.token_urlsafe(24)
         etcd, peer, port = free_port(), free_port(), free_port()
         write_private(folder / "tokens.csv", f'{token},mooring-admin,mooring-admin,"system:masters"\n')
@@ -197,14 +197,14 @@ class _WatchedMeta(msgspec.Struct, rename="camel"):
 
 
 class _Held(msgspec.Struct):
-    """An object as it came, and the part of its metadata that a reflector looks at."""
+    """An object as received, and the part of its metadata that a reflector reads."""
 
     metadata: _WatchedMeta
     obj: Object
 
 
 class _Sink:
-    """Takes what a watch brings into the copy."""
+    """Stores what a watch delivers."""
 
     def __init__(self, mirror: RemoteApi, kind: Kind) -> None:
         self._mirror, self._kind = mirror, kind
@@ -231,8 +231,8 @@ class RemoteApi:
     """A :class:`mooring.controlplane.cluster.base.ClusterApi` on another server: for kubelets and controllers.
 
     They read a local copy, a store like the embedded one's that watches keep up to date. A write is sent in the
-    background, and its answer is put into the copy at once. Until then the controller does not process the same key
-    again (it waits for :meth:`carry_out`), so that it never creates an object twice.
+    background, and its response is put into the copy immediately. Until then the controller does not process the same
+    key again (it waits for :meth:`carry_out`), so that it never creates an object twice.
     """
 
     def __init__(self, client: RestClient, clock: Clock, kinds: Iterable[Kind]) -> None:
@@ -243,7 +243,7 @@ class RemoteApi:
         self._kinds = tuple(dict.fromkeys(kinds))
         self._versions: dict[tuple[Kind, str], str] = {}
         self._writes: set[asyncio.Task[None]] = set()
-        self._sent: list[asyncio.Task[None]] | None = None  # by the work that is being carried out
+        self._sent: list[asyncio.Task[None]] | None = None  # by the current work
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, timeout_s: float) -> None:
@@ -282,7 +282,7 @@ class RemoteApi:
     # The copy
 
     def put(self, kind: Kind, obj: Object) -> None:
-        """Take over a version, unless a newer one is known."""
+        """Store a version, unless a newer one is known."""
         metadata = obj["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])
         version = str(metadata.get("resourceVersion", ""))
@@ -389,16 +389,16 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 DEFAULT_NAME = "default-scheduler"
 OUR_NAME = "mooring-scenario"
-"""Under this name the scheduler works beside a cluster's own."""
+"""Name of the scheduler beside a cluster's own."""
 ANSWER_WITHIN_S = 10.0
 NODES_READY_WITHIN_S = 60.0
 
 
 class RemoteBackend(Backend):
-    """Writes to an API server that taints a new node until its kubelet has said that it is ready.
+    """Writes to an API server that taints a new node until its kubelet reports that it is ready.
 
-    A story goes on only when the scheduler sees that its nodes take pods. Otherwise its pods would go to whichever node
-    is ready first.
+    A story continues only when the scheduler sees its nodes as schedulable. Otherwise its pods would all be placed on
+    the node that is ready first.
     """
 
     def __init__(self, client: RestClient) -> None:
@@ -472,7 +472,7 @@ class KubernetesWorld(RemoteWorld):
 
 
 class _GuestBackend(RemoteBackend):
-    """Writes what a scenario wants, marked as ours, and takes it away again."""
+    """Writes a scenario's objects, marked as ours, and deletes them again."""
 
     def __init__(self, client: RestClient) -> None:
         super().__init__(client)
@@ -497,8 +497,8 @@ class _GuestBackend(RemoteBackend):
 class ExistingWorld(RemoteWorld):
     """An existing cluster, with its own controllers and perhaps its own scheduler.
 
-    Our scheduler works under another name, so that it touches no other pods. Fake kubelets play the nodes that the
-    story creates, and only these. What the story created is deleted in the end.
+    Our scheduler has another name, so that it handles no other pods. Fake kubelets serve only the nodes that the story
+    creates. The story's objects are deleted in the end.
     """
 
     def __init__(self, settings: PlaySettings, scenario: Scenario | None, config: ClientConfig) -> None:
@@ -508,7 +508,7 @@ class ExistingWorld(RemoteWorld):
     async def _bring_up(self) -> RestClient:
         client = RestClient(self._config, agent="mooring-scenario", qps=-1)
         self._stack.push_async_callback(client.close)
-        await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported at once, in one line
+        await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is reported immediately, in one line
         mirror = RemoteApi(client, self.clock, (NODES, PODS, LEASES))
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)
@@ -524,7 +524,7 @@ class ExistingWorld(RemoteWorld):
 
 
 def _under_our_name(scenario: Scenario) -> Scenario:
-    """The story with profiles of our name in the place of the cluster's own scheduler."""
+    """Return the story with profiles of our name instead of the cluster's own scheduler."""
     config: dict[str, Any] = dict(scenario.config or {
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"})  # fmt: skip
     profiles = [dict(profile) for profile in config.get("profiles") or [{}]]
@@ -535,7 +535,7 @@ def _under_our_name(scenario: Scenario) -> Scenario:
 
 
 def as_guest(manifest: Object) -> Object:
-    """The manifest with our scheduler's name where it says none, and with our mark on its nodes."""
+    """Return the manifest with our scheduler's name if it has none, and with our mark on its nodes."""
     kind = kind_of(manifest)
     if kind.plural == "nodes":
         metadata = manifest.get("metadata") or {}

@@ -1,8 +1,7 @@
-"""Replaying recorded cases: what mooring decides where kube-scheduler's verdict is on record.
+"""Replay of recorded cases: mooring's decisions where kube-scheduler's verdicts are recorded.
 
-A case brings a configuration, objects and steps; see the format's description
-in ``tests/parity/golden/README.md``. The recorded verdicts are never looked at:
-after each step only what the recording says about the *cluster* is applied.
+A case has a configuration, objects and steps; see the format's description in ``tests/parity/golden/README.md``. The
+recorded verdicts are never read: after each step only what the recording says about the *cluster* is applied.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from mooring.core.state.pod_info import PodInfo
 from mooring.live.event_handlers import EventHandlers
 
 # --------------------------------------------------------------------------------------------------------------------
-# The format of recorded cases: how objects come out of it, and how decisions are written in it.
+# The format of recorded cases: decoding of objects, and encoding of decisions.
 
 TOPOLOGY_LABELS = (ZONE, REGION)
-GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words, not ours
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's text
 
 
 def features_of(case: Mapping[str, Any]) -> Features:
-    """The version that a case was recorded from, or the nearest to it, with its gates at their defaults."""
+    """Return the version that a case was recorded from, or the nearest, with its gates at their defaults."""
     return Features(nearest_version(release_of(str(case.get("kubernetes", ""))))[0])
 
 
@@ -58,13 +57,13 @@ def load_object(value: Mapping[str, Any]) -> Object | None:
 
 
 def latest_time(values: Iterable[Mapping[str, Any]]) -> float:
-    """A moment after everything in the case: "now" for pods that have no start time."""
+    """Return a time after everything in the case: "now" for pods without a start time."""
     stamps = [value.get("metadata", {}).get("creationTimestamp") for value in values]
     return max((parse_time(stamp) for stamp in stamps if stamp), default=0.0) + 3600.0
 
 
 def bound(session: Session, pod: Pod, node_name: str) -> Pod:
-    """The pod as the API server stores it once bound: with its node's name and, since 1.35, topology labels."""
+    """Return the pod as the API server stores it once bound: with its node's name and, since 1.35, topology labels."""
     info = session.state.table.nodes.get(node_name)
     node: Node | None = None if info is None else info.node
     placed = copy(pod)
@@ -78,7 +77,7 @@ def bound(session: Session, pod: Pod, node_name: str) -> Pod:
 
 
 def describe_gated(pod: Pod) -> dict[str, Any]:
-    """A pod that was held back before any attempt."""
+    """Describe a pod that was held back without an attempt."""
     has_gates = bool(pod.spec.scheduling_gates)
     return {
         "outcome": Outcome.GATED.value,
@@ -88,7 +87,7 @@ def describe_gated(pod: Pod) -> dict[str, Any]:
 
 
 def describe(decision: ScheduleResult, profile: Profile) -> dict[str, Any]:
-    """A decision in the format that recordings are compared in."""
+    """Return a decision in the format of recordings."""
     refusal: dict[str, Any] = {"outcome": Outcome.UNSCHEDULABLE.value, "node": None, "scores": {}, "totals": {}}
     if decision.outcome is Outcome.SCHEDULED:
         problem = binding_problem(decision.state, decision.pod.pod.key, decision.node or "")
@@ -106,7 +105,7 @@ def describe(decision: ScheduleResult, profile: Profile) -> dict[str, Any]:
 
 
 def nomination_after(decision: ScheduleResult) -> str:
-    """The node that the pod is nominated to after a rejection: the decision's, or else the previous one."""
+    """Return the node that the pod is nominated to after a rejection: the decision's, or else the previous one."""
     if decision.nominated_node is not None:
         return decision.nominated_node
     return decision.pod.pod.status.nominated_node_name
@@ -138,17 +137,17 @@ def _device(result: Any) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Replaying cases in which time passes and things happen: what wakes a waiting pod, and what does not.
+# Replay of cases with time and events: which of them wake a pending pod.
 #
-# The cluster's events go through the same handlers and queue as in the live
-# scheduler; the clock jumps to the next thing that is due.
+# The cluster's events pass through the same handlers and queue as in the live scheduler; the clock jumps to the next
+# due event.
 
-BETWEEN_STEPS_S = 0.05  # what a recording leaves between two things that happen
+BETWEEN_STEPS_S = 0.05  # time between two events in a recording
 MAX_ATTEMPTS = 1000  # per step; more means that a pod wakes itself
 
 
 class QueueReplay:
-    """One case: a cluster, a queue, a scheduler, and a clock that moves only when nothing is left to do."""
+    """One case: a cluster, a queue, a scheduler, and a clock that advances only when nothing is left to do."""
 
     def __init__(
         self,
@@ -179,8 +178,8 @@ class QueueReplay:
         self.handlers = EventHandlers(self.cluster, self.queue, self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
         self._seen: dict[str, int] = {}  # attempts at each pod before the last action
-        self._lingering: dict[str, Mapping[str, Any]] = {}  # victims that stay as terminating, by uid
-        self._forced: dict[str, str] = {}  # pod -> the node it went to in the recording
+        self._lingering: dict[str, Mapping[str, Any]] = {}  # victims that stay terminating, by uid
+        self._forced: dict[str, str] = {}  # pod -> its node in the recording
         self._writes = 0
         for value in case.get("objects", ()):
             obj = load_object(value)
@@ -337,7 +336,7 @@ class Replay:
         self.cluster = ClusterState()
         self.nominations = Nominations()
         self.clock = VirtualClock(latest_time(case.get("objects", ())))
-        # Pods came one at a time, except where quick succession is what the family is about.
+        # Pods arrived one at a time, except in families about quick succession.
         self._pause_s = 0.0 if case.get("family") == "batching" else 1.0
         self.session: Session = open_session(
             config or config_from_dict(case.get("config"), features),
@@ -356,7 +355,7 @@ class Replay:
             self.cluster.put(obj)
 
     def step(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Decide about the pod of a step, then bring the cluster to its recorded state."""
+        """Decide about the pod of a step, then apply the recorded state of the cluster."""
         if "pod" not in step:
             raise InputError(f"expected a step with a pod, found one with {', '.join(sorted(step))}")
         self.clock.advance(self._pause_s)
@@ -414,7 +413,7 @@ class Replay:
 
 
 def _check_form(case: Mapping[str, Any]) -> None:
-    """Refuse a case that is not made of lists of objects. The codec checks the objects themselves."""
+    """Reject a case that does not consist of lists of objects. The codec checks the objects themselves."""
     for field in ("objects", "steps"):
         values = case.get(field, [])
         if not isinstance(values, list):

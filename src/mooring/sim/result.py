@@ -1,4 +1,4 @@
-"""What a simulation has shown: what became of the pods, how long they waited, how full the cluster is."""
+"""The result of a simulation: outcomes of pods, waiting times, utilisation."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Simulation:
     was_interrupted: bool = False
     nodes: int = 0
     arrived: int = 0
-    placed: int = 0  # pods that got a node; one that was evicted and came again counts twice
-    ended: int = 0  # pods of workloads that ran for their time
+    placed: int = 0  # pods that got a node; recreated ones count again
+    ended: int = 0  # pods of workloads whose run time is over
     running: int = 0
-    pending: dict[str, str] = field(default_factory=dict)  # why each pod that still waits has no node
+    pending: dict[str, str] = field(default_factory=dict)  # why each pending pod has no node
     evicted: int = 0  # by preemption
     attempts: int = 0
     waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
@@ -63,15 +63,15 @@ class Simulation:
     measures: Measures | None = field(default=None, repr=False)  # over time, and as one row
     gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
-    expectations: int = 0  # that held
-    failure: str = ""  # the expectation that did not, or what else ended the story
-    is_mistake: bool = False  # whether that was a mistake in what was given
-    placements: dict[str, Placed] | None = None  # if they were asked for: of every pod, its last one
-    evictions: dict[str, float] | None = None  # if placements were asked for: when
+    expectations: int = 0  # met expectations
+    failure: str = ""  # the unmet expectation, or another error that ended the story
+    is_mistake: bool = False  # whether the input was invalid
+    placements: dict[str, Placed] | None = None  # if requested: the last one of every pod
+    evictions: dict[str, float] | None = None  # if placements were requested: when
 
     @property
     def held(self) -> bool:
-        """Whether everything was as expected."""
+        """Report whether all expectations were met."""
         return not self.failure
 
     def __repr__(self) -> str:
@@ -82,11 +82,11 @@ class Simulation:
         return f"<Simulation {name}: {pods} in {format_duration(round(self.ended_at_s, 3))}{end}>"
 
     def table(self) -> DecisionTable:
-        """Why pods wait that have no node, the most frequent reason first."""
+        """Return why pods are pending, the most frequent reason first."""
         return DecisionTable(("pending", "why"), [(count, text) for text, count in self.pending_reasons().items()])
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row per sample: how full the cluster was and how many pods waited, over time."""
+        """Return a DataFrame with a row per sample: utilisation and pending pods over time."""
         columns = {} if self.measures is None else self.measures.columns
         names = tuple(columns) or ("seconds",)
         return DecisionTable(names, list(zip(*columns.values(), strict=True))).to_pandas("seconds")
@@ -104,11 +104,11 @@ class Simulation:
         return "".join(f"<p>{escape(line)}</p>" for line in lines) + reasons
 
     def pending_reasons(self) -> dict[str, int]:
-        """How many pods wait for each reason, the most frequent first; how many nodes have it is left out."""
+        """Count pending pods by reason, the most frequent first, without numbers of nodes."""
         return dict(Counter(_without_numbers(text) for text in self.pending.values()).most_common())
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON has it: names in camelCase, pending pods by reason."""
+        """Return the result in JSON's form: camelCase, pending pods by reason."""
         value: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
@@ -172,7 +172,7 @@ class Witness(SchedulerObserver):
             self.evicted_at[victim.key] = self._clock.monotonic()
 
     def fill(self, result: Simulation) -> None:
-        """Put into a result what was noted."""
+        """Copy the notes into a result."""
         result.attempts, result.placed, result.evicted = self.attempts, len(self._waits), self.evictions
         result.placements, result.evictions = self.placements, self.evicted_at
         waits = sorted(self._waits)
@@ -182,29 +182,29 @@ class Witness(SchedulerObserver):
 
 
 def _without_numbers(text: str) -> str:
-    """The message of a pending pod without how many nodes have each reason."""
+    """Remove the numbers of nodes from the message of a pending pod."""
     return _NUMBER.sub("", text)
 
 
 def _rank(quantile: float, count: int) -> int:
-    """The index of the smallest value that at least this share of all values does not exceed."""
+    """Return the index of the smallest value that at least this share of all values does not exceed."""
     return max(0, -int(-quantile * count // 1) - 1)
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # GPU allocation by arrived demand: the share of all GPUs in use when pods have requested a given share of them.
 #
-# This is how the fragmentation study (USENIX ATC 2023) compares policies. After each pod that arrives, two numbers are
-# noted, in percent of all GPUs: what the pods that have arrived ask for, and what the pods that run have. The value at
-# X percent is the mean of what runs over all arrivals at which demand rounds to X. Fragmentation is noted every ten
-# percent; typical are the pods that have arrived so far.
+# The fragmentation study (USENIX ATC 2023) compares policies in this way. After each arrival two numbers are noted, in
+# percent of all GPUs: the requests of arrived pods, and those of running pods. The value at X percent is the mean of
+# the latter over all arrivals at which demand rounds to X. Fragmentation is noted every ten percent; typical are the
+# pods that have arrived so far.
 
 FRAGMENTATION_EVERY = 10  # percent of arrived demand
 ByPercent = dict[str, float]
 
 
 class GpuAllocation(SchedulerObserver):
-    """Notes demand and allocation of shared GPUs. A run in which no pod asks for a GPU costs next to nothing."""
+    """Notes demand and allocation of shared GPUs. It is almost free in a run without GPU pods."""
 
     def __init__(self) -> None:
         self._cluster: ClusterState | None = None

@@ -1,7 +1,7 @@
-"""Scenarios: what happens to a cluster, step by step, and what is expected of the scheduler.
+"""Scenarios: events in a cluster, step by step, and expectations of the scheduler.
 
 A scenario is a plain function, ``async def scenario(cluster)``, or a YAML file (:mod:`mooring.sim.scenario_file`). It
-sees only a :class:`ScenarioCluster`, so that it runs unchanged in real and in virtual time, on the embedded control
+only uses a :class:`ScenarioCluster`, so that it runs unchanged in real and in virtual time, on the embedded control
 plane and on a real one.
 """
 
@@ -36,11 +36,11 @@ EVICT_AGAIN_S = 5.0  # as kubectl does
 
 
 class ExpectationFailed(MooringError, AssertionError):
-    """The cluster did not become what the scenario expects."""
+    """The cluster did not reach the expected state."""
 
 
 class Audience(Protocol):
-    """Receives what a scenario says and expects: the narration."""
+    """Receives the narration and expectations of a scenario."""
 
     def said(self, text: str) -> None: ...
 
@@ -66,7 +66,7 @@ class Scenario:
     """A story with a name.
 
     ``config`` is a KubeSchedulerConfiguration, ``plugins`` classes that it may name, ``extenders`` objects that are
-    asked as configured extenders would be.
+    called like configured extenders.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Scenario:
     kubernetes_version: str = str(DEFAULT_VERSION)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     starts_at: float | None = None  # in virtual time: the time at which the story begins, in seconds since 1970
-    records: tuple[str, ...] = ()  # those that it was read from; a record of the story cannot replace them
+    records: tuple[str, ...] = ()  # files that it was read from; a record of the story cannot replace them
 
     @property
     def features(self) -> Features:
@@ -101,7 +101,7 @@ NO_STORY = Scenario("", "", _no_steps)
 
 
 class WantedPod(msgspec.Struct, frozen=True):
-    """What is expected of a pod."""
+    """Expected state of a pod."""
 
     nodes: list[str] | None
     phase: str | None
@@ -109,7 +109,7 @@ class WantedPod(msgspec.Struct, frozen=True):
     nominated: str | None
 
     def compare(self, pod: Object | None) -> str:
-        """Why the pod is not as wanted; nothing if it is."""
+        """Return why the pod is not as expected, or ""."""
         if pod is None:
             return "it does not exist"
         status = pod.get("status") or {}
@@ -167,7 +167,7 @@ class ScenarioCluster:
         self.place = ""  # the step that is being played, as its file names it
         self._audience = audience or Silence()
         self._workloads: list[asyncio.Task[None]] = []
-        self._beside: set[asyncio.Task[None]] = set()  # what follows by itself: those that go on, or failed
+        self._beside: set[asyncio.Task[None]] = set()  # background work that is running, or failed
         self._expected: list[int | None] = []
 
     # Writing
@@ -179,7 +179,7 @@ class ScenarioCluster:
         return await self._told(created)
 
     async def apply(self, *manifests: Any) -> list[Object]:
-        """Create objects, or bring those that exist to what the manifests say."""
+        """Create objects, or apply the manifests to existing ones."""
         applied = [await self.backend.apply(each) for each in documents(*manifests)]
         await self.backend.settle()
         return await self._told(applied)
@@ -189,7 +189,7 @@ class ScenarioCluster:
         return await self._told(await self.backend.patch(Ref.parse(target), patch, type=type, subresource=subresource))
 
     async def label(self, target: str, **labels: str | None) -> Object:
-        """Set labels; None takes one away. For keys with a slash use ``patch``."""
+        """Set labels; None removes one. For keys with a slash use ``patch``."""
         return await self.patch(target, {"metadata": {"labels": labels}})
 
     async def annotate(self, target: str, annotations: Mapping[str, str | None]) -> Object:
@@ -232,23 +232,23 @@ class ScenarioCluster:
         return await self.patch(f"node/{node}", {"spec": {"taints": [taint(each) for each in taints] or None}})
 
     async def fail_node(self, node: str) -> None:
-        """Silence a node's kubelet, as if the machine had lost power."""
+        """Silence a node's kubelet, as after a power failure."""
         await self.annotate(f"node/{node}", {KUBELET: "stopped"})
 
     async def recover_node(self, node: str) -> None:
         await self.annotate(f"node/{node}", {KUBELET: None})
 
     async def delete(self, target: str, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
-        """Begin to delete; false if there was nothing. ``wait_gone`` waits for the end."""
+        """Begin to delete; false if the object does not exist. ``wait_gone`` waits for the end."""
         return await self._told(
             await self.backend.delete(Ref.parse(target), grace_period_s=grace_period_s, propagation=propagation)
         )
 
     @staticmethod
     async def _told(result: T) -> T:
-        """Let other tasks see a write before the story goes on, so that lines come in the right order.
+        """Let other tasks see a write before the story continues, so that lines appear in the right order.
 
-        A write takes a few rounds of the loop until watches, handlers and the narration have passed it on.
+        It takes a few rounds of the loop until watches, handlers and the narration have processed a write.
         """
         for _ in range(5):
             await asyncio.sleep(0)
@@ -263,7 +263,7 @@ class ScenarioCluster:
         return await self.backend.list(kind_named(kind), namespace, labels=labels, fields=fields)
 
     async def placements(self, namespace: str = "default", *, labels: str = "") -> dict[str, str]:
-        """Which pod is on which node; "" for those that have none."""
+        """Return the node of each pod; "" for those without one."""
         pods = await self.list("pods", namespace, labels=labels)
         return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
 
@@ -275,7 +275,7 @@ class ScenarioCluster:
         self.check_workloads()
 
     async def finish(self) -> None:
-        """Let time pass until every pod of every workload has come, and nothing is left to happen."""
+        """Let time pass until every pod of every workload has arrived, and nothing is left to happen."""
         await asyncio.gather(*self._workloads)
         await self.backend.quiet()
 
@@ -289,9 +289,9 @@ class ScenarioCluster:
         await self.meanwhile(self._arrive(arrivals))
 
     async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something happen beside the story; :meth:`finish` waits for its end.
+        """Run something in parallel to the story; :meth:`finish` waits for its end.
 
-        What goes wrong in it shows in a later step, but is a mistake of this one.
+        An error appears in a later step, but is attributed to this one.
         """
         place = self.place
 
@@ -312,17 +312,17 @@ class ScenarioCluster:
         task.add_done_callback(self._settle)
 
     def _settle(self, task: asyncio.Task[None]) -> None:
-        """Keep what failed, for :meth:`check_workloads`."""
+        """Keep a failed task for :meth:`check_workloads`."""
         if task.cancelled() or task.exception() is None:
             self._beside.discard(task)
 
     @property
     def expected_arrivals(self) -> int:
-        """How many pods the workloads that have begun will bring, as far as that is known."""
+        """Number of pods that the started workloads will create, as far as known."""
         return sum(filter(None, self._expected))
 
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:
-        """Let the pods of a stream come, each at its time.
+        """Let the pods of a stream arrive, each at its time.
 
         The next pod is taken from the generator only when the previous one has arrived: a trace may be larger than the
         memory, and random numbers are drawn in the order of the pods. What is wrong with a pod is thrown into the
@@ -336,7 +336,7 @@ class ScenarioCluster:
                 arrivals.throw(InputError(problem))
             before_s = arrival.at_s
             wait_s = started + arrival.at_s - now()
-            if wait_s > 0:  # as asyncio.sleep, with half as many calls: a week has a million of them
+            if wait_s > 0:  # like asyncio.sleep, with half as many calls: a week has a million of them
                 due: asyncio.Future[None] = loop.create_future()
                 timer = loop.call_at(loop.time() + wait_s, _is_due, due)
                 try:
@@ -352,7 +352,7 @@ class ScenarioCluster:
                 arrivals.throw(error)
 
     def check_workloads(self) -> None:
-        """Raise what has gone wrong in a workload. One that the end of the simulation cut off has not gone wrong."""
+        """Raise the error of a failed workload. One that the end of the simulation interrupted has not failed."""
         for task in (*self._workloads, *self._beside):
             if task.done() and not task.cancelled():
                 task.result()
@@ -365,7 +365,7 @@ class ScenarioCluster:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def say(self, text: str) -> None:
-        """Tell the audience something."""
+        """Narrate a text."""
         self._audience.said(text)
 
     # Waiting and expecting
@@ -373,7 +373,7 @@ class ScenarioCluster:
     async def until(
         self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
     ) -> Any:
-        """Wait until something holds; a falsy answer means not yet, a text says why not yet."""
+        """Wait until something holds; a falsy result means not yet, a text says why not yet."""
         started = self.clock.monotonic()
         deadline = started + within_s
         while True:
@@ -391,7 +391,7 @@ class ScenarioCluster:
     async def expect(
         self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
     ) -> Any:
-        """Like ``until``, and the audience learns whether it held."""
+        """Wait like ``until``, and report the result to the audience."""
         try:
             found = await self.until(what, holds, within_s=within_s)
         except (ExpectationFailed, ApiError) as error:
@@ -401,7 +401,7 @@ class ScenarioCluster:
         return found
 
     def expect_now(self, what: str, holds: bool, why_not: str) -> None:
-        """Expect something that can be said at once."""
+        """Expect something that is decided immediately."""
         self._audience.expected(what if holds else f"{what}: {why_not}", holds)
         if not holds:
             raise ExpectationFailed(f"{what}: {why_not}")
@@ -417,7 +417,7 @@ class ScenarioCluster:
         for_s: float = 0.0,
         within_s: float = DEFAULT_TIMEOUT_S,
     ) -> Object:
-        """Expect a pod on a node (or one of several), in a phase, or pending because of what the condition says.
+        """Expect a pod on a node (or one of several), in a phase, or pending with a text in its condition.
 
         ``for_s`` says how long a pending pod has to stay pending.
         """
@@ -494,7 +494,7 @@ def _is_due(arrival: asyncio.Future[None]) -> None:
 
 
 def _is_left_by_drain(pod: Object) -> bool:
-    """Whether ``kubectl drain`` leaves a pod alone: a DaemonSet's, or one that is going or has ended."""
+    """Report whether ``kubectl drain`` ignores a pod: a DaemonSet's, or a terminating or finished one."""
     owners = pod["metadata"].get("ownerReferences") or ()
     is_daemon = any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners)
     has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

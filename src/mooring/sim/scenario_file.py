@@ -1,4 +1,4 @@
-"""Scenarios as YAML: a title, perhaps a scheduler configuration, and steps.
+"""Scenarios as YAML: a title, an optional scheduler configuration, and steps.
 
 ```yaml
 title: A pod waits for room
@@ -64,7 +64,7 @@ _PLAYED_BY_THE_SOAK = "a story with faults is played in a checkout: python -m te
 
 
 def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
-    """Read a scenario; a file that is none raises InputError. ``given`` sets its parameters."""
+    """Read a scenario; an invalid file raises InputError. ``given`` sets its parameters."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -81,7 +81,7 @@ def parse_scenario(
 def scenario_of(
     value: Any, *, source: str, folder: Path, name: str, given: Mapping[str, Any] | None = None
 ) -> Scenario:
-    """The scenario that the content of a file describes. Other files that it names are in ``folder``."""
+    """Return the scenario of a file's content. Other files that it names are in ``folder``."""
     if not isinstance(value, Mapping) or not isinstance(value.get("steps"), list):
         raise InputError(f"{source}: not a scenario; expected a mapping with a list of steps")
     unknown = sorted(set(map(str, value)) - _TOP)
@@ -141,7 +141,7 @@ def scenario_of(
 
 
 def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it. Both may name parameters."""
+    """Return a KubeSchedulerConfiguration: inline, or in a file beside the scenario. Both may use parameters."""
     if isinstance(value, str):
         value = substituted(yaml.load(_read(_found(folder, value)), value), values)
     return None if value is None else mapping(value, "config")
@@ -155,13 +155,13 @@ def _time(value: Any) -> float:
 
 
 def _plugin_path(folder: Path, text: str) -> str:
-    """The path of a plugin; a file is looked up in the scenario's folder."""
+    """Return the path of a plugin; a file is looked up in the scenario's folder."""
     file, colon, rest = text.partition(":")
     return f"{folder / file}{colon}{rest}" if file.endswith(".py") else text
 
 
 def _found(folder: Path, text: str) -> Path:
-    """A file beside the scenario; one that is given on the command line may also be found from where we are."""
+    """Return a file beside the scenario; one given on the command line may also be in the working directory."""
     beside = folder / text
     return beside if beside.exists() or not Path(text).exists() else Path(text)
 
@@ -174,7 +174,7 @@ def _read(path: Path) -> bytes:
 
 
 def named_nodes(value: Any) -> list[dict[str, Any]]:
-    """The nodes that a ``nodes`` step describes: a count, with numbered names."""
+    """Return the nodes of a ``nodes`` step: a count, with numbered names."""
     fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
                              "unschedulable", "capacity"})  # fmt: skip
     count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
@@ -234,7 +234,7 @@ class _StepReader:
         return lambda cluster: cluster.create(*named)
 
     def _arranged_nodes(self, value: Any, path: Path, arrange: Callable[..., Iterable[Row]]) -> Step:
-        """Nodes whose rows a function arranges when the story is played: only then the seed is known."""
+        """Return nodes whose rows a function arranges when the story is played: only then the seed is known."""
         parameters = dict(self._parameters)
 
         async def step(cluster: ScenarioCluster) -> None:
@@ -262,7 +262,7 @@ class _StepReader:
         return Trace(fields, _found(self._folder, str(fields.pop("csv"))), function)
 
     def _function(self, text: str) -> Callable[..., Any]:
-        """A function of a Python file beside the scenario, written ``file.py:function``."""
+        """Return a function of a Python file beside the scenario, written ``file.py:function``."""
         file, colon, name = text.rpartition(":")
         if not colon or not file.endswith(".py"):
             raise InputError(f"expected file.py:function, found {text!r}")
@@ -273,27 +273,27 @@ class _StepReader:
         return function
 
     def read_nodeGroup(self, value: Any) -> Step:
-        from mooring.sim.autoscaler import NodeGroup  # slow to import, and few stories scale nodes
+        from mooring.sim.autoscaler import NodeGroup  # slow to import, and few stories have node groups
 
         group = NodeGroup.read(value)
         return lambda cluster: cluster.backend.scale_group(group)
 
     def read_import(self, value: Any) -> Step:
-        """Files of other tools: a cluster, pods that arrive, changes."""
+        """Read files of other tools: a cluster, arriving pods, changes."""
         return ImportStep(self._imported(value, "import"))
 
     def read_cluster(self, value: Any) -> Step:
-        """A cluster from files, or from a record at a time; nothing happens to it by itself."""
+        """Read a cluster from files, or from a record at a time; nothing happens to it by itself."""
         return ImportStep(cluster_of(self._imported(value, "cluster")))
 
     def _imported(self, value: Any, name: str) -> Imported:
         names = [value] if isinstance(value, str) else texts(value, name)
-        from mooring.sim.imports.read import import_all  # most stories import nothing: it reads every format
+        from mooring.sim.imports.read import import_all  # it imports every format
 
         return import_all([self._beside(name) for name in names])
 
     def _beside(self, name: str) -> str:
-        """A file beside the scenario, with the time after its ``@`` if it is a record's."""
+        """Return a file beside the scenario, with the time after its ``@`` if it is a record's."""
         time = file_and_time(str(self._folder / name))[1]
         at = f"@{time}" if time else ""
         return f"{_found(self._folder, name.removesuffix(at))}{at}"
@@ -307,7 +307,7 @@ class _StepReader:
         return lambda cluster: cluster.create(*manifests)
 
     def _manifests(self, value: Any) -> list[dict[str, Any]]:
-        """Inline objects, YAML text, or the name of a file beside the scenario."""
+        """Return inline objects, YAML text, or the content of a file beside the scenario."""
         if isinstance(value, str) and "\n" not in value.strip() and value.strip().endswith((".yaml", ".yml", ".json")):
             value = yaml.load_all(_read(_found(self._folder, value.strip())), value)
         found = documents(value)
@@ -375,7 +375,7 @@ class _StepReader:
 
     @staticmethod
     def _for_nodes(value: Any, do: Callable[[ScenarioCluster, str], Awaitable[Any]]) -> Step:
-        """Do something to each of some nodes: by name, several names, ``{zone: a}`` or ``{labels: disk=ssd}``."""
+        """Apply a function to nodes: by name, several names, ``{zone: a}`` or ``{labels: disk=ssd}``."""
         fields = fields_of(value, {"zone", "labels"}) if isinstance(value, Mapping) else None
         if fields is not None and len(fields) != 1:
             raise InputError(f"expected the name of a node, a list of names, zone or labels, found {described(value)}")

@@ -1,4 +1,4 @@
-"""Simulations: a story with its workloads goes in, what became of every pod comes out.
+"""Simulations: play a story with its workloads, and report the outcome of every pod.
 
 ``mooring.simulate`` is the front door, :func:`run_scenario` what it and ``mooring simulate`` share.
 """
@@ -57,13 +57,13 @@ def simulate(
     record: str | Path | None = None,
     observers: Sequence[SchedulerObserver] = (),
 ) -> Simulation:
-    """Play a story with its workloads, as ``mooring simulate`` does, and say what became of every pod.
+    """Play a story with its workloads, as ``mooring simulate`` does, and return the outcome of every pod.
 
     The story is a scenario file or its content as a dict, or the name of one that comes with mooring. Or it is a
     cluster, or the objects of one, on which ``arrivals`` come in the order of their times. Arrivals that are made while
-    they are read must have that order.
-    ``parameters`` are those of the file. ``until`` ends the simulation, such as ``"36h"``; without it, it ends when
-    nothing is left to happen. ``record`` names a file to write. A mistake in what was given raises InputError.
+    they are read must have that order. ``parameters`` are those of the file. ``until`` ends the simulation, such as
+    ``"36h"``; without it, it ends when nothing is left to happen. ``record`` names a file to write. A mistake in what
+    was given raises InputError.
 
     The same arguments give the same result: chance comes from the seed, and time is the simulation's own.
     """
@@ -109,7 +109,7 @@ def _scenario(story: Any, arrivals: Iterable[Arrival], parameters: Mapping[str, 
 def _scheduled(
     scenario: Scenario, config: Configuration, plugins: tuple[PluginReference, ...], version: str | None
 ) -> Scenario:
-    """The story with another configuration, version and plugins of the caller's own."""
+    """Return the story with the caller's configuration, version and plugins."""
     decided = parse_version(version or scenario.kubernetes_version, "kubernetes_version")
     features = replace(scenario, kubernetes_version=str(decided)).features
     _, own = registry_with(plugins)
@@ -126,7 +126,7 @@ def _scheduled(
 
 
 def _beside(work: Callable[[], T]) -> T:
-    """Do some work, also in a notebook, where an event loop is running already."""
+    """Run some work, also in a notebook, where an event loop is running already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -145,9 +145,9 @@ def run_scenario(
     write: Callable[[str], None] = lambda line: None,
     on_progress: Show | None = None,
 ) -> Simulation:
-    """Play a story without its API server in the way of its workloads.
+    """Play a story whose workloads bypass the API server.
 
-    ``write`` gets what the story says and expects; ``on_progress`` is called now and then with the progress.
+    ``write`` gets what the story says and expects; ``on_progress`` is called regularly.
     """
     progress = None if on_progress is None else SimulationProgress(on_progress, until_s)
     watching = (*observers, *(() if progress is None else (progress,)))
@@ -165,7 +165,7 @@ def run_scenario(
             told = PlayResult(scenario.name)
             try:
                 told = await play(world, story)
-            except asyncio.CancelledError:  # Ctrl-C: what was simulated is kept
+            except asyncio.CancelledError:  # Ctrl-C: keep the result so far
                 was_interrupted = True
             result = world.result()
         result.name, result.title, result.seed = scenario.name, scenario.title, seed
@@ -179,7 +179,7 @@ def run_scenario(
 
 
 def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None]) -> Play:
-    """The story, and after it as much time as it takes until nothing is left to happen, or until the end."""
+    """Return the story, followed by as much time as it takes until nothing is left to happen, or until the end."""
 
     async def whole(cluster: ScenarioCluster) -> None:
         limit = asyncio.timeout(until_s)
@@ -198,7 +198,7 @@ def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None
 
 
 def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: Play | None = None) -> Play:
-    """The story of a cluster that consists of these objects: pods arrive, and whatever else ``play`` does."""
+    """Return the story of a cluster with these objects: pods arrive, and ``play`` runs."""
 
     async def story(cluster: ScenarioCluster) -> None:
         there = sorted(objects, key=lambda obj: _ORDER.get(type(obj).__name__, 1))
@@ -219,7 +219,7 @@ _ORDER = {"Namespace": 0, "Node": 2, "Pod": 3}
 
 
 class Arrivals:
-    """A workload of pods that are at hand."""
+    """A workload of existing pods."""
 
     def __init__(self, arrivals: Iterable[Arrival]) -> None:
         self._arrivals = arrivals
@@ -232,10 +232,10 @@ class Arrivals:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How far a simulation is, told now and then while it runs.
+# Progress of a simulation.
 
 Show = Callable[[int, int, str], None]
-"""Called with what is done, how much there is in all, and a word for where the simulation is."""
+"""Called with what is done, the total, and a word for the current position."""
 EVERY = 128  # attempts between two looks at the clock
 PAUSE_S = 0.1
 

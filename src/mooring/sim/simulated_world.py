@@ -1,6 +1,6 @@
 """The cluster of a simulation: the embedded control plane, and beside it the pods of workloads.
 
-The control plane never sees these pods, except those for which its controllers have to make volumes or claims.
+The control plane does not see these pods, except those for which its controllers create volumes or claims.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ from mooring.sim.workload import Arrival
 from mooring.sim.worlds import EmbeddedWorld, PlaySettings
 
 REST_S, MAX_REST_S = 0.001, 1.0
-"""How long the end waits for what the last event set off; more and more, as nothing happens."""
+"""Pauses at the end for effects of the last event, growing while nothing happens."""
 CLASSES = ("PriorityClass", "RuntimeClass")
-"""What an API server looks up when it admits a pod."""
+"""Kinds that an API server reads when it admits a pod."""
 STALLED_S = 3600.0
-"""A simulation is over when pods are only retried without success for this long; at once in a cluster without nodes."""
+"""A simulation ends when pods are only retried without success for this long; immediately in a cluster without nodes.
+"""
 NO_LEASES = KubeletOptions(lease_interval_s=0)
-"""A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
+"""A healthy kubelet needs no lease: a thousand of them would renew sixty million leases in a week."""
 
 
 class SimulatedWorld(EmbeddedWorld):
-    """A cluster in virtual time whose workloads' pods go past the API server."""
+    """A cluster in virtual time whose workloads' pods bypass the API server."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class SimulatedWorld(EmbeddedWorld):
         has_end: bool = False,
     ) -> None:
         super().__init__(settings, scenario, kubelets=NO_LEASES)
-        self.has_end = has_end  # at a given time
+        self.has_end = has_end  # whether it ends at a given time
         self.witness = Witness(self.clock, keeps_placements=keeps_placements)
         self.gpus = GpuAllocation()
         self._measuring = MeasuringObserver()
@@ -94,7 +95,7 @@ class SimulatedWorld(EmbeddedWorld):
             config,
             lambda pods: _SplitWriter(self.streamed, self.node_watch, client, events, pods, retries_binding=retries),
             _SplitRecorder(events, self.streamed),
-            # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
+            # A simulation is deterministic: no attempt is interrupted by a wall clock.
             replace(
                 options,
                 observers=(self.witness, self.gpus, self._measuring, *options.observers),
@@ -104,13 +105,13 @@ class SimulatedWorld(EmbeddedWorld):
             ),
         )
 
-    # ---- what the story is given ---------------------------------------------------------------------------------
+    # ---- interface of the story ------------------------------------------------------------------------------------
 
     def _backend(self, client: RestClient) -> Backend:
         return _SplitBackend(client, self)
 
     async def scale_group(self, group: NodeGroup) -> None:
-        """Let a group of nodes be scaled by itself from now on."""
+        """Autoscale a node group from now on."""
         if self.autoscaler is None:
             cluster = self.cluster
             daemons = PlannedDaemons(self.plane.api)
@@ -118,7 +119,7 @@ class SimulatedWorld(EmbeddedWorld):
         await self.autoscaler.add(group)
 
     def result(self) -> Simulation:
-        """The outcome of everything so far."""
+        """Return the result so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
         found.measures = self._measuring.measures()
@@ -133,9 +134,9 @@ class SimulatedWorld(EmbeddedWorld):
         return found
 
     def is_idle(self, *, retries_count: bool = True) -> bool:
-        """Whether nothing is left to happen by itself.
+        """Report whether nothing is left to happen by itself.
 
-        If retries count, no pod is tried again, no failed container is started again, and no controller tries again.
+        If retries count, this includes retries of pods, failed containers and controllers.
         """
         return not (
             self.streamed.ahead
@@ -148,7 +149,7 @@ class SimulatedWorld(EmbeddedWorld):
 
 
 class _SplitWriter(ApiWriter):
-    """Carries out writes about streamed pods at once, and sends all others to the API server."""
+    """Carries out writes about streamed pods immediately, and sends all others to the API server."""
 
     def __init__(self, streamed: StreamedPods, nodes: NodeWatch, *of: Any, **options: Any) -> None:
         super().__init__(*of, **options)
@@ -177,7 +178,7 @@ class _SplitWriter(ApiWriter):
 
 
 class _SplitRecorder:
-    """Events about streamed pods are not written: nothing could read them."""
+    """Drops events about streamed pods, which nothing could read."""
 
     def __init__(self, recorder: EventRecorder, streamed: StreamedPods) -> None:
         self._recorder, self._pods = recorder, streamed.pods
@@ -194,7 +195,7 @@ class _SplitRecorder:
 
 
 class _SplitBackend(Backend):
-    """Reads and writes streamed pods where they are, and everything else through the client."""
+    """Reads and writes streamed pods directly, and everything else through the client."""
 
     def __init__(self, client: RestClient, world: SimulatedWorld) -> None:
         super().__init__(client)
@@ -244,7 +245,7 @@ class _SplitBackend(Backend):
             self._world.cluster.check_workloads()
             if self._world.is_idle():
                 return
-            if self._streamed.ahead:  # pods may run for months: to ask every second would take longer than all else
+            if self._streamed.ahead:  # pods may run for months: polling every second would cost more than all else
                 await self._streamed.run_out()
                 rest_s, since = REST_S, clock.monotonic()
             is_empty = not len(self._world.scheduler.cluster.nodes())

@@ -1,4 +1,4 @@
-"""Fields of steps in a scenario file: only known ones, of the right type, and a clear line for each mistake."""
+"""Fields of steps in a scenario file: checks of names and types, with a one-line error for each mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SECONDS = 10 * 365 * DAY_S
 
 
 def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of a step; an unknown or a missing one is a mistake."""
+    """Return the fields of a step; an unknown or missing one is a mistake."""
     if not isinstance(value, Mapping):
         raise InputError(f"expected a mapping with {', '.join(sorted(known))}, found {described(value)}")
     for name in value:
@@ -30,7 +30,7 @@ def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> di
 
 
 def seconds(value: Any, name: str = "") -> float:
-    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds. ``name`` is used in error messages."""
+    """Parse a duration: ``30s``, ``5m``, ``7d``, or a number of seconds. ``name`` is used in error messages."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         found = float(value) if is_number else _parsed(str(value).strip())
@@ -45,13 +45,13 @@ def seconds(value: Any, name: str = "") -> float:
 
 
 def _parsed(text: str) -> float:
-    """As Kubernetes writes durations, and whole days."""
+    """Parse a duration as Kubernetes writes it, or whole days."""
     days = text.removesuffix("d")
     return int(days) * DAY_S if days != text and days.isdecimal() and len(days) < 20 else parse_seconds(text)
 
 
 def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000) -> int:
-    """A count; texts such as ``"3"`` are understood."""
+    """Parse a count; texts such as ``"3"`` are accepted."""
     number = int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
         raise InputError(f"{name}: expected a whole number from {least} to {most}, found {described(value)}")
@@ -59,7 +59,7 @@ def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000
 
 
 def truth(value: Any, name: str) -> bool:
-    """True or false, also as a text, which a parameter may be; nothing stands for false."""
+    """Parse true or false, also as a parameter's text; null means false."""
     if value is None:
         return False
     found = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
@@ -69,7 +69,7 @@ def truth(value: Any, name: str) -> bool:
 
 
 def texts(value: Any, name: str) -> list[str]:
-    """A list of texts; a single text is a list of one."""
+    """Return a list of texts; a single text becomes a list."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list | tuple) or not all(isinstance(each, str | int) for each in value):
@@ -78,14 +78,14 @@ def texts(value: Any, name: str) -> list[str]:
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
-    """A mapping, its keys as texts; nothing stands for an empty one."""
+    """Return a mapping with texts as keys; null means an empty one."""
     if value is not None and not isinstance(value, Mapping):
         raise InputError(f"{name}: expected a mapping, found {described(value)}")
     return {str(key): each for key, each in (value or {}).items()}
 
 
 def described(value: Any) -> str:
-    """What was found, for a message."""
+    """Describe a value for a message."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
@@ -96,16 +96,7 @@ def described(value: Any) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Parameters of a scenario file: declared in it with defaults, set from outside, put in where ``${name}`` stands.
-#
-# ```yaml
-# parameters:
-#   nodes: 100                                           # a default
-#   policy: {default: spread, choices: [spread, pack]}   # only these
-#   pods: {help: a CSV file with the pods}               # no default: it has to be set
-# steps:
-# - nodes: {count: "${nodes}"}
-# ```
+# Parameters of a scenario file: declared in it with defaults, set from outside, substituted for ``${name}``.
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 SEED = "${seed}"  # in the configuration of the scheduler: known when the story is played
@@ -113,7 +104,7 @@ _PLACE = re.compile(r"\$\{([^}]*)\}")
 
 
 def parameter_values(declared: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of every parameter: what was given, or its default."""
+    """Return the value of every parameter: the given one, or its default."""
     known = {name: _declaration(name, each) for name, each in mapping(declared, "parameters").items()}
     for name in given:
         if name not in known:
@@ -142,7 +133,7 @@ def _declaration(name: str, value: Any) -> dict[str, Any]:
 
 
 def _converted(name: str, given: Any, default: Any) -> Any:
-    """A text from the command line as the type that the default has."""
+    """Convert a text from the command line to the type of the default."""
     if not isinstance(given, str) or default is None or isinstance(default, str):
         return given
     try:
@@ -157,7 +148,7 @@ def _converted(name: str, given: Any, default: Any) -> Any:
 
 
 def substituted(value: Any, values: Mapping[str, Any]) -> Any:
-    """The same with every ``${name}`` replaced. A text that is nothing but one place becomes the value itself."""
+    """Replace every ``${name}``. A text that is only one placeholder becomes the value itself."""
     if isinstance(value, str):
         return _in_text(value, values) if "${" in value else value
     if isinstance(value, Mapping):
@@ -168,7 +159,7 @@ def substituted(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def with_seed(value: Any, seed: int) -> Any:
-    """The same with the seed where ``${seed}`` stands alone."""
+    """Replace ``${seed}`` where it is a whole text."""
     if isinstance(value, Mapping):
         return {key: with_seed(each, seed) for key, each in value.items()}
     if isinstance(value, list):
@@ -188,7 +179,7 @@ def _in_text(text: str, values: Mapping[str, Any]) -> Any:
 
 
 def parse_settings(items: tuple[str, ...]) -> dict[str, str]:
-    """``NAME=VALUE`` of a command line, as a mapping."""
+    """Parse ``NAME=VALUE`` of a command line."""
     found: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")

@@ -1,13 +1,13 @@
-"""The pods of workloads in a simulation: they are streamed past the API server, which never stores them.
+"""The pods of workloads in a simulation: they bypass the API server, which never stores them.
 
-:class:`StreamedPods` is the API server and all kubelets for these pods. It carries out a write of the scheduler at
-once, and calls the scheduler as a watch would. A bound pod runs at once, and ends after its run time if it has one. An
-evicted pod is gone after its grace period. Nothing is kept about a finished pod, so memory depends on the existing
-pods, not on their total number.
+:class:`StreamedPods` acts as the API server and all kubelets for these pods. It carries out a write of the scheduler
+immediately, and calls the scheduler as a watch would. A bound pod starts immediately, and ends after its run time if it
+has one. An evicted pod is gone after its grace period. Nothing is kept about a finished pod, so memory depends on the
+existing pods, not on their total number.
 
-The other classes do for streamed pods what controllers do for stored ones: :class:`NodeWatch` for failed and deleted
-nodes and NoExecute taints, :class:`SimulatedBudgets` for disruption budgets. :class:`StoredPods` are the exception:
-pods for which controllers must make volumes or claims, and which the API server therefore does store.
+The other classes do for streamed pods what controllers do for stored ones: :class:`NodeWatch` handles failed and
+deleted nodes and NoExecute taints, :class:`SimulatedBudgets` disruption budgets. :class:`StoredPods` are the exception:
+pods for which controllers must create volumes or claims, and which the API server therefore stores.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StreamedPods:
     def __init__(self, clock: Clock) -> None:
         self.pods: dict[str, Pod] = {}
         self.arrived = 0
-        self.ended = 0  # by themselves, after their run time
+        self.ended = 0  # finished after their run time
         self._ahead = 0
         self._out: asyncio.Future[None] | None = None  # done when nothing is ahead any more
         self._clock = clock
@@ -58,15 +58,15 @@ class StreamedPods:
         self._put: Put = _nobody
         self._delete: Put = _nobody
         self.budgets: SimulatedBudgets | None = None  # receive every change after the scheduler, if there are any
-        self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
-        self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
+        self._run_s: dict[str, float] = {}  # by uid, of pods with a run time
+        self._recreated: dict[str, int] = {}  # by uid, of pods that are recreated when lost: how often
         self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
-        self._silent: set[str] = set()  # nodes whose kubelet does nothing
+        self._silent: set[str] = set()  # nodes with a silent kubelet
         self._version = 0
 
     @property
     def ahead(self) -> int:
-        """How many ends and deletions are still to come."""
+        """Number of pending ends and deletions."""
         return self._ahead
 
     @ahead.setter
@@ -78,22 +78,22 @@ class StreamedPods:
             self._out = None
 
     async def run_out(self) -> None:
-        """Wait until no end and no deletion is to come."""
+        """Wait until no end and no deletion is pending."""
         if self._ahead:
             self._out = self._out or self._timers.create_future()
             await asyncio.shield(self._out)
 
     def connect(self, put: Put, delete: Put) -> None:
-        """Tell this scheduler from now on what a watch would tell it."""
+        """Deliver events to this scheduler from now on, like a watch."""
         self._put, self._delete = put, delete
 
-    # ---- what happens to pods ------------------------------------------------------------------------------------
+    # ---- pods ------------------------------------------------------------------------------------------------------
 
     def arrive(self, pod: Pod, run_s: float | None = None, *, recreate: bool = False) -> None:
-        """A pod is created; once it is bound it runs for ``run_s`` seconds, or for ever.
+        """Create a pod; once bound it runs for ``run_s`` seconds, or for ever.
 
-        With ``recreate`` another one of its name is created whenever it is evicted or its node is lost, as the
-        controller of a Deployment or a Job would do. That one runs for the whole time again.
+        With ``recreate`` a pod of the same name is created whenever it is evicted or its node is lost, as by the
+        controller of a Deployment or a Job. The new one runs for the whole time again.
         """
         key = pod.key
         if key in self.pods:
@@ -104,7 +104,7 @@ class StreamedPods:
         self._come(key, created, run_s, 0 if recreate else None)
 
     def _come(self, key: str, pod: Pod, run_s: float | None, lost: int | None) -> None:
-        """Take in a pod that we own, with its metadata. ``lost`` counts its predecessors; None: it has no successor."""
+        """Add a pod that we own, with its metadata. ``lost`` counts its predecessors; None: it has no successor."""
         if run_s is not None:
             self._run_s[pod.metadata.uid] = run_s
         if lost is not None:
@@ -114,7 +114,7 @@ class StreamedPods:
             self._go_on(pod)
 
     def _go_on(self, pod: Pod) -> None:
-        """The kubelet takes over a pod that is on its node already."""
+        """Start a pod that is on its node already."""
         deleted = pod.metadata.deletion_timestamp
         if deleted is None:
             self._start(pod)
@@ -122,7 +122,7 @@ class StreamedPods:
             self._later(max(0.0, (parse_time(deleted) or 0.0) - self._clock.now()), pod)
 
     def revise(self, pod: Pod) -> None:
-        """A pod has other labels or another spec; where it is and what became of it stay. It may be gone."""
+        """Update labels and spec of a pod; its node and status stay. It may be gone."""
         known = self._current(pod)
         if known is None:
             return
@@ -132,7 +132,7 @@ class StreamedPods:
         self._store(changed, metadata)
 
     def remove(self, pod: Pod, *, is_end: bool = False) -> bool:
-        """A pod is gone at once; false if it was gone before. Unless it has come to its end, it may come again."""
+        """Remove a pod immediately; false if it was gone before. Unless it has finished, it may be recreated."""
         known = self._current(pod)
         if known is None:
             return False
@@ -149,20 +149,20 @@ class StreamedPods:
             self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
-    # ---- what happens to nodes -----------------------------------------------------------------------------------
+    # ---- nodes -----------------------------------------------------------------------------------------------------
 
     def on(self, node: str) -> list[Pod]:
         """The pods of a node."""
         return [pod for pod in self.pods.values() if pod.spec.node_name == node]
 
     def silence(self, node: str) -> None:
-        """A kubelet does nothing any more: no pod of it starts, ends or goes."""
+        """Silence a kubelet: its pods do not start, end or terminate any more."""
         self._silent.add(node)
         for pod in self.on(node):
             self._cancel(pod.uid)
 
     def hear(self, node: str) -> None:
-        """A kubelet is back: missed work is done, and run times begin again."""
+        """Resume a kubelet: missed work is done, and run times begin again."""
         if node not in self._silent:
             return
         self._silent.discard(node)
@@ -170,7 +170,7 @@ class StreamedPods:
             self._go_on(pod)
 
     def _current(self, pod: Pod) -> Pod | None:
-        """The pod as it is now; None if it is gone, even if another of its name has come."""
+        """Return the current version of the pod; None if it is gone, even if another has its name."""
         known = self.pods.get(pod.key)
         return known if known is not None and known.uid == pod.uid else None
 
@@ -181,7 +181,7 @@ class StreamedPods:
         self._tell(stored.key, stored)
 
     def _tell(self, key: str, stored: Pod) -> None:
-        """Store a pod that we own, with its metadata, under a new resource version, and tell the scheduler."""
+        """Store a pod that we own, with its metadata, under a new resource version, and notify the scheduler."""
         self._version += 1
         stored.metadata.resource_version = str(self._version)
         self.pods[key] = stored
@@ -190,7 +190,7 @@ class StreamedPods:
             self.budgets.put(stored)
 
     def _start(self, pod: Pod) -> None:
-        """The kubelet runs a pod that is bound."""
+        """Run a bound pod as its kubelet would."""
         if pod.status.phase != "Running":
             running = pod.__copy__()
             running.status = pod.status.__copy__()
@@ -218,7 +218,7 @@ class StreamedPods:
             self.ahead -= 1
             timer.cancel()
 
-    # ---- what the scheduler writes -------------------------------------------------------------------------------
+    # ---- writes of the scheduler -----------------------------------------------------------------------------------
 
     def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
         key = pod.pod.key
@@ -252,7 +252,7 @@ class StreamedPods:
         self._store(changed, known.metadata.__copy__())
 
     def delete(self, pod: Pod, grace_s: float | None = None) -> None:
-        """Begin to delete a pod. Without a grace period it has its own."""
+        """Begin to delete a pod, by default with its own grace period."""
         known = self._current(pod)
         if known is None:
             raise ApiError(f'pods "{pod.name}" not found', code=404)
@@ -274,7 +274,7 @@ class StreamedPods:
 
 
 def _anew(pod: Pod, number: int) -> Pod:
-    """The pod as its controller would create it again: the same name, another uid, no node and no status."""
+    """Return the pod as its controller would recreate it: the same name, another uid, no node and no status."""
     meta = pod.metadata
     made = recreated_pod(pod, f"{meta.uid.partition('#')[0]}#{number}")
     made.status = PodStatus()
@@ -285,10 +285,10 @@ def _anew(pod: Pod, number: int) -> Pod:
 
 
 def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:
-    """The conditions with one of them changed or added."""
+    """Return the conditions with one of them changed or added."""
     kept = [condition for condition in known if condition.type != changed["type"]]
     before = next((condition for condition in known if condition.type == changed["type"]), None)
-    fresh = Condition(type=changed["type"]) if before is None else before.__copy__()  # a patch names only what differs
+    fresh = Condition(type=changed["type"]) if before is None else before.__copy__()  # a patch contains only changes
     fresh.status = changed.get("status", fresh.status)
     fresh.reason = changed.get("reason", fresh.reason)
     fresh.message = changed.get("message", fresh.message)
@@ -303,7 +303,7 @@ Create = Callable[[Arrival], Awaitable[None]]
 
 
 def needs_controllers(pod: Pod) -> bool:
-    """Whether something is made for a pod, or taken back from it: volumes, or claims of devices."""
+    """Report whether a pod needs controllers for volumes or claims of devices."""
     spec = pod.spec
     if not spec.volumes:
         return bool(spec.resource_claims)
@@ -314,7 +314,7 @@ class StoredPods:
     """Pods of workloads that the API server stores. They arrive, end and are recreated as streamed pods do."""
 
     def __init__(self, api: Api, streamed: StreamedPods, begin: Callable[[Coroutine[Any, Any, None]], None]) -> None:
-        """``begin`` lets something happen beside the story, which ends if that fails."""
+        """``begin`` runs something in parallel to the story, which ends if that fails."""
         self._api, self._streamed, self._begin = api, streamed, begin
         self._pods: dict[str, tuple[Arrival, Create]] = {}
         self._loop = asyncio.get_running_loop()
@@ -349,14 +349,14 @@ class StoredPods:
             raise ApiError(f"pod {arrival.pod.key} cannot be recreated: {error}", code=error.code) from error
 
     def _forget(self, entry: StoredEntry) -> None:
-        """A pod that has ended is gone, and with it what was made for it."""
+        """Remove a finished pod and its dependents."""
         with contextlib.suppress(StatusError):
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
             self._api.delete(PODS, entry.namespace, entry.name, options)
 
 
 class NodeWatch:
-    """Silences streamed pods of a stopped kubelet, evicts them by taints, and removes them when their node is gone.
+    """Silences streamed pods of a stopped kubelet, evicts them by taints, and removes them when their node is deleted.
 
     Node controllers do the same for stored pods. Every timer is counted in ``StreamedPods.ahead``: a simulation is not
     over while an eviction or a removal is still to come.
@@ -365,7 +365,7 @@ class NodeWatch:
     def __init__(self, streamed: StreamedPods, clock: Clock) -> None:
         self._streamed, self._clock = streamed, clock
         self._loop = asyncio.get_running_loop()
-        self._since: dict[str, dict[str, float]] = {}  # node -> key of a NoExecute taint -> when it came
+        self._since: dict[str, dict[str, float]] = {}  # node -> key of a NoExecute taint -> when it was added
         self._nodes: dict[str, Node] = {}  # those with such taints
         self._stopped: set[str] = set()
         self._gone: set[str] = set()
@@ -375,7 +375,7 @@ class NodeWatch:
         self._loop.call_soon(self._look_at, event)
 
     def placed(self, pod: Pod, node: str) -> None:
-        """A pod was bound; its node may have taints already."""
+        """Process a bound pod; its node may have taints already."""
         if node in self._nodes:
             self._evict(pod.key, pod.uid, node)
 
@@ -408,7 +408,7 @@ class NodeWatch:
             self._stopped.discard(name)
 
     def _collect(self, name: str) -> None:
-        """Remove the pods of a node that is gone for good."""
+        """Remove the pods of a deleted node."""
         self._streamed.ahead -= 1
         if name in self._gone:
             self._gone.discard(name)
@@ -429,7 +429,7 @@ class NodeWatch:
                 self._evict(pod.key, pod.uid, name)
 
     def _evict(self, key: str, uid: str, node: str) -> None:
-        """Delete a pod whose toleration of its node's taints has expired, or look again when it will."""
+        """Delete a pod whose toleration of its node's taints has expired, or check again when it will."""
         pod = self._streamed.pods.get(key)
         known = self._nodes.get(node)
         if pod is None or pod.uid != uid or pod.spec.node_name != node or known is None or pod.is_terminating:
@@ -448,7 +448,7 @@ class NodeWatch:
         self._evict(key, uid, node)
 
     def _patience(self, pod: Pod, taints: list[Taint], since: dict[str, float]) -> float | None:
-        """Seconds until the pod has to go; None if it may stay for ever."""
+        """Return seconds until the pod is evicted; None if it may stay for ever."""
         now = self._clock.now()
         limits = [
             since[taint.key] + patience_s - now
@@ -461,7 +461,7 @@ class NodeWatch:
 class _StreamedBudget:
     """The streamed pods that a budget selects, counted incrementally.
 
-    To count all of them at each change of one would make a simulation quadratic.
+    Counting all of them at each change would make a simulation quadratic.
     """
 
     def __init__(self, namespace: str, written: Any, selector: Selector) -> None:
@@ -473,7 +473,7 @@ class _StreamedBudget:
         return pod.namespace == self.namespace and self.selector.matches(pod.labels)
 
     def put(self, uid: str, is_healthy: bool) -> bool:
-        """Count a pod; whether that changes a number."""
+        """Count a pod; report whether that changes a number."""
         before = self.healthy.get(uid)
         if before is is_healthy:
             return False
@@ -520,13 +520,13 @@ class SimulatedBudgets:
     # ---- pods --------------------------------------------------------------------------------------------------------
 
     def put(self, pod: Pod) -> None:
-        """A streamed pod has come or changed."""
+        """Add or update a streamed pod."""
         for key, budget in self._budgets.items():
             if budget.covers(pod) and budget.put(pod.uid, _is_healthy(pod)):
                 self._controller.enqueue(key)
 
     def delete(self, pod: Pod) -> None:
-        """A streamed pod is gone."""
+        """Remove a streamed pod."""
         for key, budget in self._budgets.items():
             if budget.drop(pod.uid):
                 self._controller.enqueue(key)
@@ -536,7 +536,7 @@ class SimulatedBudgets:
         return (0, 0) if budget is None else (len(budget.healthy), budget.num_healthy)
 
     def allow_eviction(self, pod: Pod) -> None:
-        """Take one disruption out of the pod's budget, or raise an ApiError with code 429."""
+        """Count a disruption of the pod's budget, or raise an ApiError with code 429."""
         conditions = [{"type": "Ready", "status": "True"}] if _is_healthy(pod) else []
         metadata = {"name": pod.name, "namespace": pod.namespace, "labels": pod.labels}
         try:

@@ -25,11 +25,11 @@ from mooring.sim.objects import check_admissible, node, taint
 from mooring.sim.step_fields import fields_of, mapping, texts
 
 # --------------------------------------------------------------------------------------------------------------------
-# Rows of CSV files, and texts with ``{column}`` in them that are filled in from a row.
+# Rows of CSV files, and texts with ``{column}`` that are filled in from a row.
 
 Row = dict[str, str]
 NUMBER = "i"
-"""``{i}`` is the number of the row, from 1."""
+"""Name of the row's number, from 1, in ``{i}``."""
 _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
@@ -38,7 +38,7 @@ _UNREADABLE = (csv.Error, UnicodeDecodeError, OSError, EOFError)  # the last two
 
 @dataclass(slots=True)
 class TraceTable:
-    """A CSV file: its header, and its rows one after another, each with the line at which it ends."""
+    """A CSV file: its header, and its rows, each with the line at which it ends."""
 
     path: Path
     columns: list[str]
@@ -53,7 +53,7 @@ class TraceTable:
         return cls(path, columns)
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """The rows, read as they are asked for: a trace may be larger than the memory."""
+        """Yield the rows lazily: a trace may be larger than the memory."""
         columns, width = self.columns, len(self.columns)
         with _opened(self.path) as file:
             reader = csv.reader(file)
@@ -71,13 +71,13 @@ class TraceTable:
                 raise _unreadable(self.path, error, reader.line_num + 1) from None
 
     def count(self) -> int:
-        """About how many rows there are: for a progress bar."""
+        """Return the approximate number of rows, for a progress bar."""
         with _opened(self.path) as file, contextlib.suppress(*_UNREADABLE):  # the reader of the rows reports where
             return max(0, sum(1 for _ in file) - 1)
         return 0
 
     def check(self, used: Iterable[str], what: str) -> None:
-        """Every column that a text uses must be there."""
+        """Check that every column used by a text exists."""
         for name in used:
             if name != NUMBER and name not in self.columns:
                 raise InputError(
@@ -86,7 +86,7 @@ class TraceTable:
 
 
 def column_names(path: Path) -> list[str]:
-    """What the header names."""
+    """Return the header's names."""
     with _opened(path) as file:
         try:
             header = next(csv.reader(file), None)
@@ -98,7 +98,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def _unreadable(path: Path, error: Exception, line: int) -> InputError:
-    if isinstance(error, UnicodeDecodeError):  # read in pieces: the line is not known
+    if isinstance(error, UnicodeDecodeError):  # read in pieces: the line is unknown
         return InputError(f"{path}: not UTF-8 text; expected CSV")
     return InputError(f"{path}, line {line}: not CSV: {error}")
 
@@ -113,7 +113,7 @@ def _opened(path: Path) -> io.TextIOBase:
 
 
 def columns_in(value: Any) -> set[str]:
-    """The columns that texts in ``value`` name."""
+    """Return the columns in texts of ``value``."""
     if isinstance(value, str):
         return set(_PLACE.findall(value))
     if isinstance(value, Mapping):
@@ -127,9 +127,9 @@ Fill = Callable[[Mapping[str, str]], Any]
 
 
 def filler(value: Any) -> Fill:
-    """A function from a row to ``value`` with every ``{column}`` filled in.
+    """Return a function from a row to ``value`` with every ``{column}`` filled in.
 
-    Where a column is empty, what would be made of it is left out of its mapping or list.
+    A mapping or list leaves out entries whose column is empty.
     """
     if isinstance(value, str):
         return _text_filler(value)
@@ -171,7 +171,7 @@ SIMPLE_NODE_FIELDS = ("name", "cpu", "memory", "pods", "zone")
 
 
 def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterable[Row]] | None = None) -> list[Object]:
-    """The nodes of a CSV file, in the order of its rows, or in the one that ``arrange`` gives them."""
+    """Return the nodes of a CSV file, in the order of its rows, or as ``arrange`` returns them."""
     fields = fields_of(value, _FIELDS)
     del fields["csv"]
     fields.pop("arrange", None)
@@ -192,7 +192,7 @@ def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterab
     rows: Iterable[tuple[int, Row]] = table.rows()
     if arrange is not None:
         rows = enumerate(map(dict, arrange([row for _, row in rows])), 2)
-    checked: set[str] = set()  # what rows say besides the name: many say the same
+    checked: set[str] = set()  # many rows are equal but for the name
     for number, (line, row) in enumerate(rows, 1):
         row["i"] = str(number)
         try:
@@ -226,7 +226,7 @@ def _node(fields: dict[str, Any], zone: str) -> Object:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The shape of a workload's pods: what they ask for and where they may go, as fields with ``{column}`` in them.
+# The shape of a workload's pods: requests and placement, as fields with ``{column}``.
 
 FIELDS = {"name", "namespace", "cpu", "memory", "requests", "labels", "annotations", "priority", "priorityClassName",
           "nodeSelector", "tolerations", "schedulerName", "spec"}  # fmt: skip
@@ -238,7 +238,7 @@ Admit = Callable[[Pod], None]
 
 
 class TracePodShape:
-    """Makes pods. Those that differ only by name share everything else."""
+    """Creates pods. Those that differ only by name share everything else."""
 
     def __init__(self, fields: Mapping[str, Any], *, default_name: str) -> None:
         self._fields = dict(fields)
@@ -256,7 +256,7 @@ class TracePodShape:
         self._spaces: set[str] = set()
 
     def pod(self, row: Mapping[str, str], admit: Admit) -> Pod:
-        """The pod of a row; ``admit`` completes it as an API server would."""
+        """Return the pod of a row; ``admit`` completes it as an API server would."""
         columns = self._kind_columns
         key = tuple([row[name] for name in columns])
         kind = self._kinds.get(key)
@@ -288,7 +288,7 @@ class TracePodShape:
 
 
 def manifest(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod with these fields, as a manifest."""
+    """Return a pod with these fields, as a manifest."""
     spec: dict[str, Any] = {**mapping(fields.get("spec"), "spec")}
     requests = {
         **{name: fields[name] for name in ("cpu", "memory") if fields.get(name)},
@@ -319,7 +319,7 @@ def manifest(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _select_nodes(spec: dict[str, Any], labels: Mapping[str, Any]) -> None:
-    """One value is a node selector; several, with | between them, are a required node affinity."""
+    """Set a node selector for one value, or a required node affinity for several with | between them."""
     several = {key: str(each).split("|") for key, each in labels.items() if "|" in str(each)}
     single = {key: str(each) for key, each in labels.items() if key not in several and str(each)}
     if single:
@@ -335,7 +335,7 @@ def _select_nodes(spec: dict[str, Any], labels: Mapping[str, Any]) -> None:
 
 
 def _toleration(text: str) -> dict[str, Any]:
-    """``key=value:Effect``, or ``key:Effect`` for any value; as taints are written."""
+    """Parse ``key=value:Effect``, or ``key:Effect`` for any value, as taints are written."""
     if "{" in text:
         return {}
     wanted = taint(text)

@@ -1,8 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing is left to do.
 
-Everything that sleeps, waits with a timeout or sets a timer through asyncio runs unchanged, only without the waiting:
-five minutes pass in the time it takes to do the work in them. As long as a program talks to no other process, two runs
-do the same things in the same order.
+Everything that sleeps, waits with a timeout or sets a timer through asyncio runs unchanged, but without waiting: five
+minutes pass in the time it takes to do the work in them. As long as a program communicates with no other process, two
+runs do the same things in the same order.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from mooring.api.errors import MooringError
 T = TypeVar("T")
 
 EPOCH_S = 1_767_225_600.0
-"""When a story in virtual time begins that does not say when: 2026-01-01T00:00:00Z. Two runs write the same times."""
+"""Default beginning of a story in virtual time: 2026-01-01T00:00:00Z, so that two runs write the same times."""
 GRACE_S = 0.003
-"""With sockets: real seconds that the kernel gets to carry bytes from one to another before time jumps."""
+"""With sockets: real seconds for the kernel to deliver bytes before time jumps."""
 MANY_TIMERS = 100
-"""Cancelled timers are cleared away when there are more timers than this, and most of them are cancelled."""
+"""Cancelled timers are removed when there are more timers than this, and most of them are cancelled."""
 PATIENCE_S = 0.05
-"""With sockets: real seconds between two checks while a thread is at work. Virtual time does not advance."""
+"""With sockets: real seconds between two checks while a thread is working. Virtual time does not advance."""
 
 
 class NothingLeft(MooringError):
-    """A task waits, and there is no timer, no other task and no message that could ever wake it."""
+    """A task waits, but no timer, other task or message could ever wake it."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Asks a real selector for sockets, and moves the clock where a loop would sleep until its next timer."""
+    """Asks a real selector for sockets, and advances the clock where a loop would sleep until its next timer."""
 
     def __init__(self, *, has_sockets: bool) -> None:
         self._real = selectors.DefaultSelector()
@@ -44,7 +44,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if not self._has_sockets and timeout is not None:  # nothing but a timer can be waited for
+        if not self._has_sockets and timeout is not None:  # only a timer can be waited for
             if timeout > 0:
                 self.now_s += timeout
             return []
@@ -80,7 +80,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class _LightHandle(asyncio.Handle):
-    """A handle that does not ask whether the loop debugs. A simulation makes several for each pod."""
+    """A handle without debugging checks. A simulation creates several for each pod."""
 
     __slots__ = ()
 
@@ -101,7 +101,7 @@ class _LightHandle(asyncio.Handle):
 
 
 class _LightTimer(asyncio.TimerHandle):
-    """The same for a timer, which is in the heap as soon as it is made."""
+    """A timer of that kind, which is in the heap as soon as it is created."""
 
     __slots__ = ()
 
@@ -127,9 +127,9 @@ class _LightTimer(asyncio.TimerHandle):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An asyncio loop in virtual time; ``time`` begins at 0.
 
-    Without sockets a thread's work is done at once, in the loop: how quick a thread is must not matter to a story, and
-    a story that waits for nothing is found out. With sockets, client and server may talk over them inside this loop,
-    and threads are threads.
+    Without sockets a thread's work is done immediately, in the loop: the speed of a thread must not matter to a story,
+    and a story that waits for nothing is detected. With sockets, client and server may communicate over them inside
+    this loop, and threads are threads.
     """
 
     def __init__(self, *, has_sockets: bool = False) -> None:
@@ -171,7 +171,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by a timer that is cancelled. It stays in the heap, and is only counted, until it comes up."""
+        """Called by a cancelled timer. It stays in the heap, and is only counted, until it comes up."""
         if self._has_sockets:
             super()._timer_handle_cancelled(handle)  # type: ignore[misc]
             return
@@ -179,12 +179,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._cancelled += 1
 
     def _run_once(self) -> None:
-        """Run what is ready; if nothing is, jump to the next timer first.
+        """Run ready callbacks; if there are none, jump to the next timer first.
 
         One call of asyncio's method is one round: it runs the callbacks that are ready at its beginning, and what they
-        make ready waits for the next call. This method plays as many rounds as there are before time has to move,
-        which gives the same order with fewer calls. It returns early when the loop is to stop, or when a callback has
-        set a timer that is already due: the timer then comes after what is ready, as it would in asyncio.
+        make ready waits for the next call. This method plays as many rounds as there are before time has to move, which
+        gives the same order with fewer calls. It returns early when the loop is to stop, or when a callback has set a
+        timer that is already due: the timer then comes after what is ready, as it would in asyncio.
         """
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         if 2 * self._cancelled > len(self._timers) > MANY_TIMERS:
@@ -251,13 +251,13 @@ class LoopClock:
     """A loop's time as a :class:`mooring.api.clock.Clock`: virtual in a virtual loop, the machine's otherwise."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, starts_at: float = EPOCH_S) -> None:
-        """``starts_at`` is what second 0 of a virtual loop is, in seconds since 1970."""
+        """``starts_at`` is the time of second 0 of a virtual loop, in seconds since 1970."""
         self.monotonic: Callable[[], float] = loop.time  # itself: it is read several times in every decision
         self.now: Callable[[], float] = _since(loop, starts_at)
 
 
 def _since(loop: asyncio.AbstractEventLoop, starts_at: float) -> Callable[[], float]:
-    """What gives the loop's time in seconds since 1970. A record asks with everything that happens."""
+    """Return a function for the loop's time in seconds since 1970."""
     if isinstance(loop, VirtualTimeLoop):
         jumping = loop._jumping
         return lambda: starts_at + jumping.now_s

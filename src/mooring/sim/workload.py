@@ -31,9 +31,9 @@ Draw = Callable[[random.Random], float]
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A pod that comes at a time, in seconds from the start, and runs for ``run_s`` once it is bound; None: for ever.
+    """A pod that arrives at a time, in seconds from the start, and runs for ``run_s`` once bound; None: for ever.
 
-    With ``recreate`` another one of its name is created whenever it is evicted or its node is lost.
+    With ``recreate`` a pod of the same name is created whenever it is evicted or its node is lost.
     """
 
     at_s: float
@@ -43,7 +43,7 @@ class Arrival(msgspec.Struct, frozen=True):
     history: History | None = None  # its history in the queue
 
     def problem_after(self, before_s: float) -> str:
-        """What is wrong with its times if the arrival before it came at ``before_s``; "" if nothing is."""
+        """Return why its times are invalid after an arrival at ``before_s``, or ""."""
         if not 0 <= self.at_s <= MAX_SECONDS:
             return f"at: {_TIMES_EXPECTED}, found {self.at_s:g}"
         if self.run_s is not None and not 0 <= self.run_s <= MAX_SECONDS:
@@ -54,7 +54,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a workload may depend on: the seed, the existing nodes, and how pods are completed."""
+    """Inputs of a workload: the seed, the existing nodes, and admission of pods."""
 
     seed: int
     nodes: Sequence[Node]
@@ -62,23 +62,23 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """Where pods come from."""
+    """Source of pods."""
 
     @property
     def total(self) -> int | None:
-        """How many pods there will be, if that is known."""
+        """Number of pods, if known."""
 
     def arrivals(self, setting: Setting) -> Generator[Arrival]:
-        """The pods in order of their times, made as they are asked for.
+        """Yield the pods in order of their times, lazily.
 
-        What is wrong with the one that was given last is thrown into it, so that the error names its place.
+        An error of the last pod is thrown into the generator, so that it can add the place.
         """
 
 
 class Trace:
     """A CSV file with a row per pod.
 
-    The fields of pods are texts with ``{column}`` in them. A column that has the name of a field fills it in by itself.
+    The fields of pods are texts with ``{column}``. A column with the name of a field fills it in by itself.
     """
 
     def __init__(self, fields: dict[str, Any], path: Path, arrange: Callable[..., Iterable[Row]] | None = None) -> None:
@@ -106,7 +106,7 @@ class Trace:
 
     @property
     def total(self) -> int | None:
-        """Known if the rows come as they are."""
+        """Known if the rows are not rearranged."""
         return self._table.count() if self._arrange is None else None
 
     def arrivals(self, setting: Setting) -> Generator[Arrival]:
@@ -156,7 +156,7 @@ class _Template(msgspec.Struct, frozen=True):
 
 
 class Generated:
-    """Random pods of several templates, which arrive at a rate, perhaps one that follows the day.
+    """Random pods of several templates, which arrive at a rate that may depend on the time of day.
 
     ```yaml
     - workload:
@@ -167,7 +167,7 @@ class Generated:
         - {weight: 1, name: "batch-{i}", cpu: "4", run: {exponential: 30m}, priority: 10}
     ```
 
-    All chance comes from the seed. Times are rounded to milliseconds, so that they are the same on every machine.
+    All randomness comes from the seed. Times are rounded to milliseconds, so that they are the same on every machine.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ class Generated:
 
     @property
     def total(self) -> int | None:
-        """Known if the number is given, about known if the rate and the time are."""
+        """Known if the number is given, approximate if the rate and the time are."""
         if self._count is not None:
             return self._count
         if self._for_s is None:
@@ -214,7 +214,7 @@ class Generated:
 
 
 def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_Template]]:
-    """The templates, and the sums of their weights up to each; without templates the workload itself is one."""
+    """Return the templates, and the cumulative sums of their weights; without templates the workload itself is one."""
     if value is None:
         value = [{}]
     if not isinstance(value, list) or not value:
@@ -244,7 +244,7 @@ def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_T
 
 
 def _draw(value: Any, name: str) -> Draw:
-    """A time that is drawn for each pod: a fixed one, or one of a distribution."""
+    """Return a generator of times: a fixed one, or one of a distribution."""
     if not isinstance(value, Mapping):
         fixed_s = seconds(value)
         return lambda chance: fixed_s
@@ -288,7 +288,7 @@ _DISTRIBUTIONS: dict[str, Callable[[Any], Draw]] = {
 
 
 class _Rate:
-    """How many pods come per second on average; one number, or a number from each of several times of the day on."""
+    """Average arrivals per second: one number, or a number from each of several times of the day on."""
 
     def __init__(self, value: Any) -> None:
         steps = value if isinstance(value, Mapping) else {"00:00": value}
@@ -302,18 +302,18 @@ class _Rate:
             raise InputError("rate: expected more than 0 at some time of the day")
 
     def at(self, at_s: float) -> float:
-        """The rate at a time; before the first step of a day it is that of the last one."""
+        """Return the rate at a time; before the first step of a day it is that of the last one."""
         return self._rates[bisect.bisect_right(self._from_s, at_s % DAY_S) - 1]
 
     def next_after(self, at_s: float, chance: random.Random) -> float:
-        """When the next pod comes: candidates at the highest rate, of which as many count as the rate then says."""
+        """Return the next arrival: candidates at the highest rate are thinned to the current rate."""
         while True:
             at_s += chance.expovariate(1.0) / self._most
             if len(self._rates) == 1 or chance.random() * self._most < self.at(at_s):
                 return at_s
 
     def expected(self, for_s: float) -> float:
-        """The approximate number of pods that arrive in this many seconds."""
+        """Return the approximate number of arrivals in this many seconds."""
         hours = max(1, int(for_s / 3600))
         return sum(self.at((hour + 0.5) * for_s / hours) for hour in range(hours)) * for_s / hours
 

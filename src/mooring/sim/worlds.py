@@ -1,4 +1,6 @@
-"""The worlds in which stories are played: control plane, kubelets, controllers and scheduler, up and down as one."""
+"""The worlds in which stories are played: control plane, kubelets, controllers and scheduler, started and stopped
+together.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +49,19 @@ LAST_WRITES_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class PlaySettings:
-    """How to run and tell a story."""
+    """Settings for running and narrating a story."""
 
     level: int = NORMAL
     as_json: bool = False
     colored: bool = False
-    columns: int = 0  # of the terminal; 0 leaves lines as long as they are
+    columns: int = 0  # of the terminal; 0 leaves lines unwrapped
     write: Callable[[str], None] = print
     seed: int = 0
-    observers: Sequence[SchedulerObserver] = ()  # beside the narration
+    observers: Sequence[SchedulerObserver] = ()  # in addition to the narration
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """How the embedded control plane is reached from outside."""
+    """External access to the embedded control plane."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -70,13 +72,13 @@ class Listening(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class TakesNotes(Protocol):
-    """An observer that writes down what the story says: a record. What writes records is slow to import."""
+    """An observer that stores a story's notes, such as a recorder, whose import is slow."""
 
     def note(self, text: str, kind: str = "note") -> None: ...
 
 
 def registry_for(scenario: Scenario) -> Registry:
-    """The plugins that come with mooring, and the scenario's own."""
+    """Return a registry with the in-tree plugins and the scenario's own."""
     registry = in_tree_registry()
     for plugin in scenario.plugins:
         registry.register(plugin)
@@ -85,9 +87,9 @@ def registry_for(scenario: Scenario) -> Registry:
 
 
 class World(ABC):
-    """A cluster with a scheduler in it. Usable as ``async with``; ``cluster`` is what a scenario gets.
+    """A cluster with its scheduler. Usable as ``async with``; ``cluster`` is the scenario's interface.
 
-    A kind of world says how its control plane starts, how the story writes to it, and how the scheduler receives
+    A kind of world defines how its control plane starts, how the story writes to it, and how the scheduler receives
     objects. The narration, the configuration, the scheduler and its end are the same in all of them.
     """
 
@@ -115,14 +117,14 @@ class World(ABC):
 
     @abstractmethod
     async def _bring_up(self) -> RestClient:
-        """Start the control plane; what it opens is closed by ``_stack``."""
+        """Start the control plane; ``_stack`` closes what it opens."""
 
     @abstractmethod
     async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
-        """Give the scheduler the existing objects, and keep it up to date."""
+        """Pass existing objects to the scheduler, and later changes."""
 
     def _backend(self, client: RestClient) -> Backend:
-        """How the story writes."""
+        """Return the story's backend."""
         return Backend(client)
 
     def _make_scheduler(
@@ -152,7 +154,7 @@ class World(ABC):
 
     async def _start_scheduler(self, client: RestClient) -> None:
         scenario, seed = self._scenario, self._settings.seed
-        # Names of events and ties are drawn from one generator with the story's seed, so that two runs draw the same.
+        # Names of events and ties come from one generator with the story's seed, so that two runs are equal.
         rng = random.Random(seed)
         events = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
         features = scenario.features
@@ -183,7 +185,7 @@ class World(ABC):
         await asyncio.gather(task, return_exceptions=True)
         await scheduler.abort()
         if not task.cancelled():
-            task.result()  # the scheduler itself broke: nothing that the story saw since then counts
+            task.result()  # the scheduler itself failed: later observations of the story do not count
 
 
 class EmbeddedWorld(World):
@@ -234,7 +236,7 @@ class EmbeddedWorld(World):
         )
 
     async def _run_silently(self, plane: ControlPlane) -> None:
-        """What ``plane.start`` does, without a socket."""
+        """Do what ``plane.start`` does, without a socket."""
         assert plane.garbage is not None
         plane.garbage.start()
         task = asyncio.create_task(plane.garbage.run(), name="garbage collector")

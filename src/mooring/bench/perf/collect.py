@@ -46,7 +46,7 @@ class PodRecord:
 
 
 class Wait:
-    """Counts down the pods that have yet to reach a stage."""
+    """Waits until the remaining pods have reached a stage."""
 
     def __init__(self, board: PodBoard, records: Iterable[PodRecord], stage: str) -> None:
         self._board, self._stage = board, stage
@@ -83,7 +83,7 @@ class Wait:
 
 
 class PodBoard:
-    """All pods that steps have made, and how far they have come. A target tells it what it sees."""
+    """All pods that steps have created, and their progress. A target reports events."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.records: dict[str, PodRecord] = {}
@@ -104,7 +104,7 @@ class PodBoard:
     def select(self, namespaces: Sequence[str], labels: Mapping[str, str]) -> list[PodRecord]:
         return [record for record in self.records.values() if record.is_selected(namespaces, labels)]
 
-    # ---- what a target tells -----------------------------------------------------------------------------------
+    # ---- from a target -----------------------------------------------------------------------------------------
 
     def pod_bound(self, key: str) -> None:
         record = self.records.get(key)
@@ -141,7 +141,7 @@ class PodBoard:
 
 
 class Process(Protocol):
-    """The process whose cost counts."""
+    """The process whose cost is measured."""
 
     def cpu_s(self) -> float: ...
 
@@ -151,7 +151,7 @@ class Process(Protocol):
 
 
 class ThisProcess:
-    """The one that we run in."""
+    """This process."""
 
     def cpu_s(self) -> float:
         return time.process_time()
@@ -188,7 +188,7 @@ class OtherProcess:
         return _high_water_mib(str(self._pid))
 
     def reset_peak(self) -> None:
-        """Its peak is its own affair."""
+        """Do nothing: the peak of another process cannot be reset."""
 
 
 def _high_water_mib(pid: str) -> float:

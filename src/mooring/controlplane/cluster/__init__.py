@@ -1,1 +1,1 @@
-"""What acts on a cluster from outside the API server: fake kubelets, controllers, garbage collection."""
+"""Clients of the API server that act on a cluster: fake kubelets, controllers, garbage collection."""

@@ -1,4 +1,4 @@
-"""How controllers work, and what they, kubelets and garbage collection ask of an API server and of time.
+"""Base of controllers, and the interface of controllers, kubelets and garbage collection to an API server and to time.
 
 The embedded server's ``Api`` and the simulator's ``RemoteApi`` both are a :class:`ClusterApi`, so that the same
 controllers work in the server's own process and over the network.
@@ -21,11 +21,13 @@ from mooring.controlplane.types.status import StatusError
 
 
 class ClusterApi(Protocol):
-    """Reads come from ``store``; writes may be on their way when a call returns. Refusals are StatusErrors."""
+    """Interface to an API server. Reads come from ``store``; writes may be in flight when a call returns. Errors are
+    StatusErrors.
+    """
 
     @property
     def store(self) -> Store:
-        """The objects as they are known here, for reading and subscribing only."""
+        """The known objects, only for reading and subscribing."""
 
     @property
     def clock(self) -> Clock: ...
@@ -33,7 +35,7 @@ class ClusterApi(Protocol):
     def timestamp(self) -> str: ...
 
     def create(self, kind: Kind, namespace: str, obj: Object) -> StoredEntry:
-        """Create an object. Where the server is elsewhere, the entry shows what was sent."""
+        """Create an object. With a remote server, the entry shows what was sent."""
 
     def modify(
         self, kind: Kind, namespace: str, name: str, change: Callable[[Object], object], *, subresource: str = ""
@@ -43,10 +45,10 @@ class ClusterApi(Protocol):
     def delete(
         self, kind: Kind, namespace: str, name: str, delete_options: Mapping[str, Any] | None = None
     ) -> tuple[StoredEntry, bool]:
-        """Delete an object or begin to; also says whether it is known to be gone."""
+        """Delete an object or begin to; also return whether it is gone."""
 
     def carry_out(self, work: Callable[[], None]) -> Future[None] | None:
-        """Do some work; the future is done when every write in it is answered. None: they are answered already."""
+        """Run some work; the future is done when every write in it is answered. None: they are answered already."""
 
 
 class Timer(Protocol):
@@ -54,7 +56,7 @@ class Timer(Protocol):
 
 
 class Timers(Protocol):
-    """The two things controllers ask of time; every asyncio loop offers them."""
+    """The timer methods that controllers use; every asyncio loop has them."""
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer: ...
 
@@ -64,15 +66,15 @@ class Timers(Protocol):
 log = logging.getLogger(__name__)
 
 TURN = 50
-"""Keys looked at before others get a turn."""
+"""Number of keys processed before other tasks run."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.05, 10.0
 
 
 class Controller(ABC):
-    """A level-triggered loop. ``reconcile`` gets a key, compares what is with what should be, and may write.
+    """A level-triggered loop. ``reconcile`` gets a key, compares the actual with the desired state, and may write.
 
-    Events arrive within the write that causes them, so they only note down keys. A refused write (a conflict, a
-    namespace that is going) is tried again later, less and less often.
+    Events arrive within the write that causes them, so they only enqueue keys. A rejected write (a conflict, a
+    terminating namespace) is retried with increasing pauses.
     """
 
     watches: ClassVar[tuple[str, ...]]
@@ -94,10 +96,10 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self, key: str) -> None:
-        """Look at one key; it may be gone."""
+        """Reconcile one key; its object may be gone."""
 
     def noted(self, event: Event) -> Iterable[str]:
-        """The keys that an event concerns: the object's own, or those of its owners."""
+        """Return the keys that an event concerns: the object's own, or those of its owners."""
         return (event.entry.key,) if event.kind is self.kind else self.owner_keys(event)
 
     def start(self) -> None:
@@ -122,12 +124,12 @@ class Controller(ABC):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to look at, now or later."""
+        """Report whether no key is left to process, now or later."""
         return not (self._queue or self._later or self._under_way)
 
     @property
     def only_retries(self) -> bool:
-        """Whether nothing is left but to try again what has failed: that may have no end."""
+        """Report whether only retries are left, which may never end."""
         return not (self._queue or self._under_way) and self._later.keys() <= self._failures.keys()
 
     def _note(self, event: Event) -> None:
@@ -150,7 +152,7 @@ class Controller(ABC):
                 self._turn = self.timers.call_soon(self._work)
 
     def enqueue_after(self, key: str, delay_s: float) -> None:
-        """Look at a key again in this many seconds; the earliest of several requests counts."""
+        """Process a key again in this many seconds; the earliest of several requests counts."""
         when = self.api.clock.monotonic() + delay_s
         known = self._later.get(key)
         if known is not None:
@@ -160,13 +162,13 @@ class Controller(ABC):
         self._later[key] = when, self.timers.call_later(delay_s, self._due, key)
 
     def settle(self, key: str) -> None:
-        """Forget when to look at a key again: nothing about it is due any more."""
+        """Cancel delayed processing of a key."""
         later = self._later.pop(key, None)
         if later is not None:
             later[1].cancel()
 
     def pace(self, key: str, seconds: float) -> None:
-        """Look at a key no sooner than this again: what is costly to look at should not be looked at all the time."""
+        """Limit how often a key is processed, because processing is costly."""
         self._not_before[key] = self.api.clock.monotonic() + seconds
 
     def _due(self, key: str) -> None:
@@ -203,7 +205,7 @@ class Controller(ABC):
             self._failures.pop(key, None)
 
     def _written(self, key: str) -> None:
-        """All writes that went over the network are answered: the key may be looked at again."""
+        """Note that all writes over the network are answered: the key may be processed again."""
         self._under_way.discard(key)
         if key in self._postponed:
             self._postponed.discard(key)
@@ -214,10 +216,10 @@ class Controller(ABC):
         log.debug("%s: %s: %s", type(self).__name__, key, why)
         self.enqueue_after(key, min(FIRST_RETRY_S * 2 ** min(count - 1, 10), LAST_RETRY_S))
 
-    # What most of them do
+    # Helpers for most controllers
 
     def set_status(self, entry: StoredEntry, status: Object) -> None:
-        """Write a status, if it is not that already."""
+        """Write a status if it differs."""
         if (entry.object().get("status") or {}) != status:
             self.modify_status(entry, lambda obj: obj.update(status=status))
 
@@ -236,7 +238,7 @@ class Controller(ABC):
         self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
 
     def mark_disrupted(self, pod: StoredEntry, reason: str, message: str, **status: str) -> None:
-        """Say in a pod's status why it is about to be deleted."""
+        """Record in a pod's status why it is about to be deleted."""
         wanted = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
         now = self.api.timestamp()
 
@@ -247,7 +249,7 @@ class Controller(ABC):
         self.modify_status(pod, mark)
 
     def owned(self, uid: str, kind: Kind) -> list[Object]:
-        """Objects of a kind that this uid controls, by name."""
+        """Return objects of a kind that this uid controls, by name."""
         found = [entry.object() for entry in self.store.dependents(uid) if entry.kind is kind]
         return [obj for obj in found if (controller_of(obj) or {}).get("uid") == uid]
 
@@ -301,7 +303,7 @@ def phase(obj: Object) -> str:
 
 
 def is_active(pod: Object) -> bool:
-    """Whether a pod counts for its controller: neither finished nor on its way out."""
+    """Report whether a pod counts for its controller: neither finished nor terminating."""
     return phase(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
 
 
@@ -344,7 +346,7 @@ def label(obj: Object, key: str) -> str | None:
 
 
 def nonzero(**counts: int) -> Object:
-    """The counts that a status mentions: zeros are left out."""
+    """Return the counts of a status without zeros."""
     return {name: count for name, count in counts.items() if count}
 
 

@@ -24,7 +24,7 @@ from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.kind import Object
 
 EVICTION_LIMIT_S = 120.0
-"""An eviction that has not shown itself within this time did not happen."""
+"""An eviction without an effect within this time did not happen."""
 
 
 class DisruptionController(Controller):
@@ -84,7 +84,7 @@ class DisruptionController(Controller):
         self.set_status(entry, status)
 
     def _numbers(self, spec: Object, pods: list[Object], more: int) -> tuple[int, int]:
-        """How many pods there should be, and how many of them have to be healthy. ``more`` pods are elsewhere."""
+        """Return the desired number of pods, and how many must be healthy. ``more`` pods are elsewhere."""
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(pods) + more
             return expected, max(0, expected - share(spec["maxUnavailable"], expected, up=True))
@@ -95,7 +95,7 @@ class DisruptionController(Controller):
         return len(pods) + more, int(minimum)
 
     def _scale(self, pods: list[Object]) -> int:
-        """The replicas that the pods' controllers want, together."""
+        """Return the total replicas of the pods' controllers."""
         total, seen = 0, set()
         for pod in pods:
             owner = self._root(pod)
@@ -119,7 +119,7 @@ class DisruptionController(Controller):
         return found
 
     def _still_disrupted(self, key: str, known: Object, pods: list[Object]) -> Object:
-        """Evictions that were allowed and do not show yet."""
+        """Return allowed evictions without an effect so far."""
         names = {pod["metadata"]["name"]: pod for pod in pods}
         now = self.api.clock.now()
         kept: Object = {}

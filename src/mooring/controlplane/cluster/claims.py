@@ -1,4 +1,4 @@
-"""Claims: of persistent volumes, which are found or made by a fake provisioner, and of devices."""
+"""Controllers of claims: for persistent volumes, found or created by a fake provisioner, and for devices."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class VolumeController(Controller):
         return None
 
     def _find(self, claim: Object) -> Object | None:
-        """The smallest free volume that is large enough and otherwise as wanted."""
+        """Return the smallest free volume that is large enough and matches otherwise."""
         spec = claim["spec"]
         wanted = quantities.parse(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
         selector = selectors.from_object(spec["selector"]) if spec.get("selector") else None
@@ -193,7 +193,7 @@ class VolumeController(Controller):
         self.report(claim, status)
 
     def _provision(self, claim: Object, storage_class: Object, selected: str) -> None:
-        """Make a volume, reachable from where the selected node is."""
+        """Create a volume that the selected node can reach."""
         meta, spec = claim["metadata"], claim["spec"]
         name = f"pvc-{meta['uid']}"
         if self.store.entry(VOLUMES, name) is not None:
@@ -242,7 +242,7 @@ class EphemeralVolumeController(Controller):
 
     def noted(self, event: Event) -> Iterable[str]:
         entry = event.entry
-        if entry.kind is CLAIMS:  # one that is gone may have been in the way of the next pod of that name
+        if entry.kind is CLAIMS:  # a deleted one may have blocked the next pod of that name
             if event.type != DELETED:
                 return ()
             owner = controller_of(entry.object())
@@ -348,7 +348,7 @@ class ResourceClaimController(Controller):
         meta = pod["metadata"]
         found = self.store.get(RESOURCE_CLAIM_TEMPLATES, meta["namespace"], template)
         if found is None:
-            return ""  # the template's arrival brings the pod back
+            return ""  # the template's creation wakes the pod
         spec = found.object()["spec"]
         given = spec.get("metadata") or {}
         made: Object = {
@@ -403,7 +403,7 @@ class ResourceClaimController(Controller):
         return entry is not None and entry.uid == user.get("uid") and not _is_over(entry.object())
 
     def _owner_is_over(self, claim: Object) -> bool:
-        """Whether the claim was made for a pod that has ended but is still there."""
+        """Report whether the claim was created for a pod that has finished but still exists."""
         for reference in claim["metadata"].get("ownerReferences") or ():
             if reference.get("kind") == "Pod" and reference.get("controller"):
                 entry = self.store.by_uid(reference["uid"])

@@ -1,4 +1,4 @@
-"""CronJobs: a Job whenever the schedule says so, as long as concurrency, deadline and suspension allow it."""
+"""CronJobs: creates Jobs by schedule, within concurrency, deadline and suspension."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELTA_S = 0.1
 
 
 class CronJobController(Controller):
-    """Makes Jobs, deletes old ones, and says in the status which are active."""
+    """Creates Jobs, deletes old ones, and reports active ones in the status."""
 
     watches: ClassVar[tuple[str, ...]] = ("cronjobs.batch", "jobs.batch")
 
@@ -71,7 +71,7 @@ class CronJobController(Controller):
     # Starting
 
     def _keep_schedule(self, key: str, cron_job: Object, jobs: list[Object], status: Object) -> list[Object]:
-        """Start the Job that is due, and look again when the next one is. Returns the Jobs that there are now."""
+        """Start the due Job, and check again when the next one is due. Return the existing Jobs."""
         spec, now = cron_job["spec"], self.api.clock.now()
         try:
             schedule = parse_schedule(spec["schedule"], spec.get("timeZone") or "")
@@ -96,7 +96,7 @@ class CronJobController(Controller):
         return jobs
 
     def _start(self, cron_job: Object, jobs: list[Object], due: float) -> list[Object] | None:
-        """Make the Job of a time; None if another one is in its way."""
+        """Create the Job of a time; None if another one blocks it."""
         policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
         running = [job for job in jobs if not is_finished(job)]
         if running and policy == "Forbid":
@@ -113,7 +113,7 @@ class CronJobController(Controller):
     # Tidying up
 
     def _clear_history(self, cron_job: Object, jobs: list[Object]) -> list[Object]:
-        """Delete the oldest finished Jobs beyond the history limit. Returns those that are left."""
+        """Delete the oldest finished Jobs beyond the history limit. Return the others."""
         spec, gone = cron_job["spec"], []
         for type_, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             finished = sorted((job for job in jobs if is_true(job, type_)), key=_started)
@@ -149,7 +149,7 @@ def most_recent(schedule: Schedule, earliest: float, now: float) -> float | None
 
 
 def job_of(cron_job: Object, due: float) -> Object:
-    """The Job of a CronJob for a time. Its name says the time, so that it cannot be made twice."""
+    """Return the Job of a CronJob for a time. Its name contains the time, so that it cannot be created twice."""
     spec, metadata = cron_job["spec"], cron_job["metadata"]
     template = spec["jobTemplate"]
     given = template.get("metadata") or {}

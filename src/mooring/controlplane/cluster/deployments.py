@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet per version of the template, and the way from one to the next."""
+"""Deployments: one ReplicaSet per version of the template, and the rollout between them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DeploymentController(Controller):
         return (event.entry.key,)
 
     def _waiting_for(self, pod: StoredEntry) -> list[str]:
-        """With the strategy Recreate, the first new pod waits until the last old one is gone."""
+        """With the strategy Recreate, let the first new pod wait until the last old one is gone."""
         sets = [self.store.by_uid(uid) for uid in pod.owners]
         owners = [self.store.by_uid(uid) for rs in sets if rs is not None for uid in rs.owners]
         return [owner.key for owner in owners if owner is not None and owner.kind is DEPLOYMENTS]
@@ -165,7 +165,7 @@ class DeploymentController(Controller):
 
     @staticmethod
     def _room(spec: Object, others: list[Object], have: int) -> int:
-        """How large the newest may be now: as wanted, within the surge."""
+        """Return the allowed size of the newest ReplicaSet: the desired one, within the surge."""
         rolling = spec["strategy"].get("rollingUpdate") or {}
         wanted: int = spec["replicas"]
         limit = wanted + share(rolling.get("maxSurge"), wanted, up=True)
@@ -195,7 +195,7 @@ class DeploymentController(Controller):
         least = wanted - min(unavailable, wanted)
         total = replicas(newest) + sum(map(replicas, active))
         spare = total - least - (replicas(newest) - available(newest))
-        for rs in active:  # pods that are not available go first
+        for rs in active:  # unavailable pods are removed first
             sick = min(max(0, replicas(rs) - available(rs)), max(0, spare))
             if sick:
                 self._resize(rs, replicas(rs) - sick)
@@ -308,7 +308,7 @@ def _sum(sets: list[Object], name: str) -> int:
 
 
 def _essence(template: Object) -> Object:
-    """A template without its hash and without what says nothing: clients differ in whether they write zeros."""
+    """Return a template without its hash and zero values: clients differ in whether they write them."""
     said: Object = _said(template)
     metadata = said.get("metadata") or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}

@@ -1,7 +1,7 @@
 """Garbage collection: objects whose owners are gone, foreground and orphan deletion, emptied namespaces.
 
-Events only note down what to look at; the work happens later, in steps, so that a write stays cheap and a big
-deletion does not delay other tasks.
+Events only enqueue work, which is done later in steps, so that a write stays cheap and a big deletion does not delay
+other tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Item = tuple[Kind, str]
 
 
 class GarbageCollector:
-    """Watches the store and tidies up after deletions."""
+    """Watches the store and deletes what has no owner any more."""
 
     def __init__(self, api: ClusterApi) -> None:
         self._api = api
@@ -71,7 +71,7 @@ class GarbageCollector:
             self._wake.set()
 
     def step(self, limit: int = STEP) -> bool:
-        """Look at up to ``limit`` objects; True while there is more to do."""
+        """Process up to ``limit`` objects; True while there are more."""
         for _ in range(limit):
             if not self._queue:
                 return False
@@ -79,12 +79,12 @@ class GarbageCollector:
             self._queued.discard(item)
             entry = self._store.entry(*item)
             if entry is not None:
-                with contextlib.suppress(StatusError):  # another writer was faster: its event brings the object back
+                with contextlib.suppress(StatusError):  # another writer was faster: its event enqueues the object again
                     self._process(entry)
         return bool(self._queue)
 
     def drain(self) -> None:
-        """Do everything there is to do, for tests and virtual time."""
+        """Process everything, for tests and virtual time."""
         while self.step():
             pass
 
@@ -113,8 +113,8 @@ class GarbageCollector:
     def _check_owners(self, entry: StoredEntry, obj: Object) -> None:
         """Delete an object without living owners.
 
-        One owner that lives keeps it; references to those that are gone are then dropped. If all that are left wait for
-        their dependents (foreground deletion), it is deleted, and in the foreground too where it has dependents itself.
+        One living owner keeps it; references to deleted ones are then dropped. If all remaining ones wait for their
+        dependents (foreground deletion), it is deleted, and in the foreground too if it has dependents itself.
         """
         references = obj["metadata"].get("ownerReferences") or []
         alive, waiting, gone = [], [], []
@@ -183,7 +183,7 @@ class GarbageCollector:
         )
 
     def _empty_namespace(self, namespace: StoredEntry) -> None:
-        """Delete what is in a terminating namespace; when it is empty, let it go."""
+        """Delete the content of a terminating namespace; when it is empty, remove it."""
         remaining = False
         for kind in STORED:
             if not kind.is_namespaced:
@@ -202,7 +202,7 @@ class GarbageCollector:
 
 
 def expire_events(api: ClusterApi, older_than_s: float) -> int:
-    """Delete Events whose time is over, as etcd's leases do upstream; returns how many."""
+    """Delete expired Events, as etcd's leases do upstream; return how many."""
     limit = format_time(api.clock.now() - older_than_s)
     expired = [entry for entry in api.store.iterate(EVENTS) if _last_change(entry.object()) < limit]
     for entry in expired:

@@ -1,4 +1,4 @@
-"""Jobs: pods that are run until enough of them have succeeded, or too many have failed."""
+"""Jobs: runs pods until enough of them have succeeded, or too many have failed."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from mooring.controlplane.storage.store import DELETED, Event, StoredEntry
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Object
 
-# The policies of a Job: when a pod has failed, what that means, and when enough indexes have succeeded
+# Policies of a Job: when a pod counts as failed, the consequences, and when enough indexes have succeeded
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 IGNORE, FAIL_INDEX, FAIL_JOB = "Ignore", "FailIndex", "FailJob"
 
 
 def replaces_only_ended(job: Object) -> bool:
-    """Whether a pod that is on its way out keeps its place until it has ended."""
+    """Report whether a terminating pod keeps its place until it has ended."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def has_failed(job: Object, pod: Object) -> bool:
-    """Whether a pod counts as failed. One that is deleted before it succeeds does, no matter by which client."""
+    """Report whether a pod counts as failed. One that is deleted before it succeeds does, by whichever client."""
     if phase(pod) == "Failed":
         return True
     return not replaces_only_ended(job) and is_terminating(pod) and phase(pod) != "Succeeded"
 
 
 def is_past_limit_of_restarts(job: Object, pods: Iterable[Object], limit: int) -> bool:
-    """Whether containers were started again too often, which only kubelets of pods that restart OnFailure do."""
+    """Report whether containers were restarted too often, which only happens with OnFailure."""
     if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     statuses = [pod.get("status") or {} for pod in pods if phase(pod) in ("Running", "Pending")]
@@ -68,7 +68,7 @@ class PolicyVerdict(NamedTuple):
 
 
 def failure_verdict(job: Object, pod: Object) -> PolicyVerdict:
-    """What a failed pod means for its Job."""
+    """Return the consequence of a failed pod for its Job."""
     metadata = pod["metadata"]
     for i, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
         action = str(rule.get("action"))
@@ -107,7 +107,7 @@ def _matching_condition(pod: Object, patterns: Iterable[Object]) -> str:
 
 
 def met_success_rule(job: Object, succeeded: Collection[int]) -> int | None:
-    """The number of the first rule of the successPolicy that holds."""
+    """Return the number of the first matching rule of the successPolicy."""
     spec = job["spec"]
     for i, rule in enumerate((spec.get("successPolicy") or {}).get("rules") or () if succeeded else ()):
         count = rule.get("succeededCount")
@@ -128,7 +128,7 @@ def index_of(pod: Object) -> int | None:
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """The indexes that ``0,1,4-6`` names, without those that the Job does not have; parts that are none are skipped."""
+    """Return the indexes in ``0,1,4-6``, without those that the Job does not have; invalid parts are skipped."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -157,7 +157,7 @@ BACK_OFF_S, MOST_BACK_OFF_S = 10.0, 600.0  # after the first failure, and at mos
 
 
 class _Pods:
-    """The pods of a Job, by what they mean for it. ``gone`` are those that are deleted, and count nevertheless."""
+    """The pods of a Job by state. ``gone`` are deleted ones, which count nevertheless."""
 
     def __init__(self, job: Object, there: list[Object], gone: Iterable[Object], removed: set[str]) -> None:
         self._job = job
@@ -184,7 +184,7 @@ class _Pods:
 
     @cached_property
     def completed(self) -> set[int]:
-        """The indexes that have succeeded."""
+        """Return the indexes that have succeeded."""
         completions = self._job["spec"].get("completions") or 0
         return {i for pod in self.succeeded if (i := index_of(pod)) is not None and i < completions}
 
@@ -203,7 +203,7 @@ class _Pods:
 
     @cached_property
     def failed_indexes(self) -> set[int]:
-        """The indexes that are given up: by the policy, or after more failures than each may have."""
+        """Return the failed indexes: by the policy, or after more failures than each may have."""
         if self.limit_per_index is None:
             return set()
         return {
@@ -237,7 +237,7 @@ class JobController(Controller):
         return super().noted(event)
 
     def _remember(self, entry: StoredEntry) -> None:
-        """Keep a pod that is gone. One that had not ended was ended by its kubelet, which makes it a failed one."""
+        """Keep a deleted pod. One that had not ended was ended by its kubelet, which makes it a failed one."""
         if entry.uid in self._removed:
             self._removed.discard(entry.uid)
             return
@@ -295,7 +295,7 @@ class JobController(Controller):
         return _Pods(job, self.owned(entry.uid, PODS), self._gone.get(entry.uid, ()), self._removed)
 
     def _verdict(self, key: str, job: Object, pods: _Pods, status: Object) -> tuple[str, str, str] | None:
-        """Whether the job is over: (condition, reason, message). Failures are looked at first, as upstream."""
+        """Return (condition, reason, message) if the job is over. Failures are checked first, as upstream."""
         spec = job["spec"]
         why = next((verdict.why for _, verdict in pods.failed if verdict.action == FAIL_JOB), "")
         if why:
@@ -367,7 +367,7 @@ class JobController(Controller):
             self.enqueue(key)
 
     def _makeable(self, pods: _Pods, free: list[int | None]) -> tuple[list[int | None], float]:
-        """Those that may be made now, and after how many seconds the next ones may be."""
+        """Return the pods that may be created now, and after how many seconds the next ones may be."""
         if pods.limit_per_index is None:
             wait_s = self._back_off_s(pods) if free else 0.0
             return (free, 0.0) if wait_s <= 0 else ([], wait_s)
@@ -376,7 +376,7 @@ class JobController(Controller):
         return [index for index in free if waits[index] <= 0], min(later_s, default=0.0)
 
     def _back_off_s(self, pods: _Pods) -> float:
-        """How long no pod is made yet: pods that failed since the last success make the next ones wait longer."""
+        """Return the back-off: pods that failed since the last success delay the next ones."""
         ended = [(_ended_at(pod), True) for pod in pods.succeeded]
         ended = sorted([*ended, *((_ended_at(pod), False) for pod, _ in pods.failed)])
         failures = 0
@@ -385,7 +385,7 @@ class JobController(Controller):
         return self._left_s(ended[-1][0], failures) if failures else 0.0
 
     def _index_back_off_s(self, failures: Iterable[tuple[Object, PolicyVerdict]]) -> float:
-        """The same for one index with its own limit: other indexes do not matter."""
+        """Return the back-off of one index with its own limit, independent of other indexes."""
         times = [_ended_at(pod) for pod, _ in failures]
         return self._left_s(max(times), len(times)) if times else 0.0
 
@@ -457,7 +457,7 @@ def is_finished(job: Object) -> bool:
 
 
 def _ended_at(pod: Object) -> float:
-    """When the last container ended; or when the pod was no longer ready, was deleted, or was made, as upstream."""
+    """Return when the last container ended; or when the pod was unready, deleted, or created, as upstream."""
     states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
     times = [parse_time((each.get("terminated") or {}).get("finishedAt") or "") for each in states]
     ends = [each for each in times if each is not None]

@@ -1,9 +1,9 @@
-"""Fake kubelets: one watcher that plays the kubelet of every node.
+"""Fake kubelets: one watcher that acts as the kubelet of every node.
 
-Bound pods start, run, complete and vanish; nodes register, stay ready and renew their leases. There is no container
-anywhere, and no task per node: a timer per pod that has something ahead of it, and one for all leases.
+Bound pods start, run, complete and vanish; nodes register, stay ready and renew their leases. There are no containers,
+and no task per node: a timer per pod with a pending change, and one for all leases.
 
-Annotations say what a scenario wants of a pod or a node; kubectl can also set them:
+Annotations control a pod or a node; kubectl can also set them:
 
 =====================================  ======================================================================
 ``mooring/start-after: 5s``            on a pod: it takes this long until it runs and is ready
@@ -54,11 +54,11 @@ TERMINATES_AFTER = "mooring/terminates-after"
 KUBELET = "mooring/kubelet"
 RESTART = "restart"
 FAKE_NODE = "mooring/fake-node"
-"""The label of nodes that may be played on a cluster that also has real ones."""
+"""Label of fake nodes on a cluster that also has real ones."""
 
 
 def _seconds_of(text: str) -> float | None:
-    """The duration that an annotation gives; None where it gives none that can be read."""
+    """Return the duration of an annotation; None if it is invalid."""
     try:
         return parse_seconds(text.strip())
     except ParseError:
@@ -66,7 +66,7 @@ def _seconds_of(text: str) -> float | None:
 
 
 class KubeletOptions(msgspec.Struct, frozen=True):
-    """How the fake kubelets behave where no annotation says otherwise."""
+    """Defaults of the fake kubelets without annotations."""
 
     start_delay_s: float = 0.0
     lease_interval_s: float = 10.0  # 0: a node has a lease only while its kubelet is silent
@@ -76,7 +76,7 @@ class KubeletOptions(msgspec.Struct, frozen=True):
 
 
 class Kubelets:
-    """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over existing pods."""
+    """The kubelets of all nodes (or only of those marked as fake). ``start`` handles existing pods."""
 
     def __init__(
         self, api: ClusterApi, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False
@@ -87,12 +87,12 @@ class Kubelets:
         self._queue: deque[tuple[bool, str]] = deque()  # (is a node, key)
         self._queued: set[tuple[bool, str]] = set()
         self._turn: Timer | None = None
-        self._ahead: dict[str, tuple[str, Timer]] = {}  # pod key -> what it is waiting for
+        self._ahead: dict[str, tuple[str, Timer]] = {}  # pod key -> its pending change
         self._crash_loops = CrashLoops()
         self._alive: dict[str, int] = {}
         """Nodes whose kubelet is well, in the order of registration, with the version that it has last seen to."""
         self._completed = ""  # the node whose creation follows
-        self._reported: dict[str, int] = {}  # the versions of new nodes that say already all that a kubelet reports
+        self._reported: dict[str, int] = {}  # versions of new nodes that contain everything a kubelet reports
         self._addresses: dict[str, str] = {}
         self._pod_count = 0
         self._slice = 0
@@ -111,12 +111,12 @@ class Kubelets:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is ahead of any pod."""
+        """Report whether no pod has a pending change."""
         return not self._ahead and not self._queue
 
     @property
     def only_restarts(self) -> bool:
-        """Whether nothing is ahead but another start of containers that have failed: that may have no end."""
+        """Report whether only restarts of failed containers are pending, which may never end."""
         return not self._queue and all(step.startswith(RESTART) for step, _ in self._ahead.values())
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Kubelets:
             item = self._queue.popleft()
             self._queued.discard(item)
             is_node, key = item
-            with contextlib.suppress(StatusError):  # another writer was faster: its event brings the key back
+            with contextlib.suppress(StatusError):  # another writer was faster: its event enqueues the key again
                 self._look_at_node(key) if is_node else self._look_at_pod(key)
         if self._queue:
             self._turn = self.timers.call_soon(self._work)
@@ -174,7 +174,7 @@ class Kubelets:
             return
         if self._only_marked and FAKE_NODE not in entry.labels:
             return
-        if self._alive.get(name) == entry.rv:  # this is what it wrote itself
+        if self._alive.get(name) == entry.rv:  # its own write
             return
         was_silent = name not in self._alive
         if self._reported.pop(name, 0) != entry.rv:
@@ -200,7 +200,7 @@ class Kubelets:
                 self._enqueue(False, pod.key)
 
     def complete(self, node: Object) -> None:
-        """Let a new node be as a kubelet creates its own: with all that it reports of it."""
+        """Complete a new node with everything that a kubelet reports."""
         mode = _mode_of(node)
         if mode != "stopped" and node["metadata"].get("name"):
             _add_labels(node, _missing_labels(node))
@@ -208,7 +208,7 @@ class Kubelets:
             self._completed = node["metadata"]["name"]
 
     def _register(self, entry: StoredEntry, node: Object, *, is_ready: bool) -> StoredEntry:
-        """Fill in what a kubelet reports of its node, where the manifest does not say it; returns the node as it is."""
+        """Fill in what a kubelet reports of its node, where the manifest lacks it; return the node."""
         missing = _missing_labels(node)
         if missing:
             entry = self.api.modify(NODES, "", entry.name, lambda obj: _add_labels(obj, missing))
@@ -461,7 +461,7 @@ def _set_finished(pod: Object, code: int, now: str) -> None:
 
 
 def _set_failed(pod: Object, code: int, wait_s: float, now: str) -> None:
-    """The containers have failed and will be started again: the pod goes on."""
+    """Record that the containers failed and will be restarted: the pod continues."""
     status = pod["status"]
     _set_ready(status, "False", now, "ContainersNotReady")
     ended, restarts = _ended(pod, code, now), _restarts(pod)
@@ -489,7 +489,7 @@ def _is_of_job(metadata: Object) -> bool:
 
 
 def _has_failed(pod: Object) -> bool:
-    """Whether the containers of a running pod wait to be started again."""
+    """Report whether the containers of a running pod wait for a restart."""
     if pod["spec"].get("restartPolicy") != "OnFailure":
         return False
     return any("running" not in (each.get("state") or {}) for each in pod["status"].get("containerStatuses") or ())
@@ -508,7 +508,7 @@ def _ended(pod: Object, code: int, now: str) -> Object:
 
 
 def _exit_code(pod: Object) -> int:
-    """How a pod ends: as its annotation says, for all pods or for the indexes of a Job. What is no number fails."""
+    """Return a pod's exit code: from its annotation, for all pods or for the indexes of a Job. Invalid numbers fail."""
     annotations = pod["metadata"].get("annotations") or {}
     text = str(annotations.get(EXIT_CODE, "0"))
     if "=" in text:
@@ -574,7 +574,7 @@ class CrashLoops:
         self._loops: dict[str, _Loop] = {}
 
     def failed(self, key: str, uid: str, now: float) -> float:
-        """The containers of a pod have failed; returns how long they wait."""
+        """Note failed containers; return how long they wait."""
         loop = self._loops.get(key)
         if loop is None or loop.uid != uid or now - loop.started_at > WELL_AFTER_S:
             loop = self._loops[key] = _Loop(uid)
@@ -582,17 +582,17 @@ class CrashLoops:
         return loop.wait_s
 
     def restarted(self, key: str, now: float) -> None:
-        """They run again; the next failure will make them wait twice as long."""
+        """Note restarted containers; the next failure doubles the wait."""
         loop = self._loops.get(key)
         if loop is not None:
             loop.wait_s = min(2 * loop.wait_s, MOST_S) if loop.wait_s else FIRST_S
             loop.started_at = now
 
     def left_s(self, key: str, now: float) -> float:
-        """How long they still wait."""
+        """Return how long they still wait."""
         loop = self._loops.get(key)
         return 0.0 if loop is None else max(0.0, loop.due_at - now)
 
     def forget(self, key: str) -> None:
-        """The pod has ended, or is gone."""
+        """Forget a finished or deleted pod."""
         self._loops.pop(key, None)

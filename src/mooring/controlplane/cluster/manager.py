@@ -56,12 +56,12 @@ class ControllerManager:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no controller has anything left to do by itself."""
+        """Report whether no controller has work left."""
         return all(controller.is_idle for controller in self.controllers)
 
     @property
     def only_retries(self) -> bool:
-        """Whether controllers have nothing left to do but to try again what has failed."""
+        """Report whether controllers only have retries left."""
         return all(controller.only_retries for controller in self.controllers)
 
     def of(self, kind: type[C]) -> C:

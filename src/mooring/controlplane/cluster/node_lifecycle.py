@@ -40,13 +40,13 @@ MANAGED = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_BY_CONDITION.value
 
 
 class NodeLifecycleController(Controller):
-    """Watches leases and conditions. Nodes that never had a lease are taken at their word."""
+    """Watches leases and conditions. The conditions of nodes that never had a lease are trusted."""
 
     watches: ClassVar[tuple[str, ...]] = ("nodes", "leases.coordination.k8s.io")
 
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
-        self._heard: dict[str, float] = {}  # node -> when, by our own clock
+        self._heard: dict[str, float] = {}  # node -> time of the last sign, by our own clock
         self._began = self._looked = 0.0
         self._monitor: Timer | None = None  # while there are nodes that could fall silent
 
@@ -57,7 +57,7 @@ class NodeLifecycleController(Controller):
             self._hear(lease.name, now)
 
     def _hear(self, name: str, now: float) -> None:
-        """A node has given a sign of life. The first one lets this look around, every few seconds since its start."""
+        """Note a node's sign of life. The first one starts regular checks."""
         self._heard[name] = now
         if self._monitor is None:
             self._looked = now - (now - self._began) % MONITOR_PERIOD_S
@@ -70,7 +70,7 @@ class NodeLifecycleController(Controller):
 
     @property
     def is_idle(self) -> bool:
-        """Also no node falls silent: without leases, only those have one whose kubelet has stopped."""
+        """Report whether no node will fall silent: without leases, only those have one whose kubelet has stopped."""
         return super().is_idle and all(self._is_silent(name) for name in self._heard)
 
     @property
@@ -127,7 +127,7 @@ class NodeLifecycleController(Controller):
             self.api.modify(NODES, "", key, lambda obj: _set_taints(obj, wanted))
 
     def _wanted(self, node: Object, taints: list[Object]) -> list[Object]:
-        """The taints as they should be: others' stay, ours follow the conditions."""
+        """Return the desired taints: those of others are kept, ours follow the conditions."""
         keys: list[tuple[str, str]] = []
         if (node.get("spec") or {}).get("unschedulable"):
             keys.append((UNSCHEDULABLE, "NoSchedule"))
@@ -147,7 +147,7 @@ class NodeLifecycleController(Controller):
 
 
 def _has_spoken(before: StoredEntry, after: StoredEntry) -> bool:
-    """Whether a kubelet has posted a status after this controller had marked the node as unknown."""
+    """Report whether a kubelet has posted a status after this controller marked the node as unknown."""
     was = (condition(before.object(), "Ready") or {}).get("status")
     return was == "Unknown" and (condition(after.object(), "Ready") or {}).get("status") != "Unknown"
 
@@ -178,7 +178,7 @@ def _set_taints(node: Object, taints: list[Object]) -> None:
         spec.pop("taints", None)
 
 
-# Taint eviction: a NoExecute taint makes pods leave, at once or when the time that they tolerate it is over
+# Taint eviction: a NoExecute taint evicts pods, immediately or when their toleration expires
 
 
 class TaintEvictionController(Controller):
@@ -210,7 +210,7 @@ class TaintEvictionController(Controller):
             self._note_taints(entry.name, entry.object())
 
     def _note_taints(self, name: str, node: Object) -> None:
-        """Remember since when a taint exists: not every client that sets one records the time."""
+        """Remember when a taint was added: not every client records the time."""
         now = self.api.clock.now()
         before = self._since.pop(name, {})
         taints = [each for each in (node.get("spec") or {}).get("taints") or () if each["effect"] == "NoExecute"]
@@ -234,7 +234,7 @@ class TaintEvictionController(Controller):
         self.delete_pod(entry.object())
 
     def _patience(self, pod: Pod, node: Object) -> float | None:
-        """Seconds until the pod has to go; None if it may stay for ever."""
+        """Return seconds until the pod is evicted; None if it may stay for ever."""
         typed: Node = from_plain(Node, node)
         now, since = self.api.clock.now(), self._since.get(typed.name, {})
         limits: list[float] = []
@@ -252,7 +252,9 @@ def _added(taint: Object, now: float) -> float:
 
 
 def tolerated_for(pod: Pod, taint: Taint) -> float | None:
-    """How long the pod bears the taint; None for ever. Of several tolerations the shortest counts, as upstream."""
+    """Return how long the pod tolerates the taint; None for ever. Of several tolerations the shortest counts, as
+    upstream.
+    """
     found = [each for each in pod.spec.tolerations if tolerates(each, taint)]
     if not found:
         return 0.0
@@ -260,7 +262,7 @@ def tolerated_for(pod: Pod, taint: Taint) -> float | None:
     return min(limits) if limits else None
 
 
-# Pod garbage collection: pods whose node is gone for good are deleted
+# Pod garbage collection: pods of deleted nodes are deleted
 
 QUARANTINE_S = 40.0
 """How long a node has to be gone; upstream's quarantineTime."""

@@ -38,13 +38,13 @@ from mooring.controlplane.types.kind import Object
 from mooring.core.state.node_selector import NodeRequirements
 
 BURST = 500
-"""Pods created or deleted before others get a turn."""
+"""Pods created or deleted before other tasks run."""
 MANY, PACE_S = 100, 0.0002
-"""Owners of many pods are looked at less often, the more of them there are."""
+"""Owners of many pods are processed less often, the more there are."""
 
 
 def is_available(pod: Object, min_ready_s: int, now: float) -> bool:
-    """Whether a pod has been ready for long enough."""
+    """Report whether a pod has been ready for long enough."""
     return ready_in(pod, min_ready_s, now) == 0.0
 
 
@@ -77,7 +77,7 @@ def _reversed(text: str) -> tuple[int, ...]:
 
 
 class _PodView(NamedTuple):
-    """What a ReplicaSet wants to know of a pod: kept per version, because decoding thousands of pods takes a while."""
+    """A ReplicaSet's data about a pod, cached per version, because decoding thousands of pods takes a while."""
 
     rv: int
     namespace: str
@@ -131,7 +131,7 @@ class ReplicaSetController(Controller):
             self.pace(key, len(active) * PACE_S)
 
     def _active(self, uid: str) -> list[_PodView]:
-        """The pods that count, looked at only where they have changed since."""
+        """Return the active pods, decoded only where they have changed since."""
         found = []
         for entry in self.store.dependents(uid):
             if entry.kind is PODS:
@@ -146,7 +146,7 @@ class ReplicaSetController(Controller):
         return selectors.from_object((owner.get("spec") or {}).get("selector"))
 
     def _adopt(self, owner: Object) -> None:
-        """Take over pods that fit and have no owner, once, when the new owner is created."""
+        """Adopt matching pods without an owner, once, when the new owner is created."""
         selector = self._selector(owner)
         if selector is None:
             return
@@ -155,7 +155,7 @@ class ReplicaSetController(Controller):
                 self.api.modify(PODS, entry.namespace, entry.name, lambda obj: _add_owner(obj, owner))
 
     def _scale(self, key: str, owner: Object, active: list[_PodView]) -> bool:
-        """Create or delete what is missing or too much; true if there was something to do."""
+        """Create missing pods or delete excess ones; true if there was something to do."""
         wanted: int = (owner.get("spec") or {}).get("replicas", 1)
         missing = wanted - len(active)
         if missing > 0:
@@ -190,7 +190,7 @@ class ReplicaSetController(Controller):
 
 
 class ReplicationControllerController(ReplicaSetController):
-    """The same for the older kind."""
+    """Likewise for ReplicationControllers."""
 
     watches: ClassVar[tuple[str, ...]] = ("replicationcontrollers", "pods")
 
@@ -223,7 +223,7 @@ class StatefulSetController(Controller):
         self._report(owner, revision)
 
     def _revision(self, owner: Object) -> str:
-        """The name of the present template, remembered as a ControllerRevision."""
+        """Return the name of the current template, stored as a ControllerRevision."""
         metadata = owner["metadata"]
         template = owner["spec"]["template"]
         name = f"{metadata['name']}-{template_hash(template)}"
@@ -348,13 +348,13 @@ def _number(pod: Object) -> int:
     return -1 if number is None else number
 
 
-# DaemonSets: one pod on every node that will have it
+# DaemonSets: one pod on every eligible node
 
-NODE_PACE_S = 0.0005  # per node: all of them are looked at each time
+NODE_PACE_S = 0.0005  # per node: all of them are checked each time
 
 
 class DaemonSetController(Controller):
-    """Creates pods that may go to one node only; the scheduler then decides whether they fit there."""
+    """Creates pods that are restricted to one node; the scheduler then decides whether they fit there."""
 
     watches: ClassVar[tuple[str, ...]] = ("daemonsets.apps", "pods", "nodes")
 
@@ -462,14 +462,16 @@ class DaemonSetController(Controller):
 
 
 def made_for(owner: Object) -> Object:
-    """The pod of a DaemonSet, before it is bound to go to one node."""
+    """Return the pod of a DaemonSet, before it is restricted to a node."""
     pod = pod_from_template(owner, owner["spec"]["template"], generateName=f"{owner['metadata']['name']}-")
     pod["spec"]["tolerations"] = daemon_tolerations(pod["spec"])
     return pod
 
 
 def nodes_for(pod: Pod) -> Callable[[Node], bool]:
-    """Says which nodes get a DaemonSet's pod: by its selector, affinity and tolerations. Room does not matter."""
+    """Return a function that selects nodes for a DaemonSet's pod: by selector, affinity and tolerations, without regard
+    to room.
+    """
     requirements, spec = NodeRequirements(pod.spec), pod.spec
 
     def belongs(node: Node) -> bool:
@@ -497,7 +499,7 @@ def target_node(pod: Object) -> str:
 
 
 def _matters(event: Event) -> bool:
-    """Whether a node's change can change which pods belong there: heartbeats cannot."""
+    """Report whether a node's change can change which pods belong there: heartbeats cannot."""
     before, after = event.previous.object() if event.previous else {}, event.entry.object()
     return (before.get("spec"), (before.get("metadata") or {}).get("labels")) != (
         after.get("spec"),

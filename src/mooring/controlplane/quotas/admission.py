@@ -385,7 +385,7 @@ class Quotas:
         return keys[0] < keys[1]
 
     def _goes_further(self, level: _Level, queue: ClusterQueue) -> bool:
-        """Whether the next flavor is tried, too."""
+        """Report whether the next flavor is tried, too."""
         mode, height = level
         if mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
             return True

@@ -304,7 +304,7 @@ class Search:
 
 
 def _fits_at(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether this is within the node's quota, and what of it its parent would have to give."""
+    """Report whether this is within the node's quota, and what of it its parent would have to give."""
     fits = all(node.total.get(of, 0) >= node.usage.get(of, 0) + amount for of, amount in usage.items())
     return fits, {of: max(0, amount - node.kept_free(of)) for of, amount in usage.items()}
 

@@ -23,7 +23,7 @@ _POLICIES = ("Background", "Foreground", "Orphan")
 
 
 def is_finished(kind: Kind, obj: Object) -> bool:
-    """Whether an object that is being deleted has nothing left to wait for."""
+    """Report whether an object that is being deleted has nothing left to wait for."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False

@@ -86,7 +86,7 @@ class Api:
         return format_time(self.clock.now())
 
     def carry_out(self, work: Callable[[], None]) -> None:
-        """Do some work; a write is answered here when its call returns."""
+        """Run some work; a write is answered here when its call returns."""
         work()
 
     def has_default_tolerations(self) -> bool:

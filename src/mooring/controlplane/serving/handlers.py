@@ -1,4 +1,4 @@
-"""What requests mean: each is authenticated, allowed, and turned into calls of the Api. No decisions are made here."""
+"""Handling of requests: each is authenticated, authorised, and turned into calls of the Api."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Handlers:
         self._watch_limit = watch_limit
 
     async def answer(self, request: ApiRequest) -> Reply | WatchStream:
-        """Answer one request; whatever goes wrong is a Status, and only a bug is a 500."""
+        """Answer one request; every error is a Status, and only a bug is a 500."""
         try:
             return await self._answer(request)
         except StatusError as error:

@@ -64,7 +64,7 @@ _WARNING_CHARACTERS = 400
 
 
 class ApiRequest:
-    """What is asked: method, target (path and query), headers, body."""
+    """A request: method, target (path and query), headers, body."""
 
     __slots__ = ("_body", "headers", "method", "target")
 

@@ -54,11 +54,11 @@ class Disk(Journal, Protocol):
     """Where a control plane keeps everything."""
 
     def open_store(self, kinds: Iterable[Kind], *, history: int = 10_000) -> Store:
-        """A store with everything that is on disk of these kinds."""
+        """Return a store with all stored objects of these kinds."""
         ...
 
     async def durable(self) -> None:
-        """Return when everything recorded so far is on disk; raises what kept it from getting there."""
+        """Return when everything recorded so far is on disk; raise the error that prevented it."""
 
     async def close(self) -> None: ...
 
@@ -88,7 +88,7 @@ class SqliteJournal:
         """Done when the batch that is being collected is."""
 
     def open_store(self, kinds: Iterable[Kind], *, history: int = 10_000) -> Store:
-        """A store with everything that is on disk of these kinds."""
+        """Return a store with all stored objects of these kinds."""
         row = self._db.execute("SELECT value FROM meta WHERE name = 'rv'").fetchone()
         start = row[0] + RESTART_GAP if row else 1
         store = Store(history=history, journal=self, start_rv=start)
@@ -103,7 +103,7 @@ class SqliteJournal:
         self._pending.append((rv, resource, key, raw))
 
     async def durable(self) -> None:
-        """Return when everything recorded so far is on disk; raises what kept it from getting there."""
+        """Return when everything recorded so far is on disk; raise the error that prevented it."""
         if self._pending:
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
@@ -117,7 +117,7 @@ class SqliteJournal:
         await asyncio.shield(waiting)
 
     async def _run(self) -> None:
-        """Commit batch after batch while there are any; each writer waits for its own only."""
+        """Commit batches while there are any; each writer waits only for its own."""
         loop = asyncio.get_running_loop()
         try:
             while self._pending:
@@ -156,7 +156,7 @@ class SqliteJournal:
             raise
 
     async def close(self) -> None:
-        """Bring everything to disk and let go of the file."""
+        """Write everything to disk and close the file."""
         with contextlib.suppress(StatusError):
             while self._pending or self._in_flight is not None:
                 await self.durable()

@@ -36,7 +36,7 @@ def _cannot_parse(text: str, why: str) -> StatusError:
 
 
 def parse_labels(text: str) -> Selector:
-    """Read ``a=b,c in (d,e),!f``; a 400 says what is wrong with it."""
+    """Parse ``a=b,c in (d,e),!f``; an error is a 400."""
     tokens: list[str] = []
     at = 0
     stripped = text.rstrip()
@@ -65,7 +65,7 @@ _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 
 
 def _parse_one(text: str, tokens: list[str], i: int) -> tuple[int, Requirement]:
-    """The requirement that begins at a token, and the place after it."""
+    """Return the requirement that begins at a token, and the position after it."""
 
     def token(j: int) -> str:
         return tokens[j] if j < len(tokens) else ""
@@ -163,7 +163,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
     terms: tuple[tuple[str, bool, str], ...] = ()
 
     def matches(self, field: Callable[[str], str]) -> bool:
-        """Whether all terms hold; ``field`` gives a field's value, empty where there is none."""
+        """Report whether all terms hold; ``field`` gives a field's value, empty where there is none."""
         return all((field(name) == value) is equal for name, equal, value in self.terms)
 
     def exactly(self, name: str) -> str | None:
@@ -178,7 +178,7 @@ ANY_FIELDS = FieldSelector()
 
 
 def parse_fields(text: str, supported: frozenset[str], kind: str) -> FieldSelector:
-    """Read ``a=b,c!=d`` with backslash escapes; unsupported fields are a 400, as upstream."""
+    """Parse ``a=b,c!=d`` with backslash escapes; unsupported fields are a 400, as upstream."""
     terms: list[tuple[str, bool, str]] = []
     for part in re.findall(r"(?:[^,\\]|\\.|\\$)+", text, re.DOTALL):
         found = re.match(r"^((?:[^=!\\]|\\.)*?)(==|!=|=)(.*)$", part, re.DOTALL)

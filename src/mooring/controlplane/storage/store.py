@@ -55,12 +55,12 @@ class StoredEntry:
         return self.key.rpartition("/")[0]
 
     def object(self) -> Object:
-        """A dict of one's own; changing it changes nothing here."""
+        """Return a private dict; changing it has no effect here."""
         obj: Object = _decode(self.raw)
         return obj
 
     def field(self, name: str) -> str:
-        """What a field selector sees under this name; empty where there is nothing."""
+        """Return what a field selector sees under this name; "" if missing."""
         if name in ("metadata.name", "name"):
             return self.name
         if name == "metadata.namespace":
@@ -253,7 +253,7 @@ class Store:
         return found
 
     def forget_history(self) -> None:
-        """Forget what has happened, as a compaction does: watches can resume from now on only."""
+        """Forget the history, as a compaction does: watches can only resume from now on."""
         for shelf in self._shelves.values():
             shelf.history.clear()
             shelf.oldest = self.rv
@@ -275,7 +275,7 @@ class Store:
         return entry
 
     def update(self, kind: Kind, old: StoredEntry, obj: Object) -> StoredEntry:
-        """Replace ``old``; a 409 when it is not the current version any more."""
+        """Replace ``old``; raise 409 if it is not the current version."""
         shelf = self._shelves[kind]
         current = shelf.entries.get(old.key)
         if current is not old:
@@ -356,7 +356,7 @@ class Store:
                 self._by_owner.setdefault(uid, set()).add(place)
 
     def load(self, kind: Kind, raw: bytes) -> None:
-        """Put back an object that was stored before a restart; subscribers are not told."""
+        """Restore an object that was stored before a restart, without notifying subscribers."""
         obj: Object = _decode(raw)
         metadata = obj["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])
@@ -367,10 +367,10 @@ class Store:
         shelf.entries[key] = entry
         self._index(kind, entry, None, False)
 
-    # Telling
+    # Subscriptions
 
     def subscribe(self, kind: Kind, callback: Callback) -> Callable[[], None]:
-        """Call ``callback`` with every event of a kind, within the write; returns the way to stop it.
+        """Call ``callback`` with every event of a kind, within the write; return a function that stops it.
 
         The callback must be quick and must not write to the store itself: note it down and act later.
         """

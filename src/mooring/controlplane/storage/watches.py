@@ -20,7 +20,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Match(msgspec.Struct, frozen=True):
-    """What of a kind a list or watch is about."""
+    """The objects of a kind that a list or watch selects."""
 
     namespace: str = ""
     labels: Selector = EVERYTHING
@@ -156,13 +156,13 @@ class Watcher:
                 self._wake()
 
     def end(self) -> None:
-        """The reader is gone."""
+        """Note that the reader is gone."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
     def close(self) -> None:
-        """Make a waiting ``take`` return at once, with nothing."""
+        """Make a waiting ``take`` return immediately, with nothing."""
         self.is_closed = True
         self._lines.clear()
         self._wake()
@@ -239,7 +239,7 @@ class Hub:
         watcher.bookmark()
 
     def close(self) -> None:
-        """End all watches, and at once those that are still opened."""
+        """End all watches, including those opened later."""
         self._is_closed = True
         self.close_all()
 

@@ -30,7 +30,7 @@ _ZERO_SAYS_NOTHING = frozenset(  # one string because thirty lines of names woul
 )
 """Clients always send these, set or not; JSON leaves them out when they are zero, and so do we."""
 _EMPTY_SAYS_SOMETHING = frozenset((("core.v1.PersistentVolumeClaimSpec", "storageClassName"),))
-"""An empty class is a wish (no class), an absent one leaves the choice to the cluster."""
+"""An empty class is a choice (no class), an absent one leaves the choice to the cluster."""
 
 
 def _malformed() -> StatusError:

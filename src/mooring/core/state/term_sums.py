@@ -52,7 +52,7 @@ class TermSum:
         return found
 
     def holds(self, cls: PodClass) -> bool:
-        """Whether all of the terms mean a pod of this class."""
+        """Report whether all of the terms mean a pod of this class."""
         return all(term.matches(cls.namespace, cls.labels, {}) for term in self.terms)
 
     def hold_all(self, classes: Sequence[PodClass]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Importing: files that other tools have written, as a cluster, pods that arrive, and changes over time.
+"""Import of other tools' files, as a cluster, arriving pods, and changes over time.
 
 One module per format. Each names what its format has and a simulation does not use. What is imported here is played by
 ``mooring simulate``.

@@ -1,4 +1,4 @@
-"""What an import gives: the cluster at the start, pods that arrive, changes that follow, and what is left out."""
+"""The result of an import: the cluster at the start, arriving pods, later changes, and what is left out."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from mooring.api.text import count_of
 from mooring.sim.workload import Arrival
 
 Workload: TypeAlias = Mapping[str, Any]
-"""A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
+"""A Deployment, Job or the like, as on the wire: its controller creates pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedChange:
-    """An object or a workload that comes, changes or goes at a time, in seconds from the start.
+    """An object or a workload that is added, changed or removed at a time, in seconds from the start.
 
-    A pod among these comes on its node or goes, unless it says what it came as.
+    A pod among these arrives on its node or is removed, unless ``came_as`` is set.
     """
 
     at_s: float
     obj: Object | Workload
     is_gone: bool = False
-    grace_s: int | None = 0  # of a pod that goes; None: its own
+    grace_s: int | None = 0  # of a removed pod; None: its own
     where: str = ""  # the place of a workload in its file
-    came_as: Pod | None = None  # the pod as it came, if this is what became of its labels and its spec
+    came_as: Pod | None = None  # the pod as it arrived, if this is a change of its labels and spec
 
 
 @dataclass(slots=True)
 class Imported:
-    """A file of another tool, as a simulation can play it. Lists with times are in order of time.
+    """A file of another tool, in a form that a simulation can play. Lists with times are in order of time.
 
     ``not_simulated`` names what the format has and a simulation does not use, with its number of occurrences.
     """
@@ -45,14 +45,14 @@ class Imported:
     format: str
     objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
     known_pods: list[Arrival] = field(default_factory=list)  # pods of the start whose run times or histories are known
-    workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
+    workloads: list[Workload] = field(default_factory=list)  # those without pods among the objects
     places: list[str] = field(default_factory=list)  # where each of the workloads stands
     arrivals: list[Arrival] = field(default_factory=list)
     changes: list[ImportedChange] = field(default_factory=list)
     config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration
-    kubernetes_version: str = ""  # whose decisions are in it, if the format says it
+    kubernetes_version: str = ""  # of its decisions, if the format has it
     feature_gates: Mapping[str, bool] = field(default_factory=dict)  # the same
-    started_at: float | None = None  # what second 0 is, in seconds since 1970, if the format says it
+    started_at: float | None = None  # time of second 0, in seconds since 1970, if known
     records: list[str] = field(default_factory=list)  # the records among its files, which no record may replace
     not_simulated: list[str] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class Imported:
 
     @property
     def length_s(self) -> float:
-        """When the last thing happens."""
+        """Time of the last event."""
         last_arrival_s = self.arrivals[-1].at_s if self.arrivals else 0.0
         return max(last_arrival_s, self.changes[-1].at_s if self.changes else 0.0)
 
@@ -83,17 +83,17 @@ class Imported:
 
 
 class Omissions:
-    """Counts what is left out, under the words that say what and why."""
+    """Counts what is left out, by a text that says what and why."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def add(self, what: str, count: int = 1) -> None:
-        """``what`` begins with a noun in the singular or with the name of a field, and says why it is left out."""
+        """Count; ``what`` begins with a singular noun or the name of a field, and says why it is left out."""
         self._counts[what] += count
 
     def lines(self) -> list[str]:
-        """A line for each, the first seen first: ``212 × binding that …``."""
+        """Return a line for each, in order of first occurrence: ``212 × binding that …``."""
         return [f"{count} × {what}" if count else what for what, count in self._counts.items()]
 
 
@@ -102,7 +102,7 @@ class Omissions:
 
 
 def read_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Each line that is not empty: the place that errors name, and the value. A line that was cut is an error."""
+    """Yield each non-empty line: its place for errors, and the value. A truncated line is an error."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -110,7 +110,7 @@ def read_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def read_json(text: str, where: str) -> Any:
-    """One value: not nested without end, no key twice, nothing that cannot be written again."""
+    """Decode one value: bounded depth, no duplicate keys, nothing that cannot be encoded again."""
     found = yaml.load_json(text)
     if found is None:
         raise InputError(f"{where}: {_problem(text)}")

@@ -23,16 +23,16 @@ _CLASSES = (PriorityClass, RuntimeClass, StorageClass)
 
 
 class ObjectReader:
-    """Reads manifests one by one; classes that came before count for what comes later, as admission has it."""
+    """Reads manifests one by one; earlier classes apply to later objects, as in admission."""
 
     def __init__(self, omissions: Omissions) -> None:
         self._omissions = omissions
         self._classes = Manifests()
 
     def read(self, value: Any, where: str, *, is_gone: bool = False) -> Object | Workload | None:
-        """A typed object, a workload as it stands, or None for a kind that scheduling does not read.
+        """Return a typed object, a workload unchanged, or None for a kind that scheduling does not read.
 
-        Of one that is gone the name is enough.
+        A deleted one only needs its name.
         """
         found = read_values([(where, value)], self._classes)
         for note in found.unknown:
@@ -50,13 +50,13 @@ class ObjectReader:
 
 
 def _has_template(value: Mapping[str, Any]) -> bool:
-    """Whether pods can be made of a workload: a ReplicaSet in a dump of old may say nothing but its name."""
+    """Report whether pods can be created for a workload: an old ReplicaSet in a dump may have only its name."""
     spec = value.get("spec")
     return isinstance(spec, Mapping) and ("template" in spec or "jobTemplate" in spec)
 
 
 def without_finished(objects: Sequence[Object], omissions: Omissions) -> list[Object]:
-    """The objects but for pods that have ended."""
+    """Return the objects except finished pods."""
     finished = [obj for obj in objects if isinstance(obj, Pod) and obj.is_finished]
     if finished:
         omissions.add("Pod that has ended: scheduling does not see it", len(finished))
@@ -64,7 +64,7 @@ def without_finished(objects: Sequence[Object], omissions: Omissions) -> list[Ob
 
 
 def is_revised(known: Pod, pod: Pod) -> bool:
-    """Whether a pod is asked for in other words: a gate is gone, it has another label, its requests were resized."""
+    """Report whether a pod's labels or spec changed: a removed gate, another label, resized requests."""
     return known.labels != pod.labels or _unbound(known.spec) != _unbound(pod.spec)
 
 
@@ -76,7 +76,7 @@ def _unbound(spec: PodSpec) -> PodSpec:
 
 
 def is_made(obj: Object) -> bool:
-    """Whether a controller made an object for a pod: a provisioned volume, the claim of a pod, an attachment."""
+    """Report whether a controller created an object for a pod: a volume, claim or attachment."""
     if isinstance(obj, PersistentVolume):
         return obj.spec.claim_ref is not None
     if isinstance(obj, (PersistentVolumeClaim, ResourceClaim)):
@@ -86,9 +86,9 @@ def is_made(obj: Object) -> bool:
 
 
 def is_written_by_binding(obj: Object) -> bool:
-    """Whether an update of an object is what controllers and the scheduler write in the course of binding.
+    """Report whether controllers or the scheduler make this update in the course of binding.
 
-    The simulation's own do it again.
+    The simulation's own repeat it.
     """
     return isinstance(obj, (PersistentVolumeClaim, ResourceClaim)) or is_made(obj)
 
@@ -104,7 +104,7 @@ def before_binding(obj: Object) -> Object:
 
 @dataclass(slots=True)
 class PodLife:
-    """A pod of a record, from its coming to its end. Times are seconds from the start."""
+    """A pod of a record, from arrival to end. Times are seconds from the start."""
 
     pod: Pod
     came_s: float
@@ -117,7 +117,7 @@ class PodLife:
 
 
 class ObjectChanges:
-    """Decides what it means for a simulation that a record has an object, other than a pod, once more.
+    """Decides what a repeated object, other than a pod, means for a simulation.
 
     ``seen`` gives what of an object counts as a change, ``update`` is the word for one in the list of omissions.
     """
@@ -125,11 +125,11 @@ class ObjectChanges:
     def __init__(
         self, changes: list[ImportedChange], omissions: Omissions, seen: Callable[[Object], object], update: str
     ) -> None:
-        self.known: dict[tuple[str, str], Object] = {}  # by kind and key, as the record had it last
+        self.known: dict[tuple[str, str], Object] = {}  # by kind and key, the last version in the record
         self._changes, self._omissions, self._seen, self._update = changes, omissions, seen, update
 
     def put(self, at_s: float, obj: Object) -> bool:
-        """An object has come or changed; false if it is as it was."""
+        """Process an object; false if it is unchanged."""
         key = (type(obj).__name__, obj.key)
         known = self.known.get(key)
         self.known[key] = obj
@@ -148,7 +148,7 @@ class ObjectChanges:
 
 
 def pending(pod: Pod) -> Pod:
-    """The pod as it was before any scheduler saw it; the argument is changed."""
+    """Return the pod as it was before scheduling; the argument is changed."""
     pod.spec.node_name = ""
     pod.status = type(pod.status)()
     return pod

@@ -1,6 +1,6 @@
 """Importing files: which format a file has, and several files that belong together as one import.
 
-What is in a file decides; a name's ending only says whether bytes are MessagePack.
+The content decides; a name's ending only selects MessagePack.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _check_not_empty(found: Imported, files: str) -> None:
 
 
 def _instead(records: Sequence[str]) -> str:
-    """What to write instead of several records: each of them is a cluster with its pods."""
+    """Return what to write instead of several records: each of them is a cluster with its pods."""
     cluster, workload = records[:2]
     found = f"{len(records)} records; expected one, which has a cluster and the pods that come"
     if file_and_time(cluster)[0] == file_and_time(workload)[0]:
@@ -81,7 +81,7 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
         else:
             parts.append(part)
     if manifests:
-        parts.append(import_manifests(manifests, contents))  # together: they may be about each other
+        parts.append(import_manifests(manifests, contents))  # together: they may refer to each other
     whole = merged(parts, places)
     files = ", ".join(str(path) for path in places)
     _check_not_empty(whole, files)
@@ -196,7 +196,7 @@ def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Tables of nodes and of pods as an import: CSV files that the steps ``nodes`` and ``workload`` need no fields for.
+# Tables of nodes and of pods as an import: CSV files that need no fields in the steps ``nodes`` and ``workload``.
 
 _OPENB = {"sn", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
 _OF_NODES = (*SIMPLE_NODE_FIELDS, "labels.", "capacity.")
@@ -204,13 +204,13 @@ _OF_PODS = (*SIMPLE, "at", "run", "labels.", "requests.")
 
 
 def is_own_table(name: str) -> bool:
-    """Whether a file is a CSV table with columns that are named as the fields of nodes or pods."""
+    """Report whether a file is a CSV table with columns that are named as the fields of nodes or pods."""
     if not name.endswith((".csv", ".csv.gz")) or not Path(name).is_file():
         return False
     try:
         columns = column_names(Path(name))
     except InputError:
-        return False  # the reader reports what is wrong with it
+        return False  # the reader reports errors
     return not _OPENB.intersection(columns) and any(_is_field(column, (*_OF_NODES, *_OF_PODS)) for column in columns)
 
 
@@ -235,7 +235,7 @@ def _arrivals(path: Path, columns: list[str]) -> list[Arrival]:
             f"{path}, line 1: no column 'at'; expected the arrival time of each pod, "
             f"or a story with the step workload: {{csv: {path.name}, every: 1s}}"
         )
-    # The story that plays the import admits its pods: only there the classes of priorities are known.
+    # The story that plays the import admits its pods: only there priority classes are known.
     rows = Trace({}, path).arrivals(Setting(0, (), lambda pod: None))
     arrivals: list[Arrival] = []
     before_s = 0.0
@@ -249,5 +249,5 @@ def _arrivals(path: Path, columns: list[str]) -> list[Arrival]:
 
 
 def _is_field(column: str, fields: tuple[str, ...]) -> bool:
-    """Whether a column fills in one of these fields; one that ends in a dot is a mapping."""
+    """Report whether a column fills in one of these fields; one that ends in a dot is a mapping."""
     return any(column == field or (field.endswith(".") and column.startswith(field)) for field in fields)

@@ -1,4 +1,4 @@
-"""A record as the start of a story: the cluster and the queue of a moment, and what came after it.
+"""A record as the start of a story: the cluster and the queue of a moment, and later events.
 
 | in the record | becomes |
 |---|---|
@@ -33,7 +33,7 @@ FORMAT = "mooring record"
 
 
 def import_own_record(name: str) -> Imported:
-    """What a record says of a moment and of the time after it. Without a time it is the record's beginning."""
+    """Import a record's moment and the time after it; without a time, its beginning."""
     file, at = file_and_time(name)
     with Record.open(file) as record:
         time = record_time(at, record) if at else record.first_time
@@ -46,7 +46,7 @@ def import_own_record(name: str) -> Imported:
 
 
 class RecordReading:
-    """What follows the moment, as far as it is read."""
+    """The events after the moment that were read so far."""
 
     def __init__(self, moment: Moment, time: float) -> None:
         self._omissions = Omissions()
@@ -146,7 +146,7 @@ class RecordReading:
 
 
 def _in_order(moment: Moment) -> list[Pod]:
-    """Pods on nodes in the order in which they were counted, then those in the queue, the longest waiting first."""
+    """Return pods on nodes in the order in which they were counted, then queued ones, the longest waiting first."""
     uids = [info.uid for info in moment.state.pods()]
     uids += [each.uid for each in sorted(moment.queue.values(), key=lambda each: each.entered)]
     places = {uid: i for i, uid in enumerate(uids)}
@@ -154,7 +154,7 @@ def _in_order(moment: Moment) -> list[Pod]:
 
 
 def _as_counted(pod: Pod, moment: Moment) -> Pod:
-    """The pod on the node that the scheduler has assumed for it, unless a Permit plugin may still refuse it."""
+    """Return the pod on its assumed node, unless a Permit plugin may still reject it."""
     info = moment.state.pod(pod.uid)
     if pod.spec.node_name or info is None or pod.uid in moment.waiting:
         return pod
@@ -168,13 +168,13 @@ def _history(waiting: QueuedPod | None, time: float) -> History | None:
     if waiting is None:
         return None
     tries, place = waiting.tries, waiting.place
-    if place == entries.IN_FLIGHT:  # its attempt is made again
+    if place == entries.IN_FLIGHT:  # its attempt is repeated
         tries, place = max(0, tries - 1), entries.ACTIVE
     return History(place, tries, time - waiting.added, time - waiting.entered, waiting.plugins, waiting.message)
 
 
 def _seen(obj: Any) -> tuple[Any, ...]:
-    """What of an object counts as a change: heartbeats and what controllers report do not."""
+    """Return what counts as a change of an object: without heartbeats and reports of controllers."""
     meta = obj.metadata
     common = (meta.labels, meta.annotations, meta.deletion_timestamp)
     if isinstance(obj, Node):

@@ -41,7 +41,7 @@ _StartEnd = tuple[int, int | None]  # start and end, in seconds since 1970
 
 
 def is_trace(value: Any) -> bool:
-    """Whether a value has the shape of a trace."""
+    """Report whether a value has the shape of a trace."""
     return isinstance(value, Mapping) and "events" in value and "kind" not in value
 
 

@@ -47,7 +47,7 @@ _EVENTS = ("Add", "Update", "Delete")
 
 
 def is_record(value: Any) -> bool:
-    """Whether the first line of a file has the shape of a line of a record."""
+    """Report whether the first line of a file has the shape of a line of a record."""
     return isinstance(value, Mapping) and "event" in value and "resource" in value
 
 
@@ -255,7 +255,7 @@ _RESULTS = ("kube-scheduler-simulator.sigs.k8s.io/", "scheduler-simulator/")
 
 
 def is_export(value: Any) -> bool:
-    """Whether a value has the shape of an export."""
+    """Report whether a value has the shape of an export."""
     return isinstance(value, Mapping) and "kind" not in value and ("pods" in value or "nodes" in value)
 
 

@@ -1,4 +1,4 @@
-"""An import as a part of a story: the cluster of the start is created, and what follows happens at its times.
+"""An import as part of a story: the initial cluster is created, and later events happen at their times.
 
 Pods of the import are those of a workload: in a simulation they do not go through the API server.
 """
@@ -25,9 +25,9 @@ from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.step_fields import mapping
 from mooring.sim.workload import Arrival, Setting
 
-# What an object may refer to comes before it.
+# An object is preceded by those that it may refer to.
 _ORDER = (Namespace, PriorityClass, StorageClass, PersistentVolume, PersistentVolumeClaim, Node)
-# Their pods are imported themselves; a controller would make them a second time.
+# Their pods are imported themselves; a controller would create them again.
 _CONTROLLERS = (ReplicaSet, StatefulSet, ReplicationController)
 _SOURCES = frozenset(
     ("csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "portworxVolume")
@@ -70,19 +70,19 @@ def story_of_files(names: Sequence[str]) -> Scenario:
 
 
 def cluster_of(found: Imported) -> Imported:
-    """Only what exists at the start."""
+    """Return only what exists at the start."""
     return replace(found, arrivals=[], changes=[])
 
 
 def workload_of(found: Imported) -> Imported:
-    """Only the pods that arrive later, and when they change or are deleted."""
+    """Return only the pods that arrive later, with their changes and deletions."""
     coming = {id(each.pod) for each in found.arrivals}
     changes = [each for each in found.changes if id(each.came_as if each.came_as else each.obj) in coming]
     return replace(found, objects=[], known_pods=[], workloads=[], places=[], changes=changes)
 
 
 def check_workloads(found: Imported) -> None:
-    """Refuse what an API server would refuse of the workloads, before anything is simulated."""
+    """Reject workloads that an API server would reject, before anything is simulated."""
     coming = [(each.where, each.obj) for each in found.changes if isinstance(each.obj, Mapping) and not each.is_gone]
     for where, workload in [*zip(found.places, found.workloads, strict=True), *coming]:
         try:
@@ -120,7 +120,7 @@ class ImportStep:
         await cluster.meanwhile(self._play(cluster, happening, setting))
 
     async def _make_namespaces(self, cluster: ScenarioCluster) -> None:
-        """The namespaces that objects are in, if the import does not have them."""
+        """Create the objects' namespaces, if the import lacks them."""
         found = self._found
         objects = [*found.objects, *(each.pod for each in (*found.known_pods, *found.arrivals))]
         objects += [each.obj for each in found.changes if isinstance(each.obj, Object)]
@@ -148,7 +148,7 @@ class ImportStep:
     async def _arrive(self, cluster: ScenarioCluster, arrival: Arrival, setting: Setting) -> None:
         pod = arrival.pod
         setting.admit(pod)
-        if pod.key in self._came:  # the previous one was gone by now in the import, and may have waited longer here
+        if pod.key in self._came:  # its predecessor was gone by now in the import, and may have waited longer here
             await cluster.backend.delete(Ref(kind_named("Pod"), pod.name, pod.namespace), grace_period_s=0)
         self._came.add(pod.key)
         coming = cluster.backend.arrive(arrival)
@@ -180,7 +180,7 @@ _Timed = tuple[float, Arrival | ImportedChange]
 
 
 def _in_order(arrivals: Sequence[Arrival], changes: Iterable[ImportedChange]) -> list[_Timed]:
-    """Everything by its time.
+    """Sort everything by time.
 
     At one time, earlier pods are deleted first, so that their names are free. Then other objects change, in the order
     of the import, then pods arrive. A pod that arrives and ends at one time ends last.
@@ -205,10 +205,10 @@ def _rank(obj: Object) -> int:
 
 
 def _manifest(obj: Object) -> dict[str, Any]:
-    """An object as a manifest of a cluster in which it is created again."""
+    """Return an object as a manifest for another cluster."""
     value = manifest_of(obj, without=_OF_A_SERVER)
     if isinstance(obj, Node) and (mode := _KUBELETS.get(ready(obj))) is not None:
-        # An import says only what became of a node; here its kubelet has to be in the state that leads to it.
+        # An import only has a node's status; its kubelet has to be in the state that leads to it.
         meta = value["metadata"]
         value["metadata"] = {**meta, "annotations": {**meta.get("annotations", {}), KUBELET: mode}}
     if isinstance(obj, PersistentVolume):
@@ -217,7 +217,7 @@ def _manifest(obj: Object) -> dict[str, Any]:
 
 
 def ready(node: Node) -> str:
-    """The status of a node's condition Ready; True if there is none."""
+    """Return the status of a node's condition Ready; True if there is none."""
     return next((each.status for each in node.status.conditions if each.type == "Ready"), "True")
 
 
@@ -231,7 +231,7 @@ def _volume(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """A workload without its status and without what a server adds."""
+    """Return a workload without its status and a server's additions."""
     value = {key: each for key, each in workload.items() if key != "status"}
     given = mapping(workload.get("metadata"), "metadata")
     metadata = {name: each for name, each in given.items() if name not in _OF_A_SERVER}

@@ -76,7 +76,7 @@ def _validate_share(value: Any, at: str, *, limit: int = 100) -> list[Cause]:
 
 
 def _is_none(value: Any) -> bool:
-    """Whether a number or percentage of pods is zero."""
+    """Report whether a number or percentage of pods is zero."""
     return value in (0, None) or (isinstance(value, str) and not quantities.whole(value.removesuffix("%")))
 
 
