@@ -22,7 +22,7 @@ from mooring.api.meta import Object, Struct
 from mooring.api.pod_templates import is_workload
 from mooring.api.type_table import unknown_fields
 from mooring.api.version import UNKNOWN, Release, release_of
-from mooring.api.workloads import RuntimeClass
+from mooring.api.workloads import ResourceQuota, RuntimeClass
 
 # --------------------------------------------------------------------------------------------------------------------
 # Large dumps, read quickly: lists that ``kubectl get -o json`` printed, straight from bytes to structs.
@@ -88,7 +88,7 @@ MAX_NOTES = 10
 SUFFIXES = (".yaml", ".yml", ".json")
 
 # Kinds that scheduling or admission reads. The group counts too: there is more than one "Service" in the world.
-READ_KINDS: dict[str, type[Object]] = {**KINDS, "RuntimeClass": RuntimeClass}
+READ_KINDS: dict[str, type[Object]] = {**KINDS, "RuntimeClass": RuntimeClass, "ResourceQuota": ResourceQuota}
 GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("Pod", "Node", "Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"),
@@ -106,6 +106,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "PriorityClass": ("scheduling.k8s.io",),
     "PodGroup": ("scheduling.k8s.io", "scheduling.x-k8s.io"),
     "RuntimeClass": ("node.k8s.io",),
+    "ResourceQuota": ("",),
 }
 
 

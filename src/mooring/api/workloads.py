@@ -44,6 +44,35 @@ class PriorityClass(Object, kw_only=True):
     preemption_policy: str | None = None
 
 
+# ---- ResourceQuota: admission reads it; explanations say what it would refuse --------------------------------------
+
+
+class ScopedSelectorRequirement(Struct):
+    scope_name: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class ScopeSelector(Struct):
+    match_expressions: list[ScopedSelectorRequirement] = []
+
+
+class ResourceQuotaSpec(Struct):
+    hard: ResourceList = {}
+    scopes: list[str] = []
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuotaStatus(Struct):
+    hard: ResourceList = {}
+    used: ResourceList = {}
+
+
+class ResourceQuota(Object, kw_only=True):
+    spec: ResourceQuotaSpec = msgspec.field(default_factory=ResourceQuotaSpec)
+    status: ResourceQuotaStatus = msgspec.field(default_factory=ResourceQuotaStatus)
+
+
 # ---- RuntimeClass: admission reads it, scheduling only sees what it left in the pod --------------------------------
 
 

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,6 +18,7 @@ from mooring.api.errors import InputError, OtherScheduler, warn
 from mooring.api.manifests import Manifests
 from mooring.api.pod_groups import PodGroup
 from mooring.ask.asked_pod import Askable, AskedPod, find_group, find_pod, with_groups
+from mooring.ask.quotas import quota_notes
 from mooring.core.cluster import Cluster, Source, as_cluster, read_manifests
 from mooring.core.config.features import Features
 from mooring.core.config.versions import KubernetesVersion, nearest_version, parse_version
@@ -117,6 +119,8 @@ class Scheduler:
         _say_who_answers(session, asked.pod)
         found = explain_pod(session, asked.pod)
         found.notes += (*asked.as_it_is, *asked.notes)
+        if self.cluster.find_pod(asked.pod.key) is None:  # it would have to be created
+            found.notes += quota_notes(asked.pod, self.cluster)
         if (key := group_of(asked.pod)) and session.state.objects.get(PodGroup, key) is not None:
             found.notes.append(f"the pod is scheduled with its group: mooring explain podgroup/{key} says more")
         return found
@@ -255,7 +259,9 @@ async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -
     """
     from mooring.core.config.features import Features
     from mooring.core.config.versions import nearest_version
-    from mooring.live.informers import load_objects
+    from mooring.live.informers import list_all, load_objects
+    from mooring.net.errors import Forbidden, NotFound
+    from mooring.net.kinds import RESOURCE_QUOTAS
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, server_version, user_agent
 
@@ -264,7 +270,10 @@ async def read_live(kubeconfig: str, context: str, command: str, *, give: str) -
     try:
         release = (await server_version(client)).release
         features = Features(nearest_version(release)[0])
-        return Manifests(objects=await load_objects(client, features), server_release=release)
+        objects = await load_objects(client, features)
+        with suppress(NotFound, Forbidden):  # a scheduler need not read them, only who asks about a new pod
+            objects += await list_all(client, RESOURCE_QUOTAS)
+        return Manifests(objects=objects, server_release=release)
     finally:
         await client.close()
 

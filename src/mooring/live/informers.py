@@ -87,15 +87,16 @@ async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES
     for kind in (*SCHEDULER_KINDS, *also):
         for version in kind.at_each_version():
             with contextlib.suppress(NotFound):
-                objects += await _list(client, version)
+                objects += await list_all(client, version)
                 break
     if "GenericWorkload" not in features.version.unsupported:
         with contextlib.suppress(NotFound, Forbidden):  # most clusters have none, and most users may not look
-            objects += await _list(client, POD_GROUPS)
+            objects += await list_all(client, POD_GROUPS)
     return objects
 
 
-async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
+async def list_all(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
+    """List the objects of a kind, page by page."""
     page: ListReader[Any] = ListReader(EventReader(kind))
     query = {**kind.selectors(), "limit": str(PAGE_SIZE)}
     while True:

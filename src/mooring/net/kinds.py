@@ -38,7 +38,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
+from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, ResourceQuota, StatefulSet
 from mooring.core.framework.cluster_event import EventResource
 from mooring.net.informer import PODS_FIELD_SELECTOR
 from mooring.net.watch_events import ResourceKind, TypedEvent, typed_kind
@@ -321,6 +321,7 @@ VOLUME_ATTACHMENTS = typed_kind("volumeattachments", "storage.k8s.io/v1", Volume
 RESOURCE_CLAIMS = typed_kind("resourceclaims", "resource.k8s.io/v1", ResourceClaim)
 RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSlice)
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
+RESOURCE_QUOTAS = typed_kind("resourcequotas", "v1", ResourceQuota)
 DEVICE_TAINT_RULES = typed_kind(
     "devicetaintrules", "resource.k8s.io/v1", DeviceTaintRule, older=("resource.k8s.io/v1beta2",)
 )
