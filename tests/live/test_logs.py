@@ -212,3 +212,10 @@ def test_a_traceback_follows_in_both_forms(lines, logging_format):
         LOGGER.error(error, "went wrong")
     shown = stream.getvalue() if logging_format == "text" else json.loads(stream.getvalue())["stacktrace"]
     assert "Traceback" in shown and "ValueError: bad" in shown
+
+
+def test_without_handlers_the_values_are_printed_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in a script or a notebook that has not set up logging."""
+    alone = logging.Logger("alone")
+    logs.StructuredLogger(alone).error("ValueError: no", "An observer raised", method="decided")
+    assert capsys.readouterr().err == 'An observer raised: err="ValueError: no" method="decided"\n'

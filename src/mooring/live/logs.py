@@ -60,6 +60,8 @@ class StructuredLogger:
 
     def _emit(self, level: int, message: str, values: dict[str, Any], error: Any = None) -> None:
         if self._logger.isEnabledFor(level):
+            if values and not self._logger.hasHandlers():  # Python's last resort prints nothing but the message
+                message += ": " + " ".join(f"{key}={value_text(value)}" for key, value in values.items())
             self._logger.log(level, message, extra={"values": values}, stacklevel=3, exc_info=error)
 
 
