@@ -160,6 +160,9 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
         pytest.param("plan-v1", f"{PLAN} --pod {EXAMPLES}/what-if/more.yaml -o json", id="nodes to add"),
         pytest.param(
+            "simulate-v1", f"mooring simulate {EXAMPLES}/quotas/two-teams.yaml -o json", id="a simulation with quotas"
+        ),
+        pytest.param(
             "admission-v1",
             f"mooring admission {EXAMPLES}/quotas/train.yaml --cluster {EXAMPLES}/quotas/cluster.yaml -o json",
             id="an admission",

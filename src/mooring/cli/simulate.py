@@ -141,6 +141,7 @@ def _draw(out: Console, result: Simulation) -> None:
             "allocated": _allocated(result),
             **_gpus(result),
             "cost": _cost(result),
+            "quota": _queues(result),
             "time": f"{_duration(result.ended_at_s)}" + (" (interrupted)" if result.was_interrupted else ""),
             "expected": _expected(result),
         },
@@ -194,6 +195,20 @@ def _expected(result: Simulation) -> str:
     if result.failure:
         return f"NOT as expected: {result.failure}"
     return f"{result.expectations} of {result.expectations} held" if result.expectations else ""
+
+
+def _queues(result: Simulation) -> str:
+    """What has become of queued Jobs, one line for each ClusterQueue."""
+    from mooring.sim.result import quantiles
+
+    lines = []
+    for name, each in sorted(result.queues.items()):
+        waits = quantiles(each.waited_s)
+        waited = f", waited p50 {_duration(waits['p50'])}, max {_duration(waits['max'])}" if waits else ""
+        lines.append(
+            f"{name}: {each.admitted:,} admitted, {each.preempted:,} preempted, {each.pending:,} pending{waited}"
+        )
+    return "\n".join(lines)
 
 
 def _duration(seconds: float) -> str:

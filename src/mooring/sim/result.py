@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from mooring.api.clock import Clock
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.times import format_duration
+from mooring.controlplane.cluster.job_queues import QueueOutcome
 from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.explain.decision import DecisionTable
 from mooring.core.framework.runtime import Profile
@@ -63,6 +65,7 @@ class Simulation:
     measures: Measures | None = field(default=None, repr=False)  # over time, and as one row
     gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
+    queues: dict[str, QueueOutcome] = field(default_factory=dict)  # of Jobs that wait for quota, by ClusterQueue
     expectations: int = 0  # met expectations
     failure: str = ""  # the unmet expectation, or another error that ended the story
     is_mistake: bool = False  # whether the input was invalid
@@ -133,6 +136,17 @@ class Simulation:
         if self.gpu_allocation:
             value["gpuAllocationPercent"] = self.gpu_allocation
             value["gpuFragmentationPercent"] = self.gpu_fragmentation
+        if self.queues:
+            value["queues"] = [
+                {
+                    "clusterQueue": name,
+                    "admitted": each.admitted,
+                    "preempted": each.preempted,
+                    "pending": each.pending,
+                    "waitingSeconds": {key: round(wait, 6) for key, wait in quantiles(each.waited_s).items()},
+                }
+                for name, each in sorted(self.queues.items())
+            ]
         if self.was_interrupted:
             value["interrupted"] = True
         if self.placements is not None:
@@ -175,10 +189,14 @@ class Witness(SchedulerObserver):
         """Copy the notes into a result."""
         result.attempts, result.placed, result.evicted = self.attempts, len(self._waits), self.evictions
         result.placements, result.evictions = self.placements, self.evicted_at
-        waits = sorted(self._waits)
-        if waits:
-            result.waiting_s = {f"p{q * 100:g}": waits[_rank(q, len(waits))] for q in QUANTILES}
-            result.waiting_s["max"] = waits[-1]
+        result.waiting_s = quantiles(self._waits)
+
+
+def quantiles(waits: Iterable[float]) -> dict[str, float]:
+    """p50, p90, p99 and the longest wait; empty if there are none."""
+    ordered = sorted(waits)
+    found = {f"p{q * 100:g}": ordered[_rank(q, len(ordered))] for q in QUANTILES if ordered}
+    return {**found, "max": ordered[-1]} if ordered else {}
 
 
 def _without_numbers(text: str) -> str:

@@ -17,6 +17,7 @@ from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object as ApiObject
 from mooring.controlplane.cluster.budgets import DisruptionController
 from mooring.controlplane.cluster.cron_jobs import CronJobController
+from mooring.controlplane.cluster.job_queues import QueueController
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.workloads import BUDGETS
@@ -124,6 +125,7 @@ class SimulatedWorld(EmbeddedWorld):
         self.witness.fill(found)
         found.measures = self._measuring.measures()
         found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
+        found.queues = self.controllers.of(QueueController).outcomes()
         queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
         found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
         found.nodes, found.running = len(table), int(table.pod_count.sum())

@@ -13,6 +13,7 @@ when its pods are gone, and it waits as before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mooring.controlplane.cluster.base import (
@@ -61,6 +62,16 @@ _REASONS = {
 }
 
 
+@dataclass(slots=True)
+class QueueOutcome:
+    """What has become of the Jobs of a ClusterQueue."""
+
+    admitted: int = 0
+    preempted: int = 0
+    pending: int = 0
+    waited_s: list[float] = field(default_factory=list)  # for quota, each time that a Job was admitted
+
+
 class QueueController(Controller):
     """Keeps quotas and the Workload of each Job, and runs admission cycles."""
 
@@ -71,6 +82,8 @@ class QueueController(Controller):
         self._queues: Queues | None = None  # None: to be read anew
         self._uids: dict[str, str] = {}  # of the Jobs, by key
         self._messages: dict[str, str] = {}  # as the conditions say them
+        self._pending_since: dict[str, float] = {}
+        self._outcomes: dict[str, QueueOutcome] = {}  # by ClusterQueue
         self._counts: dict[tuple[Kind, str], tuple[int, int]] = {}  # pending and admitted, as the statuses say it
 
     def noted(self, event: Event) -> Iterable[str]:
@@ -107,6 +120,12 @@ class QueueController(Controller):
 
     def _namespaces(self) -> dict[str, Mapping[str, str]]:
         return {entry.name: entry.labels for entry in self.store.iterate(NAMESPACES)}
+
+    def outcomes(self) -> dict[str, QueueOutcome]:
+        """What has become of the Jobs so far, by ClusterQueue."""
+        for name, queue in self._queues.quotas.queues.items() if self._queues is not None else ():
+            self._outcomes.setdefault(name, QueueOutcome()).pending = len(queue.pending) + len(queue.waiting)
+        return self._outcomes
 
     # ---- Jobs --------------------------------------------------------------------------------------------------
 
@@ -154,6 +173,7 @@ class QueueController(Controller):
             stored = self.api.create(QUEUED_WORKLOADS, metadata["namespace"], made)
         workload = put_workload(queues, stored.object(), self._namespaces())
         if workload is not None:
+            self._pending_since[workload.key] = self.api.clock.now()
             self._say_waiting(workload, queues)
             self.enqueue(_CYCLE)
 
@@ -169,12 +189,14 @@ class QueueController(Controller):
             return
         queues.workloads.pop(workload.key, None)
         self._messages.pop(workload.key, None)
+        self._pending_since.pop(workload.key, None)
         if queues.problems.pop(workload.key, None) is None:
             queues.quotas.remove(workload)
             self.enqueue(_CYCLE)
 
     def _release(self, workload: Workload, queues: Queues) -> None:
         queues.quotas.released(workload)
+        self._pending_since[workload.key] = self.api.clock.now()
         self._messages.pop(workload.key, None)
 
         def change(obj: Object) -> None:
@@ -231,6 +253,9 @@ class QueueController(Controller):
     def _admit(self, workload: Workload, quotas: Quotas) -> None:
         assert workload.assignment is not None
         now, queue = self.api.timestamp(), workload.queue
+        outcome = self._outcomes.setdefault(queue, QueueOutcome())
+        outcome.admitted += 1
+        outcome.waited_s.append(self.api.clock.now() - self._pending_since.pop(workload.key, workload.created))
         sets = [
             {
                 "name": pod_set.name,
@@ -271,6 +296,7 @@ class QueueController(Controller):
 
     def _evict(self, by: Workload, victim: Victim) -> None:
         workload, now = victim.workload, self.api.timestamp()
+        self._outcomes.setdefault(workload.queue, QueueOutcome()).preempted += 1
         message = f"Preempted to accommodate a workload (UID: {by.uid}) due to {_REASONS[victim.reason]}"
 
         def change(obj: Object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.cluster.base import condition, is_true
+from mooring.controlplane.cluster.job_queues import QueueController
 
 from ...quotas.test_admission import flavor, local, queue
 from .conftest import Lab, Object
@@ -98,6 +99,18 @@ def test_a_queue_takes_back_what_another_one_has_borrowed(teams: Lab) -> None:
     assert "tolerations" not in template_of(teams, "large")
     assert teams.must("jobs.batch", "ours")["status"]["active"] == 2
     assert not is_true(workload_of(teams, "large"), "QuotaReserved")
+
+
+def test_outcomes_count_admissions_preemptions_and_waits(teams: Lab) -> None:
+    teams.create(job("large", "a", parallelism=4))
+    teams.advance(10)
+    teams.create(job("ours", "b", parallelism=2))
+    teams.advance(100)
+    outcomes = teams.controllers.of(QueueController).outcomes()
+    assert [(outcomes[name].admitted, outcomes[name].preempted) for name in QUEUES] == [(2, 1), (1, 0)]
+    first, second = outcomes["a"].waited_s
+    assert first == 0 and 55 <= second <= 70  # until the other Job has ended
+    assert (outcomes["b"].waited_s, outcomes["b"].pending) == ([0], 0)
 
 
 @pytest.mark.parametrize(
