@@ -183,7 +183,9 @@ def pod_with(spec: str) -> str:
             id="a number in a list",
         ),
         pytest.param("a: 1", "x.yaml: an object without kind; expected apiVersion, kind and metadata", id="no kind"),
-        pytest.param("kind: Pod\napiVersion: v1\n", "x.yaml: Pod : metadata.name: is missing", id="no name"),
+        pytest.param(
+            "kind: Pod\napiVersion: v1\n", "x.yaml: Pod without a name: metadata.name: is missing", id="no name"
+        ),
         pytest.param(
             "kind: Pod\nkind: Pod\n", 'x.yaml: line 2: key "kind" already set in map', id="a key that is written twice"
         ),

@@ -316,7 +316,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
 
 def _keep(obj: Object, where: str, found: Manifests) -> None:
     for problem in problems_in(obj):
-        raise InputError(f"{where}: {obj.kind} {obj.key}: {problem}")
+        raise InputError(f"{where}: {obj.kind} {obj.key or 'without a name'}: {problem}")
     found.objects.append(obj)
     found.places.append(where)
 

@@ -283,7 +283,7 @@ def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
                      id="no timestamp"),
         pytest.param('{"event": "Add", "resource": {}}', "line 2: no 'time'; expected", id="no time"),
         pytest.param(line(11, "Sync", node("b")), "event: 'Sync' where Add, Update, Delete", id="no such event"),
-        pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node : metadata.name: is missing",
+        pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node without a name: metadata.name: is missing",
                      id="an object without a name"),
         pytest.param(line(11, "Add", "x"), "line 2: resource: the text 'x' where a Kubernetes object", id="no object"),
         pytest.param(line(11, "Add", node("b"))[:50], "line 2: column", id="a line that was cut"),
@@ -326,7 +326,7 @@ def test_an_export_is_a_cluster_and_a_configuration(tmp_path: Path) -> None:
     [
         pytest.param({"nodes": {}}, "nodes: dict where a list would be right", id="no list"),
         pytest.param({"nodes": [1]}, "nodes[0]: int where an object would be right", id="no object"),
-        pytest.param({"nodes": [{}]}, "nodes[0]: Node : metadata.name: is missing", id="no name"),
+        pytest.param({"nodes": [{}]}, "nodes[0]: Node without a name: metadata.name: is missing", id="no name"),
         pytest.param({"nodes": [node("a"), node("a")]}, "nodes[1]: Node a is already in", id="a node twice"),
         pytest.param({"pods": [], "schedulerConfig": 3}, "schedulerConfig: int where a KubeSchedulerConfiguration",
                      id="no configuration"),
