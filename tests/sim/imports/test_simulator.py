@@ -283,7 +283,7 @@ def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
                      id="no timestamp"),
         pytest.param('{"event": "Add", "resource": {}}', "line 2: no 'time'; expected", id="no time"),
         pytest.param(line(11, "Sync", node("b")), "event: 'Sync' where Add, Update, Delete", id="no such event"),
-        pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node without a name: metadata.name: is missing",
+        pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node without a name: metadata.name",
                      id="an object without a name"),
         pytest.param(line(11, "Add", "x"), "line 2: resource: the text 'x' where a Kubernetes object", id="no object"),
         pytest.param(line(11, "Add", node("b"))[:50], "line 2: column", id="a line that was cut"),

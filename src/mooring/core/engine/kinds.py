@@ -31,7 +31,7 @@ _BLOCK = 1 << _SHIFT  # rows
 _LAST = np.iinfo(np.int64).max
 _ROWS = np.arange(128)
 _TINY = 2048  # up to this many rows, a full pass is as fast
-_FEW = 64  # if more than one in so many rows has changed, all are sorted anew
+_FEW = 64  # if more than one row in 64 has changed, all are sorted again
 
 
 class Kinds(Derived):
