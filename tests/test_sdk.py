@@ -289,7 +289,7 @@ def test_a_post_filter_makes_room() -> None:
     assert decision.post_filter_plugin == "Evicts", "the scheduler evicts in its name"
 
 
-def test_a_post_filter_that_finds_nobody_says_so() -> None:
+def test_a_post_filter_without_victims_reports_it() -> None:
     refused = testing.decide(
         make_pod("web", cpu="9"),
         make_node("small", cpu="1"),

@@ -229,7 +229,7 @@ def test_a_claim_and_a_volume_written_down_as_a_pair_are_bound() -> None:
     assert pv.status.phase == "Bound"
 
 
-def test_a_volume_nobody_claims_is_available() -> None:
+def test_an_unclaimed_volume_is_available() -> None:
     pv = next(load("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv-1}\nspec: {}").of(PersistentVolume))
     assert (pv.status.phase, pv.spec.volume_mode) == ("Available", "Filesystem")
 

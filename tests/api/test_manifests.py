@@ -35,7 +35,7 @@ def test_files_directories_documents_and_lists_mix(tmp_path: Path) -> None:
     assert [pod.key for pod in found.of(Pod)] == ["default/p", "shop/q"]
 
 
-def test_kinds_that_nobody_reads_are_counted() -> None:
+def test_ignored_kinds_are_counted() -> None:
     text = "kind: ConfigMap\napiVersion: v1\n---\nkind: Secret\napiVersion: v1\n---\nkind: ConfigMap\napiVersion: v1\n"
     found = parse_manifests(text, "x.yaml")
     assert found.objects == []

@@ -41,7 +41,7 @@ SCALARS = st.none() | st.integers() | st.text()
 
 
 @given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_what_is_not_deep_stays_as_it_is(value: object) -> None:
+def test_shallow_json_is_unchanged(value: object) -> None:
     data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     assert flattened(data) == data
 

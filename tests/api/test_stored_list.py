@@ -57,7 +57,7 @@ def test_it_says_the_same(items: list[Any], monkeypatch: pytest.MonkeyPatch) -> 
     assert (quick.workloads, quick.unknown, quick.release) == (slow.workloads, slow.unknown, slow.release)
 
 
-def test_what_a_server_stored_is_read_at_once() -> None:
+def test_stored_lists_are_read_in_one_pass() -> None:
     text = json.dumps({"kind": "List", "items": [NODE, POD]}).encode()
     items = stored_items(text, manifests._QUICK_KINDS)
     assert items is not None

@@ -108,7 +108,7 @@ def test_a_heading_of_several_lines_is_as_wide_as_its_longest() -> None:
     assert lines[-2:] == [["NODE", "TOTAL", "Toleration", "Allocation"], ["worker-4", "413", "300", "72"]]
 
 
-def test_a_text_of_middle_length_is_folded_beside_its_row() -> None:
+def test_a_text_of_medium_length_is_folded_in_its_row() -> None:
     rows = [
         ("4", "node(s) didn't match Pod's node affinity/selector", "NodeAffinity", "w-1, w-2, w-3, w-4, w-5, w-6, w-7")
     ]

@@ -72,7 +72,7 @@ def test_taint(taint: Taint, want: str) -> None:
         pytest.param([{"b": "x"}], "no node has the label a", id="no node has it"),
     ],
 )
-def test_how_a_label_is_told(labels: list[dict[str, str]], want: str) -> None:
+def test_label_facts(labels: list[dict[str, str]], want: str) -> None:
     assert label_fact("a", labels) == want
 
 

@@ -61,7 +61,7 @@ def test_a_manifest_is_completed_with_the_clusters_classes(cluster: Cluster, tmp
         assert find_pod(asked, cluster).pod.spec.priority == 5
 
 
-def test_a_pod_that_stands_is_not_completed(cluster: Cluster) -> None:
+def test_a_stored_pod_is_not_completed(cluster: Cluster) -> None:
     assert find_pod(make_pod("own"), cluster).pod.spec.priority is None
 
 

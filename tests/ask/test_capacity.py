@@ -121,7 +121,7 @@ def test_capacity(pod: Pod, objects: list[Object], nodes: dict[str, int], reason
     assert (found.stopped_by or "").startswith(f"0/{len([o for o in objects if type(o).__name__ == 'Node'])} nodes are")
 
 
-def test_the_cluster_stays_as_it_is() -> None:
+def test_the_cluster_is_unchanged() -> None:
     cluster = Cluster(A, B)
     capacity(cluster, web())
     assert len(cluster.pods) == 0 and len(cluster.nodes) == 2
@@ -147,7 +147,7 @@ def test_shares_say_how_many_of_a_pod_are_in_a_set(tmp_path: Path) -> None:
     assert (found.fits, found.nodes, found.asked) == (1, {"a": 4}, {"default/x": 3, "default/y": 1})
 
 
-def test_less_important_pods_go_only_if_that_is_asked_for() -> None:
+def test_lower_priority_pods_are_evicted_only_on_request() -> None:
     objects = [make_node("a", cpu="4"), make_pod("low", node="a", cpu="3"), make_pod("high", node="a", priority=9)]
     pod = web(priority=5)
     assert asked(pod, *objects).fits == 1

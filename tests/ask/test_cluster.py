@@ -302,7 +302,7 @@ def test_a_cluster_is_a_collection_of_its_objects() -> None:
 
 
 @pytest.mark.parametrize("name", ["shop/z", "z"])
-def test_what_is_not_in_it_is_told(name: str) -> None:
+def test_a_missing_object_is_reported(name: str) -> None:
     with pytest.raises(InputError, match=f"no node or pod {name} in the cluster"):
         small()[name]
 

@@ -107,7 +107,7 @@ def test_a_node_that_is_equally_good_is_no_difference() -> None:
     assert found.equally_good == {"default/web": ("b", "a")}
 
 
-def test_a_move_that_follows_from_another_one_says_so() -> None:
+def test_a_move_caused_by_another_is_marked() -> None:
     """web goes to b or a by its score; small then goes beside or away by what is left, not by its own score."""
     cluster = Cluster(
         make_node("a", cpu="4"),
@@ -121,7 +121,7 @@ def test_a_move_that_follows_from_another_one_says_so() -> None:
     assert [move.cause.follows for move in found.moved] == [False, True]
 
 
-def test_all_pods_anew_in_the_order_of_creation() -> None:
+def test_all_pods_are_placed_again_in_the_order_of_creation() -> None:
     """The first two pods of two cores: spread over both nodes, or packed onto one."""
     first = make_pod("x-first", node="b", cpu="2", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
     second = make_pod("a-second", node="b", cpu="2", metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})

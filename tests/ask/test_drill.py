@@ -79,7 +79,7 @@ def test_the_more_important_pod_is_placed_first() -> None:
     assert loss.replaced == {"default/z-high": "b"} and list(loss.unplaced) == ["default/a-low"]
 
 
-def test_less_important_pods_give_way_and_look_for_a_place_themselves() -> None:
+def test_preempted_pods_are_placed_again() -> None:
     c = make_node("c", cpu="1")
     pods = [owned("high", node="a", cpu="4", priority=9), owned("low", node="b", cpu="1", priority=1)]
     loss = losing("a", A, B, c, *pods)
@@ -92,7 +92,7 @@ def test_a_pod_without_a_controller_is_placed_again_and_named() -> None:
     assert loss.replaced == {"default/bare": "b"} and loss.bare_pods == ["default/bare"] and loss.is_harmless
 
 
-def test_who_gives_way_and_has_no_controller_is_named() -> None:
+def test_a_preempted_pod_without_a_controller_is_named() -> None:
     loss = losing("a", A, B, owned("high", node="a", cpu="4", priority=9), make_pod("low", node="b", cpu="1"))
     assert loss.bare_pods == list(loss.unplaced) == ["default/low"] and not loss.is_harmless
 
@@ -155,7 +155,7 @@ def test_the_worst_loss_comes_first_and_decides() -> None:
     assert drill(Cluster(A, B, owned("two", node="b", cpu="2"))).is_safe
 
 
-def test_the_cluster_stays_as_it_is() -> None:
+def test_the_cluster_is_unchanged() -> None:
     cluster = Cluster(A, B, owned("web", node="a"))
     drill(cluster)
     assert [node.name for node in cluster.nodes] == ["a", "b"]
@@ -272,7 +272,7 @@ def test_ctrl_c_leaves_what_is_known() -> None:
         pytest.param("label=rack", "--lose label=rack=r3 shows what it does", id="values of a label"),
     ],
 )
-def test_every_loss_that_does_harm_is_named_with_the_way_to_see_it(lose: str, shown: str) -> None:
+def test_every_harmful_loss_is_named_with_the_option_that_shows_it(lose: str, shown: str) -> None:
     found = drill(Cluster(*FIVE, *FULL), lose)
     printed = repr(found)
     assert all(f"Without {loss.lost[0]}\n" in printed for loss in found.losses[:3])
@@ -282,12 +282,12 @@ def test_every_loss_that_does_harm_is_named_with_the_way_to_see_it(lose: str, sh
     assert alone.losses == [found.losses[3]]
 
 
-def test_an_unknown_value_of_a_label_is_told() -> None:
+def test_an_unknown_label_value_is_reported() -> None:
     with pytest.raises(InputError, match="no node has the label rack=r9; there are r0, r1, r2, r3, r4"):
         drill(Cluster(*FIVE), "label=rack=r9")
 
 
-def test_pods_are_told_together_if_only_what_is_said_of_preemption_differs() -> None:
+def test_pods_are_grouped_if_their_messages_differ_only_in_preemption() -> None:
     loss = Loss(("a",), ("a",))
     for i in range(50):
         loss.unplaced[f"p{i}"] = f"0/9 nodes are available: 9 Insufficient cpu. preemption: 0/9 nodes: {i} No victims."

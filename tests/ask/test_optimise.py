@@ -260,7 +260,7 @@ def test_the_cheaper_nodes_are_kept() -> None:
     assert (found.before.cost, found.after.cost, found.bound) == (3, 1, 1)
 
 
-def test_no_more_moves_than_allowed() -> None:
+def test_max_moves_is_respected() -> None:
     cluster = Cluster(*(make_node(f"n{i}") for i in range(4)), *(pod(f"p{i}", node=f"n{i}", cpu=1) for i in range(4)))
     assert len(optimise(cluster, max_moves=2).moves) == 2
 
@@ -288,7 +288,7 @@ def test_wrong_questions(arguments: dict[str, Any], message: str) -> None:
         optimise(Cluster(make_node("a"), pod("p", node="a")), **arguments)
 
 
-def test_the_cluster_stays_as_it_is() -> None:
+def test_the_cluster_is_unchanged() -> None:
     cluster = Cluster(make_node("a"), make_node("b"), pod("x", node="a", cpu=1), pod("y", node="b", cpu=1))
     found: Optimisation = optimise(cluster)
     assert found.is_better

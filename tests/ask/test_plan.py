@@ -130,7 +130,7 @@ def test_pods_that_no_node_helps_are_named_and_the_others_get_theirs() -> None:
     assert not found.is_complete
 
 
-def test_a_limit_that_is_too_small_is_said() -> None:
+def test_a_limit_that_is_too_small_is_reported() -> None:
     found = plan(Cluster(*pending("2", "2")), types(small=(1, 2, 1)))
     assert bought(found) == {"small": 1} and len(found.unplaced) == 1
     assert "the limits of the types are too small for all pods" in found.notes
@@ -285,7 +285,7 @@ def test_a_row_for_a_zone_replaces_the_row_for_every_zone() -> None:
     assert bought(plan(Cluster(*pending("2")), catalogue=rows)) == {"small south": 1}
 
 
-def test_a_plan_with_nodes_of_two_architectures_says_so() -> None:
+def test_a_plan_with_nodes_of_two_architectures_reports_it() -> None:
     found = plan(
         Cluster(make_node("old", cpu="1", labels={"kubernetes.io/arch": "amd64"}), *pending("2")), catalogue=CATALOGUE
     )

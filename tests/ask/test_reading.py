@@ -104,7 +104,7 @@ def test_connect_says_what_is_wrong(tmp_path: Path) -> None:
         connect(str(tmp_path / "gone"))
 
 
-def test_without_a_cluster_python_is_told_what_python_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_the_error_names_python_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)

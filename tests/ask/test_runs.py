@@ -80,7 +80,7 @@ def test_the_same_run_twice_is_no_difference(tmp_path: Path) -> None:
     assert not found and not found.equally_good and not found.messages
 
 
-def test_only_so_many_causes_are_asked_for(tmp_path: Path) -> None:
+def test_the_number_of_causes_is_limited(tmp_path: Path) -> None:
     files = both(tmp_path, make_pod("one", cpu="1"), make_pod("two", cpu="500m"))
     with Record.open(files[0]) as before, Record.open(files[1]) as after:
         found = diff_runs(before, after, causes=1)

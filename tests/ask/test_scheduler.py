@@ -74,7 +74,7 @@ def test_what_a_manifest_brings_along_counts_for_its_pod_only() -> None:
     assert 'persistentvolumeclaim "data" not found' in scheduler.decide(pod).message
 
 
-def test_a_decision_stays_as_it_is_when_the_cluster_changes() -> None:
+def test_a_decision_is_unaffected_by_later_changes_of_the_cluster() -> None:
     cluster = half_full()
     decision, refused = Scheduler(cluster).decide("waits"), Scheduler(cluster).decide(make_pod("big", cpu="9"))
     cluster.add(make_node("c", cpu=32), make_node("0", zone="z"))

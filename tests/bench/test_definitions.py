@@ -111,7 +111,7 @@ def test_workloads_are_selected(tmp_path: Path, names: list[str], labels: list[s
     assert [workload.name for workload in load(write(tmp_path, CASE)).select(names, labels)] == want
 
 
-def test_what_nobody_has_is_no_selection(tmp_path: Path) -> None:
+def test_an_unknown_name_selects_nothing(tmp_path: Path) -> None:
     definitions = load(write(tmp_path, CASE))
     with pytest.raises(UsageError, match="no workload 'Two'"):
         definitions.select(["Two"])

@@ -70,7 +70,7 @@ def test_every_kind_is_placed_and_taken_away_again() -> None:
     assert result.peak_mib > 0
 
 
-def test_nobody_is_refused_where_nothing_runs() -> None:
+def test_no_pod_is_refused_in_an_empty_cluster() -> None:
     assert growth.NO_ROOM not in growth.kinds_at(Size(10, 0), growth.KINDS)
     assert growth.kinds_at(Size(10, 10), growth.KINDS) == list(growth.KINDS)
     result = growth.measure(Size(5, 0), [growth.NO_ROOM, "plain"], 20, rounds=1)
@@ -140,7 +140,7 @@ def test_a_document_is_read_back(tmp_path: Path) -> None:
         pytest.param(f'{{"format": "{growth.FORMAT}", "sizes": [{{}}]}}', "sizes: ", id="without anything around"),
     ],
 )
-def test_a_file_that_is_no_result_is_said_to_be_none(content: str, complaint: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_result_is_rejected(content: str, complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "growth.json"
     path.write_text(content)
     with pytest.raises(InputError, match=complaint):

@@ -127,7 +127,7 @@ async def test_objects_are_listed_by_namespace_and_label(client: RestClient) -> 
     assert found["metadata"]["name"] == "a"
 
 
-async def test_an_answer_that_is_no_list_is_told() -> None:
+async def test_an_answer_that_is_not_a_list_is_reported() -> None:
     class Odd:
         async def get(self, path: str, query: object) -> Any:
             return type("Answer", (), {"body": b"[]"})()

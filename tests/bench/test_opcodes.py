@@ -109,7 +109,7 @@ async def test_pods_with_a_priority_take_the_place_of_others(write_case: WriteCa
     assert (await measured(workload)).pods == 2
 
 
-async def test_a_steady_state_goes_on_for_its_time(write_case: WriteCase) -> None:
+async def test_a_steady_state_lasts_for_its_duration(write_case: WriteCase) -> None:
     workload = write_case(f"""
 {NODES_10}
   - {{opcode: createPods, count: 4, steadyState: true, duration: 200ms, podTemplatePath: pod.yaml,
@@ -245,7 +245,7 @@ async def test_a_workload_that_cannot_be_run_says_why(write_case: WriteCase, ste
     assert result.is_passed is None
 
 
-async def test_progress_is_told_meanwhile(write_case: WriteCase, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_is_reported_meanwhile(write_case: WriteCase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.bench.perf.runner.TICK_S", 0.01)
     told: list[BenchProgress] = []
     workload = write_case(f"{NODES_10}\n{MEASURED_20}\n  - {{opcode: sleep, duration: 50ms}}")
@@ -303,7 +303,7 @@ async def test_a_cluster_is_left_as_it_was_found(write_case: WriteCase, tmp_path
         assert plane.store.get(NAMESPACES, "", "default") is not None
 
 
-async def test_a_cluster_that_is_away_fails_at_once(write_case: WriteCase, tmp_path: Path) -> None:
+async def test_an_unreachable_cluster_fails_immediately(write_case: WriteCase, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     async with ControlPlane(kubeconfig_path=kubeconfig):
         pass

@@ -89,7 +89,7 @@ def curve(**fields: Any) -> Curve:
     return Curve(**{**values, **fields})
 
 
-def test_a_curve_that_grows_linearly_lies_on_the_line_that_says_so() -> None:
+def test_linear_growth_lies_on_the_linear_guide() -> None:
     picture = ET.fromstring(growth_plot.growth([curve()], GrowthPlan()).partition("\n")[2])
     (drawn,) = picture.findall(f"{SVG}polyline")
     ends = [tuple(map(float, point.split(","))) for point in str(drawn.get("points")).split()]

@@ -29,7 +29,7 @@ def burn_cpu(seconds: float) -> None:
         sum(range(1000))
 
 
-def test_our_own_sampler_sees_who_uses_the_processor() -> None:
+def test_the_sampler_finds_the_busy_function() -> None:
     before = signal.getsignal(signal.SIGPROF)
     sampler = StackSampler(rate_hz=1000)
     sampler.start()

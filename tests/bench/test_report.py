@@ -131,6 +131,6 @@ def test_a_plot_is_a_picture_with_a_line_for_each_workload() -> None:
     assert all(0 <= float(y) <= height for line in root.iter(f"{SVG}line") for y in (line.attrib["y1"],))
 
 
-def test_a_plot_of_nothing_says_so() -> None:
+def test_an_empty_plot_says_that_it_is_empty() -> None:
     root = ET.fromstring(plot.throughput([]))
     assert "nothing was bound" in [text.text for text in root.iter(f"{SVG}text")]

@@ -56,7 +56,7 @@ def test_results_as_yaml_are_those_of_json(capsys: pytest.CaptureFixture[str]) -
     assert [result["running_pods"] for result in found["results"]] == [20, 20]
 
 
-def test_each_part_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_part_is_reported_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     run([*TINY, "--workload", "plain"])
     assert capsys.readouterr().err.splitlines() == [
         "1/2 plain, 10 nodes, pods alike",
@@ -64,7 +64,7 @@ def test_each_part_is_told_on_standard_error(capsys: pytest.CaptureFixture[str])
     ]
 
 
-def test_a_part_is_told_once_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_is_reported_once_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("pods") as show:
         for part in ("first", "first", "second"):
             show(part, 1, 2)

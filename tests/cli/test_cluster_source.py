@@ -150,7 +150,7 @@ def _has_header(content: bytes) -> bool:
 
 
 @pytest.mark.parametrize("command", sorted(QUESTIONS.keys() - {"mcp"}))
-def test_a_record_that_was_cut_off_is_told_with_every_answer(
+def test_a_truncated_record_is_reported_with_every_answer(
     command: str,
     recorded: bytes,
     tmp_path: Path,
@@ -168,7 +168,7 @@ def test_a_record_that_was_cut_off_is_told_with_every_answer(
     "command",
     ["replay cut.mrec", "report cut.mrec", "simulate cut.mrec", "diff --record cut.mrec --record cut.mrec"],
 )
-def test_a_record_that_was_cut_off_is_told_by_who_reads_it_whole(
+def test_a_truncated_record_is_reported_by_commands_that_read_all_of_it(
     command: str,
     recorded: bytes,
     tmp_path: Path,

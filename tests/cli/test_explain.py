@@ -117,7 +117,7 @@ def test_yaml_shows_the_scores(files: Path, capsys: pytest.CaptureFixture[str]) 
         assert sum(share["plugins"].values()) == share["total"]
 
 
-def test_a_pod_that_is_being_deleted_is_placed_by_nobody(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminating_pod_is_not_placed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     leaving = (POD % "500m").replace("web}", 'leaving, namespace: shop, deletionTimestamp: "2026-01-01T00:00:00Z"}')
     (files / "cluster.yaml").write_text(f"{CLUSTER}---{leaving}")
     run(["explain", "--cluster", "cluster.yaml", "--pod", "shop/leaving"])
@@ -198,7 +198,7 @@ def test_a_daemon_set_has_a_note(files: Path, capsys: pytest.CaptureFixture[str]
     assert "every node" in json.loads(capsys.readouterr().out)["notes"][0]
 
 
-def test_a_misspelt_field_of_a_workload_is_told_with_its_own_path(
+def test_a_misspelt_field_of_a_workload_is_reported_with_its_path(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (WORKLOAD % ("apps/v1", "Deployment", "1")).replace(

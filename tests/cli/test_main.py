@@ -84,7 +84,7 @@ def test_bad_usage_is_one_line_and_2(args: list[str], want: str, capsys: pytest.
     assert capsys.readouterr().err == want + "\n"
 
 
-def test_a_command_whose_module_is_missing_says_so(
+def test_a_command_without_its_module_reports_that(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = frame.CommandEntry("later", "mooring.cli.nowhere", "later", "Not here yet.", frame.RUN)
@@ -150,7 +150,7 @@ def test_an_option_is_one_line_on_a_terminal_of_80_columns(path: str, command: c
         pytest.param(["optimise", "--time-limit", "x"], "'--time-limit': 'x' is not a valid number", id="no number"),
     ],
 )
-def test_a_number_outside_of_its_range_is_told_the_range(
+def test_an_error_about_a_number_names_the_range(
     capsys: pytest.CaptureFixture[str], args: list[str], want: str
 ) -> None:
     assert frame.run(args) == 2

@@ -206,7 +206,7 @@ def test_a_moment_of_a_record_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-async def test_a_live_cluster_is_read_and_nothing_of_it_is_told_that_scheduling_does_not_read(tmp_path: Path) -> None:
+async def test_answers_about_a_live_cluster_contain_only_fields_that_scheduling_reads(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     async with ControlPlane(kubeconfig_path=kubeconfig) as plane:
         async with RestClient(load_kubeconfig([str(kubeconfig)], environ={}), qps=-1) as client:
@@ -225,6 +225,6 @@ async def test_a_live_cluster_is_read_and_nothing_of_it_is_told_that_scheduling_
     assert "hunter2" not in pending + why
 
 
-def test_a_wrong_option_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_reported_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "--cluster", "missing.yaml"]) == 2
     assert "missing.yaml" in capsys.readouterr().err

@@ -133,7 +133,9 @@ async def test_a_pod_that_does_not_wait(name: str, says: str, ask: Ask, capsys: 
     assert capsys.readouterr().err == f"mooring: {says}\n"
 
 
-async def test_what_is_no_queue_is_told(plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_answer_that_is_not_a_queue_is_reported(
+    plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     plane.handlers.pages["/debug/queue"] = lambda: {"pods": []}
     assert await ask() == 2
     assert "/debug/queue: the answer is no queue; is it a mooring scheduler?" in capsys.readouterr().err
@@ -151,7 +153,7 @@ async def test_another_cluster_is_asked_at_the_schedulers_own_port(
     assert err.endswith("; --server says where the scheduler is\n")
 
 
-async def test_who_may_mean_a_scheduler_beside_mooring_start_is_told_how_to_ask_it(
+async def test_with_mooring_start_the_answer_says_how_to_ask_another_scheduler(
     ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await ask() == 0
@@ -182,7 +184,7 @@ def test_a_token_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == "mooring: --token-file /nowhere: No such file or directory\n"
 
 
-async def test_a_stranger_is_told_which_flags_the_scheduler_needs(
+async def test_an_unauthorised_user_learns_which_flags_the_scheduler_needs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:

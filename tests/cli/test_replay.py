@@ -83,7 +83,7 @@ def test_bad_usage_is_one_line(
     assert words in said and said.count("\n") == 1
 
 
-def test_a_time_after_the_name_is_told_where_it_belongs(record: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misplaced_time_is_reported_with_the_right_option(record: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", f"{record}@2s"]) == 2
     assert capsys.readouterr().err == f"mooring: {record}@2s: expected {record} --at 2s\n"
 

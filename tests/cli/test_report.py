@@ -36,7 +36,7 @@ def test_a_page_is_written_and_named(record: Path, tmp_path: Path, capsys: pytes
     assert "monday.mrec" in output.read_text()
 
 
-def test_two_records_of_one_name_are_told_apart(record: Path, tmp_path: Path) -> None:
+def test_two_records_of_one_name_are_distinguished(record: Path, tmp_path: Path) -> None:
     copy = tmp_path / record.name
     copy.write_bytes(record.read_bytes())
     output = tmp_path / "both.md"
@@ -62,7 +62,7 @@ def test_bad_usage_is_one_line(
     assert want in error and error.count("\n") == 1
 
 
-def test_a_record_that_was_cut_off_is_told(record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_record_is_reported(record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = tmp_path / "cut.mrec"
     cut.write_bytes(record.read_bytes()[:-1])
     assert run(["report", str(cut)]) == 0
@@ -93,7 +93,7 @@ def test_what_is_read_is_not_written_over(
     assert Path("run.mrec").read_bytes() == record.read_bytes()
 
 
-def test_a_page_of_a_record_that_was_cut_off_says_so(
+def test_the_page_of_a_truncated_record_says_that_it_is_truncated(
     record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (cut := tmp_path / "cut.mrec").write_bytes(record.read_bytes()[:-3])

@@ -36,7 +36,7 @@ def test_every_story_is_listed_with_its_title(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("name", ["first-placement", "preemption", "good.yaml"])
-def test_a_story_is_shown_as_it_is_written(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_story_is_shown_unchanged(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["scenario", "show", name]) == 0
     assert capsys.readouterr().out == Path(find(name).source).read_text()
 
@@ -156,7 +156,7 @@ def test_a_kubeconfig_leads_to_an_existing_cluster() -> None:
         pytest.param(Telling(False, 2, "json"), VERBOSE, True, id="verbose, as JSON"),
     ],
 )
-def test_how_a_story_is_told(telling: Telling, level: int, as_json: bool) -> None:
+def test_narration_levels(telling: Telling, level: int, as_json: bool) -> None:
     settings = telling.settings()
     assert (settings.level, settings.as_json, settings.colored) == (level, as_json, False)
 

@@ -243,7 +243,7 @@ def test_a_title_is_text_whatever_it_says(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("story: [/x] [red] :rocket:\n")
 
 
-def test_options_that_mean_nothing_here_are_told(
+def test_options_without_effect_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

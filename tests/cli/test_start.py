@@ -23,7 +23,7 @@ ReadUntil = Callable[["subprocess.Popen[str]", str], str]
 pytestmark = pytest.mark.e2e
 
 
-def test_the_first_story_is_told_and_nothing_is_left(start: Start, tmp_path: Path) -> None:
+def test_the_first_story_is_narrated_and_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
     process = start("start", env={"TMPDIR": str(tmp_path)})
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -46,7 +46,7 @@ def test_a_kept_cluster_ends_cleanly_at_a_signal(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_on_a_kept_cluster_nobody_waits_for_grace_periods(tmp_path: Path, start: Start, read_until: ReadUntil) -> None:
+def test_a_kept_cluster_has_no_grace_periods(tmp_path: Path, start: Start, read_until: ReadUntil) -> None:
     config = tmp_path / "kubeconfig"
     process = start("start", "--keep", "--nodes", "1", "--write-kubeconfig", str(config), env={"TMPDIR": str(tmp_path)})
     told = read_until(process, "terminates-after")

@@ -138,7 +138,7 @@ def test_a_full_disk_is_one_line(arguments: list[str], start: Start, tmp_path: P
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("arguments", COMMANDS[3:])
-def test_a_reader_who_leaves_is_no_failure(arguments: list[str], start: Start, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_a_failure(arguments: list[str], start: Start, tmp_path: Path) -> None:
     process = start(*arguments, env={"TMPDIR": str(tmp_path)})
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()

@@ -60,7 +60,7 @@ def test_run_twice_and_merge(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_rows_that_fail_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_rows_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", "run", "sweep.yaml", "--set", "folder=nowhere", "--jobs", "1", "--shard", "1/2"]) == 1
     out = capsys.readouterr()
     assert "1: 0 run now, 0 had a result already, 1 failed" in out.out

@@ -32,14 +32,16 @@ class Refusing:
         ("", "no list of nodes, pods within 0s"),
     ],
 )
-async def test_a_list_that_will_not_come_is_told(refusal: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_will_not_arrive_is_reported(
+    refusal: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not refusal:
         monkeypatch.setattr(watched_cluster, "SYNC_S", 0.0)
     with pytest.raises(ApiError, match=said):
         await watched_cluster._first_lists(Refusing(refusal))  # type: ignore[arg-type]
 
 
-def test_a_restart_is_not_worth_a_word_and_a_loss_is_told_once() -> None:
+def test_a_restart_is_not_reported_and_a_loss_is_reported_once() -> None:
     reach, told = WatchReach(), {}
     for now, trouble in enumerate(["", "a", "a", "", *["b"] * 10, "", ""]):
         told[now] = reach.look(trouble, float(now))

@@ -199,7 +199,7 @@ def test_a_pod_is_counted_in_once() -> None:
     assert session.state.pod(decision.pod.uid) is not None, "the first time counts"
 
 
-def test_a_claim_is_bound_for_those_who_come_later_and_free_again_afterwards() -> None:
+def test_a_claim_is_bound_for_later_decisions_and_free_after_undo() -> None:
     objects = [make_node("a"), make_node("b"), LOCAL, volume("only", "b"), claim("one"), claim("two")]
     session = session_of(*objects)
     before = contents(session)
@@ -214,7 +214,7 @@ def test_a_claim_is_bound_for_those_who_come_later_and_free_again_afterwards() -
     assert session.decide(using("two")).node == "b"
 
 
-def test_what_somebody_has_changed_since_a_commit_stays() -> None:
+def test_later_changes_survive_an_undo() -> None:
     session = session_of(make_node("a"), LOCAL, volume("v", "a"), claim("one"))
     decision = session.place(session.info(using("one")))
     session.state.objects.remove(PersistentVolumeClaim, "default/one")

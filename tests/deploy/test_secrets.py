@@ -65,7 +65,7 @@ def _forms(secret: str) -> list[str]:
     return [secret, base64.b64encode(secret.encode()).decode().rstrip("=")]
 
 
-async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
+async def test_no_secret_is_revealed(tmp_path, everything_logged, capfd):
     faults = Faults()
     async with ControlPlane(faults=faults) as plane:
         token = plane.access.issue(ApiUser("scheduler", groups=("system:masters", "system:authenticated")))

@@ -35,7 +35,7 @@ NUMBERS = re.findall(r"(\d[\d.,]*)( MiB)?[^\d()|`;]*\(`(\w+)\.(\w+)`\)", PAGE)
 @pytest.mark.parametrize(
     ("number", "unit", "where", "name"), [pytest.param(*found, id=f"{found[2]}.{found[3]}") for found in NUMBERS]
 )
-def test_a_number_is_the_constant_beside_it(number: str, unit: str, where: str, name: str) -> None:
+def test_a_number_equals_its_constant(number: str, unit: str, where: str, name: str) -> None:
     wanted = float(number.replace(",", "")) * (1 << 20 if unit else 1)
     assert wanted in found_in(where, name)
 

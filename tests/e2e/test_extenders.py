@@ -85,7 +85,7 @@ async def test_an_extender_binds_in_the_scheduler_s_place(world, extender):
     assert ("bind", "carried") in extender.calls
 
 
-async def test_while_an_extender_thinks_the_world_goes_on_and_is_heard_afterwards(world, extender):
+async def test_changes_during_an_extender_call_are_deferred(world, extender):
     await world.node("a", cpu="1")
     extender.may_answer.clear()
     async with world.scheduler(configured(extender)) as live:

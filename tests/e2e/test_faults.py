@@ -112,7 +112,7 @@ async def test_a_pod_deleted_between_decision_and_binding_leaves_nothing_behind(
         assert live.scheduler.queue.pending_pods() == []
 
 
-async def test_a_pod_that_somebody_else_binds_first_stays_where_it_is(world):
+async def test_a_pod_bound_by_another_scheduler_stays_there(world):
     await world.node("a", cpu="1")
     await world.node("b", cpu="1")
     world.faults.add(FaultRule("delay", "POST", BINDING, skip=1, seconds=0.8))

@@ -105,7 +105,7 @@ async def test_a_plugin_that_waits_for_ever_costs_its_pod_an_attempt(world, exte
         assert b'mooring_timeouts_total{what="attempt"} 1\n' in live.scheduler.meters.render()
 
 
-async def test_a_plugin_and_an_extender_that_hang_at_once_cost_their_pods(world):
+async def test_a_hanging_plugin_and_a_hanging_extender_cost_only_their_pods(world):
     """The extender takes requests and never answers; the plugin spins while a decision waits in its thread."""
     taken: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda reader, writer: taken.append(writer), "127.0.0.1", 0)

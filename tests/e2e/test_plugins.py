@@ -74,7 +74,7 @@ async def _nominated(world, name):
     return (await world.get("Pod", name))["status"].get("nominatedNodeName")
 
 
-async def test_a_waiting_pod_that_is_rejected_says_so_and_its_room_is_free_again(world):
+async def test_a_rejected_waiting_pod_gets_a_condition_and_frees_its_room(world):
     await world.node("a", cpu="1")
     async with world.scheduler(enabled("Doorkeeper"), with_plugins(Doorkeeper)) as live:
         await world.pod("first", labels={"door": "60"})
@@ -209,7 +209,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("point", TEXTS)
-async def test_a_plugin_that_raises_costs_its_pod_an_attempt_and_nobody_else(world, point, monkeypatch):
+async def test_a_plugin_that_raises_costs_only_its_pod_an_attempt(world, point, monkeypatch):
     monkeypatch.setattr(Clumsy, "point", point)
     await world.node("a")
     await world.node("b")  # with one node nothing is scored
@@ -268,7 +268,7 @@ class Narrow:
     activate: ClassVar[dict] = {}
 
 
-async def test_pods_to_activate_are_tried_again_at_once(world, monkeypatch):
+async def test_activated_pods_are_retried_immediately(world, monkeypatch):
     await world.node("a", cpu="2")
     async with world.scheduler(enabled("Narrow"), with_plugins(Narrow)) as live:
         await world.pod("sleeper", cpu="9")

@@ -35,7 +35,7 @@ async def scheduled(world, status: str) -> dict:
     return await world.until(f"PodGroupInitiallyScheduled is {status}", look)
 
 
-async def test_a_gang_is_bound_as_a_whole_and_its_condition_says_so(world):
+async def test_a_gang_is_bound_as_a_whole_with_its_condition(world):
     await world.node("a", cpu="1")
     async with world.scheduler(options=options()):
         await group(world, 2)
@@ -81,5 +81,5 @@ async def test_an_api_server_without_some_kinds_is_served_all_the_same(world, ca
         ),
     ],
 )
-def test_what_is_said_of_kinds_that_are_missing(kinds, want):
+def test_the_log_line_about_missing_kinds(kinds, want):
     assert consequences(kinds) == want

@@ -247,7 +247,7 @@ async def test_missing_rights_are_named_and_tried_again(tmp_path):
             assert run.process.returncode is None
 
 
-async def test_a_wrong_certificate_authority_is_said_in_one_line(world, tmp_path):
+async def test_a_wrong_certificate_authority_is_reported_in_one_line(world, tmp_path):
     from mooring.net.tls import self_signed
 
     if world.plane is None:

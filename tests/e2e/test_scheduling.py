@@ -123,7 +123,7 @@ async def test_without_the_gate_victims_are_evicted_before_the_attempt_ends(worl
         assert "scheduler_preemption_goroutines_execution_total{" not in rendered
 
 
-async def test_without_the_gate_a_refused_eviction_is_told_to_the_preemptor(world):
+async def test_without_the_gate_the_preemptor_learns_of_a_refused_eviction(world):
     await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
     await world.node("a", cpu="2")
     options = SchedulerOptions(features=Features(SchedulerAsyncPreemption=False))

@@ -239,7 +239,7 @@ async def test_a_victim_with_a_grace_period(world, wire, recorded):
         await wire.agrees(world, recorded["preemption-victim-gone"])
 
 
-async def test_two_victims_at_once(world, wire, recorded):
+async def test_two_victims_together(world, wire, recorded):
     await _priorities(world)
     await _running(world, "few-0", "node-0", "2", grace=0)
     await _running(world, "few-1", "node-0", "2", grace=0)
@@ -273,7 +273,7 @@ async def test_a_volume_that_is_provisioned(world, wire, recorded):
         await wire.agrees(world, recorded["volume-dynamic"])
 
 
-async def test_a_volume_that_nobody_provisions(world, wire, recorded):
+async def test_a_volume_without_a_provisioner(world, wire, recorded):
     await _storage(world)
     scenario = recorded["volume-provisioning-refused"]
     async with world.scheduler():

@@ -49,7 +49,7 @@ def test_a_good_report(asked: dict[str, Any]) -> None:
     assert done.output.endswith("no pod lost, none bound twice, no node overfilled, nobody bound without the lease\n")
 
 
-def test_a_problem_is_told_and_is_exit_code_1(asked: dict[str, Any]) -> None:
+def test_a_problem_is_reported_with_exit_code_1(asked: dict[str, Any]) -> None:
     asked["report"].problems = ["pod default/p was bound twice"]
     done = run("--minutes 3")
     assert done.exit_code == 1 and "PROBLEM: pod default/p was bound twice" in done.output

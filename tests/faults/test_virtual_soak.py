@@ -144,14 +144,14 @@ def test_a_story_is_shortened_to_what_it_needs():
     assert short.seconds == 42.0
 
 
-def test_shortening_ends_after_so_many_runs():
+def test_shortening_ends_after_a_number_of_runs():
     runs = []
     plan = Plan(1, 100.0, steps=tuple(Step(float(i), "pod", f"pod-{i}") for i in range(64)))
     shrink(plan, lambda candidate: runs.append(1) or [], max_runs=10)
     assert len(runs) <= 10
 
 
-def test_a_failure_is_told_with_the_time_of_the_write(monkeypatch):
+def test_a_failure_is_reported_with_the_time_of_the_write(monkeypatch):
     """A leader that sleeps longer than its lease, without the fence: the audit must see it, and when."""
     monkeypatch.setattr("mooring.live.process.SchedulerProcess._is_fenced", lambda self: False)
     burst = tuple(Step(29.9, "pod", f"pod-{i}", 60.0, 250) for i in range(60))

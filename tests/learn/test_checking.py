@@ -146,15 +146,13 @@ def test_a_file_that_cannot_be_checked_gets_a_pointed_answer(
         ),
     ],
 )
-def test_an_endless_file_is_stopped_and_told_where_it_was(
-    tmp_path: Path, change: tuple[str, str] | str, want: str
-) -> None:
+def test_an_endless_file_is_stopped_with_its_line(tmp_path: Path, change: tuple[str, str] | str, want: str) -> None:
     report = judge(tmp_path, change, limit_s=1.5)
     assert "after 1.5 seconds" in report.problem
     assert want in report.problem
 
 
-def test_a_scheduler_that_comes_to_an_end_is_told_so(tmp_path: Path) -> None:
+def test_a_scheduler_that_ends_is_reported(tmp_path: Path) -> None:
     source = "class Scheduler:\n    def __init__(self, client): ...\n    async def run(self): ...\n"
     report = check_here(lesson(2), hand_in(tmp_path, source))
     assert "has ended" in report.results[0].missing

@@ -160,7 +160,7 @@ def test_a_deleted_pod_is_forgotten(one: Lesson) -> None:
 
 
 @pytest.mark.parametrize("number", [5, 6, 7], ids=lambda n: f"lesson {n}")
-def test_a_pod_that_is_deleted_while_it_waits_for_permission_troubles_nobody(number: int) -> None:
+def test_a_pod_deleted_while_waiting_for_permission_has_no_effect(number: int) -> None:
     async def story(room: Classroom) -> None:
         room.node("node9")
         room.node("node0")
@@ -279,7 +279,7 @@ def test_a_stage_is_at_most_300_lines_of_code(one: Lesson) -> None:
 
 @pytest.mark.parametrize("one", STAGES)
 @pytest.mark.parametrize("source", [lambda one: one.source.read_text(encoding="utf-8"), lambda one: one.solution])
-def test_a_stage_stands_alone(one: Lesson, source: Callable[[Lesson], str]) -> None:
+def test_a_stage_is_self_contained(one: Lesson, source: Callable[[Lesson], str]) -> None:
     allowed = ("mooring.api.core", "mooring.net.", "mooring.api.errors")
     for statement in ast.walk(ast.parse(source(one))):
         names = []

@@ -102,7 +102,7 @@ def test_the_language_of_a_locale(environ: dict[str, str], want: str) -> None:
     assert language_of(environ) == want
 
 
-def test_an_unknown_text_stays_as_it_is_and_an_unknown_language_is_refused() -> None:
+def test_an_unknown_text_is_unchanged_and_an_unknown_language_is_refused() -> None:
     assert Words("ja")("a text of a learner's own, {n}", n=3) == "a text of a learner's own, 3"
     with pytest.raises(UsageError, match="--lang xx"):
         Words("xx")

@@ -70,7 +70,7 @@ async def test_a_reload_closes_what_asked_the_old_extenders(make_stage):
     assert [extender.is_closed for extender in made] == [True, False]
 
 
-async def test_a_reload_wakes_those_who_wait(make_stage):
+async def test_a_reload_wakes_pending_pods(make_stage):
     stage = make_stage()
     stage.put(make_node("a", cpu="1"), make_pod("big", cpu="2"))
     await stage.go()
@@ -97,7 +97,7 @@ async def test_the_metrics_and_other_observers_hear_the_same(make_stage):
     assert "bound default/web to a" in stage.heard.story
 
 
-async def test_an_observer_hears_how_pods_move_through_the_queue(make_stage):
+async def test_an_observer_sees_pods_move_through_the_queue(make_stage):
     moves = []
 
     class Moves(SchedulerObserver):
@@ -130,14 +130,14 @@ async def test_a_namespace_is_only_remembered(make_stage):
     assert stage.heard.story == []
 
 
-async def test_a_pod_that_somebody_else_bound_counts_on_its_node(make_stage):
+async def test_a_pod_bound_by_another_scheduler_counts_on_its_node(make_stage):
     stage = make_stage()
     stage.put(make_node("a", cpu="1"), bound(make_pod("theirs", cpu="1"), "a"), make_pod("ours", cpu="1"))
     await stage.go()
     assert stage.where("ours") == "unschedulable"
 
 
-async def test_a_pod_with_claims_is_told_that_the_api_server_has_none(make_stage):
+async def test_a_pod_with_claims_learns_that_the_api_server_does_not_serve_them(make_stage):
     is_served = True
     stage = make_stage(claims_are_served=lambda: is_served)
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]

@@ -17,7 +17,7 @@ def test_a_refusal_by_all_nodes_names_the_plugins_that_refused():
     assert failure.nominated_node == "", "a promise is taken back"
 
 
-def test_a_decision_that_broke_is_an_error_and_names_nobody():
+def test_a_failed_decision_is_an_error_without_plugins():
     broken = make_pod("broken", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"}}}]})
     failure = Failure.of_decision(decide(broken, make_node("a")))
     assert (failure.reason, failure.is_rejection) == (SCHEDULER_ERROR, False)

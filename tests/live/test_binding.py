@@ -48,13 +48,13 @@ async def test_a_pod_whose_binding_takes_a_while_is_nominated_first(stage):
     assert stage.writer.sent == [("patch", "web"), ("bind", "web:a")]
 
 
-async def test_a_pod_without_anything_to_prepare_is_bound_at_once(stage):
+async def test_a_pod_with_nothing_to_prepare_is_bound_immediately(stage):
     stage.put(make_pod("web", labels={"plain": "yes"}))
     await stage.go()
     assert stage.writer.sent == [("bind", "web:a")]
 
 
-async def test_a_pod_that_is_bound_is_not_told_afterwards_that_it_fits_nowhere(make_stage):
+async def test_a_bound_pod_gets_no_outdated_condition(make_stage):
     """Its condition waits for a turn, and a Binding does not."""
     turn = asyncio.Event()
     stage = make_stage(condition_turn=turn.wait)
@@ -69,7 +69,7 @@ async def test_a_pod_that_is_bound_is_not_told_afterwards_that_it_fits_nowhere(m
     assert stage.writer.sent == [("bind", "web:a")]
 
 
-async def test_without_the_gate_nobody_is_nominated_in_advance(make_stage):
+async def test_without_the_gate_no_pod_is_nominated_in_advance(make_stage):
     from mooring.core.config.features import parse_feature_gates
 
     Prepares.gate = asyncio.Event()
@@ -110,7 +110,7 @@ async def test_a_preemption_can_stop_a_pre_bind_but_not_a_bind(stage):
     assert not pre_binding.cancel("too late")
 
 
-async def test_an_abort_stops_bindings_and_tells_nobody(stage):
+async def test_an_abort_stops_bindings_silently(stage):
     stage.put(make_pod("web"))
     await stage.go()
     await stage.scheduler.abort()

@@ -67,7 +67,7 @@ async def test_what_a_task_raises_is_logged(tasks, caplog):
 # ---- changes that wait for a decision -------------------------------------------------------------------------------
 
 
-async def test_calls_pass_at_once_while_it_is_open():
+async def test_calls_pass_immediately_while_it_is_open():
     changes, calls = DeferredChanges(), []
     changes(calls.append, 1)
     assert calls == [1]

@@ -92,7 +92,7 @@ async def test_every_thread_has_its_part(make_stage):
         assert json.loads(body)["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
 
 
-async def test_strangers_see_health_and_are_told_which_flags_to_set(make_stage):
+async def test_unauthenticated_clients_see_health_and_which_flags_to_set(make_stage):
     async with Beside(make_stage()) as beside:
         assert await beside.ask("/livez") == (200, "ok")
         status, body = await beside.ask("/metrics")

@@ -116,7 +116,7 @@ class TestHeartbeat:
         yield heartbeat, clock, let_go
         let_go.set()
 
-    async def test_nobody_is_late_who_was_not_asked(self, control_thread):
+    async def test_a_loop_that_was_not_asked_is_not_late(self, control_thread):
         assert Heartbeat(control_thread.loop, 20.0).late_s == 0.0
 
     async def test_a_busy_loop_becomes_unhealthy_after_its_limit(self, busy):
@@ -140,7 +140,7 @@ class TestHeartbeat:
         await ask(control_thread.loop, lambda: None, 60.0)
         assert heartbeat.check() is None
 
-    async def test_after_twice_the_limit_somebody_else_is_called(self, busy):
+    async def test_after_twice_the_limit_the_callback_is_called(self, busy):
         heartbeat, clock, _ = busy
         calls = []
 

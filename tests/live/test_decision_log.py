@@ -60,7 +60,7 @@ async def test_sampling_keeps_the_rate(tmp_path):
     assert 850 < session < 1150
 
 
-async def test_rotation_keeps_so_many_files(tmp_path):
+async def test_rotation_keeps_a_number_of_files(tmp_path):
     path = tmp_path / "log"
     log = DecisionLog(str(path), max_bytes=40, backups=2)
     for number in range(12):
@@ -72,7 +72,7 @@ async def test_rotation_keeps_so_many_files(tmp_path):
     assert all(file.stat().st_size <= 40 for file in tmp_path.iterdir())
 
 
-async def test_without_backups_the_file_starts_anew(tmp_path):
+async def test_without_backups_the_file_starts_again(tmp_path):
     path = tmp_path / "log"
     log = DecisionLog(str(path), max_bytes=30, backups=0)
     for number in range(5):
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
         DecisionLog(str(tmp_path / "absent" / "log"))
 
 
-def test_nobody_else_can_read_it_not_even_after_a_rotation(tmp_path):
+def test_only_the_owner_can_read_it_even_after_a_rotation(tmp_path):
     path = tmp_path / "decisions.jsonl"
     log = DecisionLog(str(path), max_bytes=10)
     for _ in range(3):
@@ -137,7 +137,7 @@ class FullDisk:
         self.file.close()
 
 
-async def test_a_full_disk_costs_entries_and_is_said_once(tmp_path, caplog):
+async def test_a_full_disk_costs_entries_and_is_reported_once(tmp_path, caplog):
     path = tmp_path / "decisions.jsonl"
     log = DecisionLog(str(path))
     disk = log._file = FullDisk(log._file)

@@ -18,7 +18,7 @@ def thread():
     thread.close()
 
 
-async def test_work_is_done_in_the_thread_while_the_loop_goes_on(thread):
+async def test_work_runs_in_the_thread_while_the_loop_continues(thread):
     turned = threading.Event()
     asyncio.get_running_loop().call_soon(turned.set)
 
@@ -58,7 +58,7 @@ async def test_a_thread_that_hangs_can_be_left(thread):
     await asyncio.to_thread(thread._thread.join)  # it comes back, tells nobody, and ends
 
 
-async def test_a_thread_that_nobody_waits_for_can_be_left_too(thread):
+async def test_a_thread_without_waiters_can_be_abandoned_too(thread):
     assert await thread.run(lambda: 1) == 1
     thread.leave()
 

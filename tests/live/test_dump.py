@@ -21,7 +21,7 @@ class Waits:
         return (Status(Code.WAIT), 60.0) if "waits" in pod.pod.metadata.labels else (Status(Code.SUCCESS), 0.0)
 
 
-async def test_the_queue_says_who_waits_where_and_why(make_stage):
+async def test_the_dump_lists_queued_pods_with_reasons(make_stage):
     stage = make_stage(plugins=[Waits])
     stage.put(make_node("a", cpu="2"), make_pod("held", cpu="1", labels={"waits": "yes"}), make_pod("big", cpu="9"))
     stage.put(make_pod("gated", spec={"schedulingGates": [{"name": "x"}]}))

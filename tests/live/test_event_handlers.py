@@ -107,7 +107,7 @@ def make_node(name="n1", version="1", **labels):
 # ---- pods ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_running_pod_is_counted_before_the_queue_hears_of_it(handlers, queue):
+def test_a_running_pod_is_counted_before_the_queue_is_notified(handlers, queue):
     handlers.put(make_pod(node="n1"))
     assert queue.told == [("AssignedPodAdd", None, "a", ("a",), ())]
     assert handlers.pods["d/a"].node_name == "n1"
@@ -222,7 +222,7 @@ def test_a_promise_that_changes_frees_the_node_for_the_less_important(handlers, 
     assert queue.get("d/high") in list(queue._unschedulable)
 
 
-def test_a_pod_that_is_gone_is_not_counted_when_the_queue_hears(handlers, queue):
+def test_a_deleted_pod_is_not_counted_when_the_queue_is_notified(handlers, queue):
     handlers.put(make_pod(node="n1"))
     queue.told.clear()
     handlers.delete(make_pod(node="n1"))
@@ -238,7 +238,7 @@ def test_a_pod_that_is_gone_is_not_counted_when_the_queue_hears(handlers, queue)
         pytest.param(0, [], 0, id="its end is what comes next"),
     ],
 )
-def test_who_waits_for_a_pod_to_go_hears_when_that_is_of_use(cluster, queue, grace_s, finalizers, told):
+def test_the_preemptor_is_notified_when_its_victim_is_gone(cluster, queue, grace_s, finalizers, told):
     left = []
     handlers = EventHandlers(cluster, queue)
     handlers._on_leaving = left.append
@@ -277,7 +277,7 @@ def test_a_pod_that_has_ended_is_as_good_as_gone(handlers, queue, cluster, phase
     assert cluster.pods() == [] and not handlers.pods
 
 
-def test_a_pod_made_anew_under_its_old_name_is_another_pod(handlers, queue, cluster):
+def test_a_recreated_pod_of_the_same_name_is_another_pod(handlers, queue, cluster):
     handlers.put(make_pod(node="n1"))
     handlers.put(make_pod(uid="u-new", version="9"))
     assert queue.labels == ["AssignedPodAdd", "AssignedPodDelete", "add"]
@@ -290,7 +290,7 @@ def test_late_news_of_a_namesake_does_no_harm(handlers, queue):
     assert handlers.pods["d/a"].uid == "u-new" and queue.pop().uid == "u-new"
 
 
-def test_bound_and_deleted_before_we_heard_of_either(handlers, queue):
+def test_bound_and_deleted_before_either_event(handlers, queue):
     handlers.put(make_pod())
     handlers.delete(make_pod(node="n1"))
     assert queue.labels == ["add", "delete", "AssignedPodDelete"]
@@ -348,9 +348,7 @@ def test_an_assumed_pod_that_is_gone_is_forgotten(handlers, queue, cluster, assu
 
 
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "terminating"])
-def test_who_waits_for_an_assumed_pod_to_go_hears_of_it_before_the_queue(
-    handlers, queue, assumed, monkeypatch, is_gone
-):
+def test_the_preemptor_of_an_assumed_pod_is_notified_before_the_queue(handlers, queue, assumed, monkeypatch, is_gone):
     monkeypatch.setattr(handlers, "_on_leaving", lambda key: queue.told.append(("leaves", key)))
     if is_gone:
         handlers.delete(make_pod())
@@ -380,7 +378,7 @@ def test_an_assumed_pod_that_waits_on_permit_is_rejected_instead(cluster, queue)
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_is_there_when_the_queue_hears_of_it(handlers, queue):
+def test_a_node_exists_when_the_queue_is_notified(handlers, queue):
     handlers.put(make_node())
     assert queue.told == [("NodeAdd", None, "n1", (), ("n1",))]
 
@@ -413,7 +411,7 @@ def test_a_heartbeat_is_stored_silently(handlers, queue, cluster):
     assert cluster.table.nodes["n1"].node.metadata.resource_version == "2"
 
 
-def test_the_queue_hears_of_a_lost_node_before_it_is_gone(handlers, queue, cluster):
+def test_the_queue_is_notified_of_a_lost_node_before_it_is_removed(handlers, queue, cluster):
     handlers.put(make_node())
     queue.told.clear()
     handlers.delete(make_node())
@@ -460,7 +458,7 @@ def test_other_kinds_come_change_and_go(handlers, queue, cluster, kind, label):
     assert cluster.objects.get(kind, "d/x") is None
 
 
-def test_kinds_that_wake_nobody_are_only_remembered(handlers, queue, cluster):
+def test_kinds_that_wake_no_pod_are_only_cached(handlers, queue, cluster):
     handlers.put(Namespace(metadata=ObjectMeta(name="d", labels={"x": "y"})))
     handlers.put(Service(metadata=ObjectMeta(name="s")))
     assert queue.told == []

@@ -174,7 +174,7 @@ async def test_a_series_is_refreshed(bench):
     assert (method, body["series"]["count"]) == ("PATCH", 2)
 
 
-async def test_a_series_whose_event_has_expired_is_created_anew(bench):
+async def test_a_series_whose_event_has_expired_is_created_again(bench):
     bench.fail()
     await bench.drain()
     bench.server.faults = [ApiError("gone", code=404)]
@@ -213,7 +213,7 @@ async def test_without_an_answer_it_is_tried_again_and_given_up_after_twelve(ben
     assert bench.recorder.failed == 1
 
 
-async def test_a_full_queue_drops_and_says_so_once(caplog):
+async def test_a_full_queue_drops_events_and_logs_it_once(caplog):
     bench = Bench(queue_size=3, workers=1)
     bench.server.gate = asyncio.Event()
     await bench.recorder.start()
@@ -282,7 +282,7 @@ def test_a_name_that_no_object_may_have_is_replaced(name: str) -> None:
     assert len(event_name(name, 255)) == 36
 
 
-async def test_whoever_observes_hears_of_every_event_also_of_repeated_ones(bench):
+async def test_observers_receive_every_event_including_repeats(bench):
     heard = []
     bench.recorder.observers = (lambda regarding, reason, note: heard.append((regarding.name, reason, note)),)
     bench.fail()
@@ -370,7 +370,7 @@ async def test_a_server_that_is_away_at_the_start_gets_the_newer_form():
     await bench.recorder.stop()
 
 
-async def test_leases_are_told_of_in_the_older_form():
+async def test_lease_events_use_the_core_api():
     bench = Bench(legacy=True)
     await bench.recorder.start()
     bench.fail()

@@ -156,7 +156,7 @@ class TestStatusPatches:
             pytest.param(NotFound("gone", code=404), "", id="a pod that is gone needs no condition"),
         ],
     )
-    async def test_a_patch_that_fails_holds_up_nobody(self, patches, caplog, error, says):
+    async def test_a_failed_patch_delays_no_other(self, patches, caplog, error, says):
         patches, writer = patches
         writer.failures["patch", "web"] = error
         await patches.send(make_pod("web"), {"status": {"n": 1}})

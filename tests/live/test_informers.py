@@ -57,7 +57,7 @@ def test_the_kinds_that_are_watched(resources, more):
     assert kinds_for(resources) == [*SCHEDULER_KINDS, *more]
 
 
-def test_the_listener_hears_of_every_kind():
+def test_the_listener_receives_every_kind():
     informers, heard = PaperInformers(), Heard()
     connect(informers, heard, resources=(EventResource.POD_GROUP,))
     assert set(informers) == {kind.plural for kind in (*SCHEDULER_KINDS, POD_GROUPS)}

@@ -54,7 +54,7 @@ def arrive(stage: Any, *, gang: int = MANY) -> None:
     stage.put(*(make_pod(f"p{i}", cpu="100m", group="g") for i in range(MANY)))
 
 
-async def test_the_event_loop_goes_on_while_a_large_group_is_decided(make_stage, monkeypatch) -> None:
+async def test_the_event_loop_continues_while_a_large_group_is_decided(make_stage, monkeypatch) -> None:
     monkeypatch.setattr(scheduling_loop, "THREAD_PODS", MANY - 1)
     Waits.turned.clear()
     Waits.loop, Waits.asked = asyncio.get_running_loop(), asyncio.Event()

@@ -271,7 +271,7 @@ def empty(leases: Leases) -> None:
 
 @pytest.mark.parametrize("what_somebody_does", [delete, empty])
 @pytest.mark.parametrize("is_alive", [True, False])
-async def test_a_lease_that_somebody_deletes_or_empties_is_its_holders_until_it_would_have_expired(
+async def test_a_deleted_or_emptied_lease_belongs_to_its_holder_until_it_would_have_expired(
     leases, time, is_alive, what_somebody_does
 ):
     client = leases.client()
@@ -354,7 +354,7 @@ def steal(leases: Leases) -> None:
     leases.lease["spec"] |= {"holderIdentity": "thief", "leaseDurationSeconds": 60}
 
 
-async def test_a_leader_that_sees_another_holder_stops_at_once(leases, time):
+async def test_a_leader_that_sees_another_holder_stops_immediately(leases, time):
     """A leader that was stopped for longer than its lease must not go on until its renew deadline."""
     work = Work(candidate(leases, time, "first"))
     await time.run(1.5)
@@ -366,7 +366,7 @@ async def test_a_leader_that_sees_another_holder_stops_at_once(leases, time):
 
 
 @pytest.mark.parametrize("is_stopping", [False, True], ids=["while leading", "while the last work is being done"])
-async def test_the_loss_of_the_lease_is_told_before_the_work_has_ended(leases, time, is_stopping):
+async def test_the_loss_of_the_lease_is_reported_before_the_work_has_ended(leases, time, is_stopping):
     finish, told = asyncio.Event(), []
 
     async def lead() -> None:
@@ -399,7 +399,7 @@ async def test_who_gives_the_lease_back_has_not_lost_it(leases, time):
     assert told == []
 
 
-async def test_a_lease_that_another_has_taken_is_not_given_back(leases, time):
+async def test_a_lease_taken_by_another_candidate_is_not_released(leases, time):
     elector = candidate(leases, time, "me")
     await elector.acquire()
     steal(leases)
@@ -516,7 +516,7 @@ async def test_the_watchdog_bites_after_twenty_seconds_more(leases, time):
     assert elector.check() == "failed election to renew leadership on lease kube-scheduler"
 
 
-async def test_the_observer_hears_of_leadership(leases, time):
+async def test_the_observer_is_notified_of_leadership(leases, time):
     heard = []
     work = Work(candidate(leases, time, "me", observer=lambda name, leads: heard.append((name, leads))))
     await time.run(1)

@@ -71,7 +71,7 @@ async def test_a_pod_is_bound_while_the_scheduler_is_open(client):
     assert live.scheduler.in_flight == 0
 
 
-async def test_a_pod_with_claims_is_told_where_the_api_server_has_none(client, plane):
+async def test_a_pod_with_claims_fails_where_the_api_server_does_not_serve_them(client, plane):
     plane.rules.add(FaultRule("error", "GET", r"/apis/resource\.k8s\.io/", times=1_000_000, code=404))
     await make_node(client)
     await make_pod(client, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])

@@ -42,7 +42,7 @@ def test_a_placed_pod_has_the_best_nodes_with_their_scores():
     assert all(sum(score["plugins"].values()) == score["total"] for score in entry["scores"])
 
 
-def test_a_refused_pod_has_the_reason_and_who_refused():
+def test_a_refused_pod_has_the_reason_and_the_plugins():
     entry = decide("99")
     assert (entry["outcome"], entry["reason"], entry["plugins"]) == (
         "unschedulable",

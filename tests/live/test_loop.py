@@ -24,7 +24,7 @@ async def until(check) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_pod_that_fits_is_assumed_at_once_and_bound_in_the_background(make_stage):
+async def test_a_pod_that_fits_is_assumed_immediately_and_bound_in_the_background(make_stage):
     stage = make_stage()
     stage.writer.gates["bind", "web"] = gate = asyncio.Event()
     stage.put(make_node("a"), make_pod("web"))
@@ -141,7 +141,7 @@ async def test_a_pod_can_wait_on_permit_with_its_node_held(make_stage):
     assert "waited default/web: SUCCESS" in stage.heard.story
 
 
-async def test_a_plugin_can_have_another_pod_tried_at_once(make_stage):
+async def test_a_plugin_can_activate_another_pod(make_stage):
     stage = make_stage(plugins=[Steps])
     stage.put(make_node("a", cpu="1"), make_pod("big", cpu="2"))
     await stage.go()
@@ -303,7 +303,7 @@ async def test_a_decision_that_hangs_in_its_thread_is_left_behind_and_counted(ma
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_out(make_stage):
+async def test_the_thread_pauses_after_decisions_once_their_bindings_are_sent(make_stage):
     """What comes meanwhile is read in one go. A pod that comes alone is not kept waiting."""
     told: list[tuple[int, float]] = []
     stage = make_stage(pause_thread=lambda seconds: told.append((len(stage.writer.sent), seconds)))
@@ -322,7 +322,7 @@ async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_o
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(make_stage):
+async def test_the_thread_pauses_longer_while_many_pods_keep_arriving(make_stage):
     told: list[float] = []
     stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
@@ -335,7 +335,7 @@ async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(ma
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_thread_stands_still_once_for_pods_that_come_while_others_are_written(make_stage):
+async def test_the_thread_pauses_once_for_pods_that_arrive_while_others_are_written(make_stage):
     told: list[int] = []
     stage = make_stage(pause_thread=lambda _: told.append(len(stage.writer.sent)))
     running = asyncio.create_task(stage.scheduler.run())
@@ -350,7 +350,7 @@ async def test_the_thread_stands_still_once_for_pods_that_come_while_others_are_
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_thread_stands_still_also_if_a_pod_comes_in_every_turn(make_stage):
+async def test_the_thread_also_pauses_if_a_pod_arrives_in_every_turn(make_stage):
     told: list[float] = []
     stage = make_stage(pause_thread=told.append)
     running = asyncio.create_task(stage.scheduler.run())
@@ -382,7 +382,7 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_the_thread_hardly_stands_still_while_a_pod_is_made_ready(make_stage):
+async def test_the_thread_pauses_briefly_during_pre_bind(make_stage):
     """The Binding of a pod with claims comes after three other requests, and each waits for the answer before."""
     told: list[float] = []
     stage = make_stage(pause_thread=told.append)
@@ -410,7 +410,7 @@ async def standing_still_with(stage, pods: int, told: list[float]) -> asyncio.Ta
     return running
 
 
-async def test_where_many_pods_came_the_thread_stands_still_again_until_they_are_bound(make_stage):
+async def test_after_a_burst_the_thread_pauses_again_until_the_pods_are_bound(make_stage):
     """Else it would wake up for each answer."""
     told: list[float] = []
     stage = make_stage(pause_thread=told.append)
@@ -441,7 +441,7 @@ async def test_answers_that_do_not_come_are_not_waited_for_in_this_way(make_stag
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_pod_that_comes_meanwhile_is_decided_on_before_the_thread_stands_still_again(make_stage):
+async def test_a_pod_that_arrives_meanwhile_is_decided_before_the_next_pause(make_stage):
     told: list[tuple[int, int]] = []
     coming = iter(range(5))
 

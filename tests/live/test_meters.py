@@ -68,7 +68,7 @@ def test_plugins_that_bow_out_are_not_counted():
     assert sample(EVALUATION, 'plugin="ImageLocality"', 'extension_point="Score"') == 6
 
 
-def test_a_reset_starts_anew_and_goes_on_counting():
+def test_a_reset_starts_again_and_keeps_counting():
     scheduler, meters, sample = watched(make_node("a"), make_node("b"))
     scheduler.decide(make_pod(cpu="1"))
     meters.reset()
@@ -95,7 +95,7 @@ def test_plugins_are_timed_in_one_of_ten_attempts():
     assert sample(PLUGIN, *labels) == 2
 
 
-def test_every_plugin_of_a_timed_attempt_is_told_of():
+def test_every_plugin_of_a_timed_attempt_is_observed():
     scheduler, _, sample = watched(make_node("a"), make_node("b"))
     scheduler.decide(make_pod(cpu="1"))
     for plugin, point, status in (
@@ -109,7 +109,7 @@ def test_every_plugin_of_a_timed_attempt_is_told_of():
         assert found == 1, (plugin, point)
 
 
-def test_a_refusal_is_told_with_who_refused_and_who_tried_to_help():
+def test_a_refusal_is_counted_with_rejecting_and_post_filter_plugins():
     scheduler, _, sample = watched(make_node("a", cpu="1"))
     scheduler.decide(make_pod(cpu="2"))
     unresolvable = 'status="UnschedulableAndUnresolvable"'
@@ -384,7 +384,7 @@ def test_permit_decisions_evictions_and_timeouts(told):
     )
 
 
-def test_after_a_reset_everything_counts_anew(told):
+def test_after_a_reset_everything_counts_from_zero(told):
     meters, _, shows = told
     for _ in range(2):
         meters.bound(waiting(), PROFILE, "a", 0.5)

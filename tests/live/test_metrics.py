@@ -246,7 +246,7 @@ def test_what_kube_scheduler_shows_is_shown_here_or_left_out_for_a_reason():
     assert missing == []
 
 
-def test_a_metric_of_our_own_says_so_in_its_name():
+def test_an_own_metric_has_the_prefix_mooring():
     everything = Path(__file__).parents[1] / "parity" / "golden" / "wire" / "metrics.txt"
     upstream = set(families(everything.read_text()))
     extra = [name for name in SchedulerMetrics().registry.names() if name not in upstream]

@@ -26,7 +26,7 @@ def hearing(name: str) -> SchedulerObserver:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_only_those_who_override_a_method_are_called(name):
+def test_only_observers_that_override_a_method_are_called(name):
     one = hearing(name)
     observers = Observers([SchedulerObserver(), one])
     assert [inspect.unwrap(tell) for tell in getattr(observers, name)] == [getattr(one, name)]
@@ -72,7 +72,7 @@ def test_an_error_for_the_user_passes():
         Observers([Broken(MooringError("the disk is full"))]).put[0]("pod")
 
 
-async def test_the_scheduler_goes_on_beside_an_observer_that_raises(make_stage, caplog):
+async def test_the_scheduler_continues_after_an_observer_raises(make_stage, caplog):
     stage = make_stage(observers=(Broken(ZeroDivisionError("no")),))
     stage.put(make_node("a", cpu="1"), make_pod("web", cpu="1"), make_pod("large", cpu="2"))
     await stage.go()
@@ -82,14 +82,14 @@ async def test_the_scheduler_goes_on_beside_an_observer_that_raises(make_stage, 
     assert heard == {"_raise"}
 
 
-def test_a_simulation_goes_on_beside_an_observer_that_raises():
+def test_a_simulation_continues_after_an_observer_raises():
     story = "steps:\n- nodes: {count: 1, cpu: '2'}\n- workload: {count: 3, cpu: '1', run: 10s}\n"
     scenario = parse_scenario(story, source="story.yaml", folder=Path(), name="story")
     found = run_scenario(scenario, observers=[Broken(ZeroDivisionError("no"))])
     assert (found.failure, found.placed) == ("", 3)
 
 
-def test_observers_are_told_in_order():
+def test_observers_are_called_in_order():
     told = []
 
     class Noisy(SchedulerObserver):
@@ -112,7 +112,7 @@ def test_observers_are_told_in_order():
         pytest.param([True, False], True, id="one of two wants it"),
     ],
 )
-def test_detail_is_kept_if_somebody_wants_it_and_all_are_asked(answers, wanted):
+def test_detail_is_kept_if_an_observer_wants_it_and_all_are_asked(answers, wanted):
     asked = []
 
     class Wants(SchedulerObserver):

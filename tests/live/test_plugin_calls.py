@@ -62,7 +62,7 @@ IDLE_BESIDE, IDLE_ALONE = PreFlight(SKIP, allow_parallel=True), PreFlight(SKIP)
         pytest.param([BESIDE, IDLE_ALONE, BESIDE], ["A", "C"], id="unless it wants to be alone, as upstream has it"),
     ],
 )
-def test_who_runs_beside_whom_before_binding(flights: list[Any], groups: list[str]) -> None:
+def test_which_pre_bind_plugins_run_in_parallel(flights: list[Any], groups: list[str]) -> None:
     plugins = [pre_binder(name, flight) for name, flight in zip("ABCD", flights, strict=False)]
     status, found = schedule_one.pre_flights(placement(*plugins))
     assert status.is_success
@@ -268,7 +268,7 @@ TAKE_BACK = partial(schedule_one.take_back, ClusterState())
         pytest.param(schedule_one.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
     ],
 )
-def test_where_nobody_listens_to_a_failure_the_others_go_on(
+def test_after_a_failure_without_a_listener_the_others_continue(
     call: Any, point: str, method: str, attribute: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[str] = []

@@ -95,7 +95,7 @@ class Stage:
         await asyncio.gather(*self.tasks)
 
 
-async def test_the_last_victim_comes_last_and_each_is_told():
+async def test_the_last_victim_is_evicted_last_and_each_is_reported():
     stage = Stage(make("one"), make("two"), make("three"))
     await stage.run()
     assert stage.sent[-2:] == [("patch", "three"), ("delete", "three")]
@@ -188,7 +188,7 @@ async def test_the_preemptor_waits_for_a_watch_that_is_behind_the_answer(monkeyp
     assert not stage.is_held_back
 
 
-async def test_a_failure_makes_nobody_wait_for_the_watch():
+async def test_after_a_failure_no_pod_waits_for_the_watch():
     stage = Stage(make("one"), failures={("delete", "one"): ServerError("x", code=500)})
     await stage.run()
     assert not stage.is_held_back

@@ -73,7 +73,7 @@ async def test_it_runs_until_it_is_stopped_and_ends_with_0(plane, flags, arrives
     assert "control" not in {thread.name for thread in threading.enumerate()}
 
 
-async def test_the_lease_is_given_back_at_the_end(plane, client):
+async def test_the_lease_is_released_at_the_end(plane, client):
     process = make_process(plane, *ELECTION)
     running = asyncio.create_task(process.run(signals=False))
     await within(process.ready.wait())
@@ -83,7 +83,7 @@ async def test_the_lease_is_given_back_at_the_end(plane, client):
     assert await holder(client) == ""
 
 
-async def test_a_lease_that_is_lost_ends_it_with_1_and_fences_it_at_once(plane, client):
+async def test_a_lost_lease_fences_immediately_and_exits_with_1(plane, client):
     process = make_process(plane, *ELECTION)
     running = asyncio.create_task(process.run(signals=False))
     await within(process.ready.wait())

@@ -183,7 +183,7 @@ async def test_a_token_and_access_review_as_recorded(bench):
     }
 
 
-async def test_open_paths_ask_nobody(bench):
+async def test_open_paths_need_no_authentication(bench):
     await bench.start()
     for path in ("/healthz", "/livez", "/readyz", "/readyz?verbose"):
         assert (await bench.ask(path))[0] == 200
@@ -211,7 +211,7 @@ async def test_a_bad_token_is_401(bench):
     assert bench.reviews.paths() == ["tokenreviews"]
 
 
-async def test_who_may_not_is_403_and_told_what(bench):
+async def test_an_unauthorised_user_gets_403_with_the_missing_permission(bench):
     bench.reviews.allowed = False
     await bench.start()
     status, _, body = await bench.ask("/metrics", Authorization="Bearer good")
@@ -282,7 +282,7 @@ async def test_a_scheduler_that_is_busy_delays_no_endpoint_that_can_do_without_i
     assert (status, body) == (503, "the scheduler is busy; try again\n")
 
 
-async def test_a_flood_of_scrapes_costs_two_and_delays_nobody(bench):
+async def test_a_flood_of_scrapes_costs_two_and_delays_no_other_request(bench):
     """The lease is renewed in the loop that answers. A scrape that takes long must not hold it up."""
     begun, goes_on, calls = threading.Event(), threading.Event(), []
 
@@ -313,7 +313,7 @@ async def test_a_flood_of_scrapes_costs_two_and_delays_nobody(bench):
     assert len(calls) == 2 and threading.current_thread() not in calls
 
 
-async def test_connections_that_say_nothing_keep_nobody_out(bench):
+async def test_silent_connections_block_no_others(bench):
     await bench.start()
     idle = [socket.create_connection(("127.0.0.1", bench.server.port)) for _ in range(300)]
     try:
@@ -363,7 +363,7 @@ async def test_a_token_that_is_no_text_is_401(bench, caplog, token):
     assert said == [] and bench.reviews.requests == []
 
 
-async def test_a_connection_that_is_silent_is_closed_without_a_word(bench):
+async def test_a_silent_connection_is_closed_without_a_response(bench):
     bench.settings = ServingSettings(port=0, idle_s=0.05)
     await bench.start()
     assert await raw(bench, b"") == b""
@@ -386,7 +386,7 @@ async def test_a_connection_that_is_silent_is_closed_without_a_word(bench):
         ),
     ],
 )
-async def test_what_is_no_request_is_told_so_and_the_connection_is_closed(bench, sent, status):
+async def test_an_invalid_request_gets_an_error_and_the_connection_is_closed(bench, sent, status):
     bench.settings = ServingSettings(port=0, read_s=0.05 if status == 408 else 600.0)
     await bench.start()
     answer = await raw(bench, sent)
@@ -427,7 +427,7 @@ async def test_an_answer_in_flight_is_finished_and_others_are_sent_away(bench, m
     await stopping
 
 
-async def test_one_who_is_still_shaking_hands_is_sent_away(bench):
+async def test_a_connection_in_its_handshake_is_closed(bench):
     await bench.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", bench.server.port)
     assert (await bench.ask("/healthz"))[0] == 200  # by now the other one has a thread

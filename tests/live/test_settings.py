@@ -177,7 +177,7 @@ def test_reload(write, caplog, failure, stays):
     assert problems == ["profiles: none"] * stays
 
 
-def test_a_change_that_needs_a_restart_is_said_once_and_a_return_to_the_old_value_not_at_all(write, caplog):
+def test_a_change_that_needs_a_restart_is_logged_once_and_its_reversal_is_not(write, caplog):
     in_force = default_config()
     other = replace(in_force, leader_election=replace(in_force.leader_election, leader_elect=False))
     loaded = iter((other, other, in_force))

@@ -69,7 +69,7 @@ async def test_conditions_keep_a_tenth_of_the_rate_under_any_load():
     assert waits[0] > 90, "it is at the end of the line then, but in it"
 
 
-async def test_a_client_without_a_limit_waits_for_nobody():
+async def test_a_client_without_a_limit_never_waits():
     client = Client(qps=-1)
     for _ in range(100):
         await client.patch()

@@ -130,7 +130,7 @@ def test_a_nomination_alone():
     assert status_patch(make_pod(), NOW, nominated_node="a") == {"status": {"nominatedNodeName": "a"}}
 
 
-def test_a_victim_is_told_who_needs_its_place():
+def test_a_victim_has_a_condition_that_names_the_preemptor():
     patch = status_patch(make_pod(), NOW, condition=disruption_target(make_pod(), "mine"))
     (condition,) = patch["status"]["conditions"]
     assert condition == whole(
@@ -147,7 +147,7 @@ def test_a_victim_is_told_who_needs_its_place():
 @pytest.mark.parametrize(
     ("reason", "message"), [("Unschedulable", "no room"), ("SchedulerError", "no room"), ("Unschedulable", "x")]
 )
-def test_what_is_told_already_would_be_no_patch(known, there, nominated, reason, message):
+def test_a_current_condition_needs_no_patch(known, there, nominated, reason, message):
     pod = make_pod(*known, nominated=there)
     patch = status_patch(pod, NOW, condition=pod_scheduled(pod, reason, message), nominated_node=nominated)
     assert is_condition_current(pod, reason, message, nominated) == (patch is None)

@@ -47,7 +47,7 @@ async def test_the_leases_requests_are_counted_in_the_schedulers_thread():
     assert counted == [(here, ("host", "PUT", "200", 0.1, 5, 7)), (here, ("host", "PUT", 0.0))]
 
 
-def test_a_loop_that_has_ended_hears_nothing_more():
+def test_a_closed_loop_receives_no_calls():
     loop = asyncio.new_event_loop()
     loop.close()
     ForwardedRequests(None, loop)._forward(lambda: None)  # type: ignore[arg-type]

@@ -92,7 +92,7 @@ def test_work_that_looks_at_its_budget_ends_by_itself(watched):
     assert limit.interrupted_at is None
 
 
-def test_of_two_limits_the_one_that_is_over_is_the_one_that_is_told(watched):
+def test_of_two_limits_the_expired_one_is_reported(watched):
     inner = Limit("X.filter", watched.clock.monotonic() + 1000.0, PluginTimeout("inner"))
     with pytest.raises(AttemptTimeout):
         watched.limits.run(watched.limit(), watched.limits.run, inner, watched.wait_forever)
@@ -103,7 +103,7 @@ def test_of_two_limits_the_one_that_is_over_is_the_one_that_is_told(watched):
     assert not outer.is_spent
 
 
-def test_a_limit_that_is_not_kept_is_told(watched):
+def test_an_exceeded_limit_is_reported(watched):
     told = []
     watched.limits.on_timeout = told.append
     watched.limits.run(watched.limit(), lambda: None)
@@ -139,7 +139,7 @@ def test_a_main_thread_that_swallows_the_interruption_is_interrupted_again(watch
     assert len(swallowed) == 3
 
 
-def test_the_watch_goes_on_when_the_one_that_is_told_fails(watched, caplog):
+def test_the_watching_thread_survives_a_failing_callback(watched, caplog):
     failures = []
 
     def fail() -> None:
@@ -192,7 +192,7 @@ def test_a_thread_that_cannot_be_interrupted_is_reported_once(watched):
     assert reports == ["stuck"]
 
 
-def test_an_interruption_that_comes_too_late_hits_nobody(watched):
+def test_a_late_interruption_has_no_effect(watched):
     """Work that ends at the very moment of its interruption leaves nothing behind in its thread."""
     outcomes = set()
     for _ in range(200):

@@ -49,7 +49,7 @@ async def test_the_earliest_timer_decides():
     assert status.plugin == "B"
 
 
-async def test_nobody_waits_longer_than_a_quarter_of_an_hour():
+async def test_no_pod_waits_longer_than_a_quarter_of_an_hour():
     waiting = make(WaitingPodsMap(), A=10**9)
     now = asyncio.get_running_loop().time()
     assert waiting._timers["A"].when() - now <= MAX_WAIT_S
@@ -96,7 +96,7 @@ async def test_after_it_is_done_it_is_too_late():
     assert guard.finish()
 
 
-async def test_once_it_says_that_it_is_done_nobody_can_stop_it():
+async def test_once_finished_it_cannot_be_stopped():
     task = asyncio.create_task(never())
     guard = PreBinding(task)
     assert guard.finish()

@@ -120,7 +120,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_requests_that_come_at_once_are_answered_in_order(site: Site, connect) -> None:
+async def test_pipelined_requests_are_answered_in_order(site: Site, connect) -> None:
     post = b"POST /b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"
     client = await connect(GET % b"/a" + post + GET % b"/c" * 40)
     assert [(await client.answer())[2] for _ in range(3)] == [b"GET /a ", b"POST /b abc", b"GET /c "]
@@ -204,7 +204,7 @@ async def test_a_request_is_refused_before_its_body_has_come(site: Site, connect
     assert site.asked == [b"/unread"]
 
 
-async def test_a_client_is_told_to_send_its_body(connect) -> None:
+async def test_expect_100_continue_is_answered(connect) -> None:
     client = await connect(b"PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     assert (await client.answer())[0] == 100
     client.writer.write(b"ab")

@@ -8,7 +8,7 @@ from mooring.api.clock import VirtualClock
 from mooring.net.pool import Backoff
 
 
-def test_backoff_doubles_with_jitter_and_starts_anew_after_quiet():
+def test_backoff_doubles_with_jitter_and_resets_after_quiet():
     clock = VirtualClock()
     backoff = Backoff(clock=clock, rng=random.Random(1))
     pauses = [backoff.next() for _ in range(8)]
@@ -24,7 +24,7 @@ def test_a_pause_that_costs_nothing_does_not_grow():
     assert backoff.next() <= 1.6, "nor does it make the others grow"
 
 
-def test_a_success_starts_the_pauses_anew():
+def test_a_success_resets_the_pauses():
     backoff = Backoff(clock=VirtualClock(), rng=random.Random(1))
     for _ in range(5):
         backoff.next()

@@ -117,7 +117,7 @@ async def test_a_throttled_write_is_repeated(cluster):
     assert pod["metadata"]["name"] == "patient"
 
 
-async def test_many_writes_at_once(cluster):
+async def test_many_concurrent_writes(cluster):
     pods = await asyncio.gather(*(cluster.pod(f"p{number}") for number in range(200)))
     assert len({pod["metadata"]["uid"] for pod in pods}) == 200
     listed = json.loads((await cluster.client.get(PODS_PATH)).body)

@@ -101,7 +101,7 @@ def test_answers(sent: bytes, status: int, body: bytes) -> None:
         assert (message.status, bytes(message.body)) == (status, body)
 
 
-def test_an_answer_that_ends_with_its_connection_says_so() -> None:
+def test_a_response_that_ends_with_its_connection_is_marked() -> None:
     reader = MessageReader(reads_answers=True, max_body_bytes=LIMIT)
     reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     reader.feed(b"thing")
@@ -165,14 +165,14 @@ def test_many_headers_are_no_matter_as_long_as_they_are_small() -> None:
     assert len(message.headers) == 1000
 
 
-def test_only_so_many_messages_may_wait() -> None:
+def test_the_number_of_pipelined_messages_is_limited() -> None:
     assert len(read(b"GET / HTTP/1.1\r\n\r\n" * 3, most=3)) == 3
     with pytest.raises(BadMessage, match="more than 3 messages"):
         read(b"GET / HTTP/1.1\r\n\r\n" * 4, most=3)
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 4", b"Transfer-Encoding: chunked"])
-def test_the_owner_hears_of_every_byte_before_it_is_kept(head: bytes) -> None:
+def test_the_owner_is_notified_of_every_byte_before_it_is_stored(head: bytes) -> None:
     heard: list[int] = []
 
     def grow(count: int) -> None:

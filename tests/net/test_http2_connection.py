@@ -187,7 +187,7 @@ async def test_a_body_waits_for_room():
     assert sent.result().status == 201
 
 
-async def test_long_fields_go_on_in_the_next_frame():
+async def test_long_fields_continue_in_the_next_frame():
     stage = Stage()
     fields = HeaderFields("example.com", [("x", "y" * 40_000)])
     request = HttpRequest("PUT", b"/x", fields, b"b", 0.0, lambda: False, asyncio.get_running_loop().create_future())
@@ -242,7 +242,7 @@ async def test_an_answer_without_end_is_cut(monkeypatch):
     assert [stream for stream, _, _ in stage.server.of(http2.RST_STREAM)] == [1]
 
 
-async def test_an_answer_that_nobody_wants_is_taken_back_and_passed_over():
+async def test_an_abandoned_response_is_cancelled_and_ignored():
     stage = Stage()
     first, second = stage.send(b"1", b"2")
     first.cancel()
@@ -394,7 +394,7 @@ async def test_a_server_that_speaks_it_needs_one_connection(served):
     assert len(served.peers) == 1 and served.pool.in_flight == 0
 
 
-async def test_a_server_that_does_not_gets_as_many_as_ever(served):
+async def test_a_server_without_a_limit_gets_the_default_number(served):
     served.context.set_alpn_protocols(["http/1.1"])
     answers = await asyncio.gather(*(post(served.pool, b"x") for _ in range(20)))
     assert {each.body for each in answers} == {b"ok"}
@@ -452,7 +452,7 @@ async def test_a_server_that_falls_silent_is_left(served):
     assert len(served.peers) == 2
 
 
-async def test_a_connection_on_which_nothing_comes_any_more_gets_no_more(served, eventually, monkeypatch):
+async def test_a_silent_connection_gets_no_more_requests(served, eventually, monkeypatch):
     """What was sent waits for its deadline; what comes later does not wait behind it."""
     served.context.set_alpn_protocols(["h2"])
     await post(served.pool, b"one")
@@ -515,7 +515,7 @@ async def test_a_server_that_takes_nothing_is_not_asked_for_ever(served):
     assert not caught.value.was_sent
 
 
-async def test_nothing_is_sent_before_the_server_has_said_how_many_it_takes(served, eventually):
+async def test_nothing_is_sent_before_the_servers_settings(served, eventually):
     served.context.set_alpn_protocols(["h2"])
     greet, served.greet = served.greet, lambda transport: None
     sending = [asyncio.create_task(post(served.pool, b"%d" % number)) for number in range(20)]

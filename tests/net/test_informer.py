@@ -117,7 +117,7 @@ async def test_what_handlers_hear_of_a_list(informer, heard, known, listed, line
         pytest.param((DELETE, thing("a", 9)), [], id="a delete of before the list"),
     ],
 )
-async def test_events_that_are_older_than_the_list_are_not_heard(informer, heard, event, lines):
+async def test_events_older_than_the_list_are_ignored(informer, heard, event, lines):
     await informer.replace([], "10")
     await informer.apply([event])
     assert heard == lines
@@ -149,7 +149,7 @@ async def test_a_handler_that_fails_costs_only_its_event(informer, caplog):
     assert caplog.text.count("things: a handler failed on d/a") == 3
 
 
-async def test_a_late_handler_hears_what_is_there(informer):
+async def test_a_late_handler_receives_existing_objects(informer):
     await informer.apply([(ADD, thing("a", 1)), (ADD, thing("b", 2))])
     heard = Heard()
     informer.add_handler(heard.on_add)
@@ -195,7 +195,7 @@ def test_the_collector_rests_and_what_has_come_is_frozen():
             gc.unfreeze()
 
 
-async def test_a_list_beside_the_watch_brings_what_the_watch_has_not_said(informer, heard):
+async def test_a_list_beside_the_watch_adds_what_the_watch_has_not_delivered(informer, heard):
     await informer.replace([thing("a", 1), thing("b", 2), thing("c", 3)], "3")
     await informer.apply([(CHANGE, thing("c", 9))])  # the watch is ahead of the list here, and behind it elsewhere
     heard.clear()

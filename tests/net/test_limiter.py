@@ -32,7 +32,7 @@ def test_a_lifted_limiter_never_waits():
         pytest.param(0, 1, [0, 0, 0], id="no rate is no limit"),
     ],
 )
-def test_how_long_callers_wait_who_come_at_once(qps, burst, waits):
+def test_how_long_concurrent_callers_wait(qps, burst, waits):
     limiter = RateLimiter(qps, burst, clock=VirtualClock())
     assert [limiter.reserve() for _ in waits] == pytest.approx(waits)
 

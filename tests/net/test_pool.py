@@ -261,7 +261,7 @@ async def test_a_request_that_waited_in_vain_for_a_connection_was_not_sent(serve
     await asyncio.gather(*first)
 
 
-async def test_a_request_that_found_nobody_was_not_sent():
+async def test_a_request_without_a_connection_was_not_sent():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         pool = ConnectionPool(Connector("127.0.0.1", free.getsockname()[1]))
@@ -391,7 +391,7 @@ async def test_requests_share_connections_only_if_there_are_too_few(server, coun
     await pool.close()
 
 
-async def test_what_stands_behind_a_cut_answer_may_have_been_carried_out(server, batches):
+async def test_requests_behind_a_truncated_response_may_have_been_carried_out(server, batches):
     await send(batches)
     server.script = [answering(b"first", then=lambda peer: peer.abort())]
     first, *others = await send_many(batches, 3)
@@ -399,7 +399,7 @@ async def test_what_stands_behind_a_cut_answer_may_have_been_carried_out(server,
     assert [(type(error), error.was_sent) for error in others] == [(ConnectionFailed, True)] * 2
 
 
-async def test_what_stands_behind_a_farewell_is_sent_again(server, batches):
+async def test_requests_behind_a_closing_response_are_sent_again(server, batches):
     await send(batches)
 
     def farewell(peer: asyncio.Transport) -> None:

@@ -105,7 +105,7 @@ async def test_a_connection_is_used_again_when_its_answer_was_read(server: Serve
     assert server.connections == 2
 
 
-async def test_an_answer_that_nobody_has_read_takes_its_connection_with_it(server: Server) -> None:
+async def test_an_unread_response_closes_its_connection(server: Server) -> None:
     server.scripts = [[OK + b"Content-Length: 4\r\n\r\nab"], [OK + b"Content-Length: 2\r\n\r\nok"]]
     async with server.reads.get("/pods", FIELDS) as reading:
         assert await reading.readany() == b"ab"

@@ -318,7 +318,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_nobody_home(method):
+async def test_an_unreachable_server(method):
     async with client_for(f"http://127.0.0.1:{free_port()}") as client:
         with pytest.raises(Unreachable, match="cannot connect to") as caught:
             await client.request(method, PODS)
@@ -576,7 +576,7 @@ async def test_paperwork_has_connections_of_its_own_and_shares_them(serve):
     assert len(ports["event"]) <= PAPERWORK_CONNECTIONS and not ports["event"] & ports["binding"]
 
 
-async def test_the_observer_hears_of_every_request(serve):
+async def test_the_observer_is_notified_of_every_request(serve):
     async def handler(_: web.Request) -> web.Response:
         return status(404, "NotFound")
 

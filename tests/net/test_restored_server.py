@@ -36,7 +36,7 @@ def names(informer) -> set[str]:
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming lists", "pages"])
-async def test_everything_is_listed_anew(fake_api, informers, eventually, streaming):
+async def test_everything_is_listed_again(fake_api, informers, eventually, streaming):
     fake_api.put("old")
     fake_api.put("kept")
     backup = fake_api.backup()
@@ -78,7 +78,7 @@ async def test_it_is_over_when_all_kinds_are_listed(fake_api, informers, eventua
     assert names(informers[NODES.name]) == set()
 
 
-async def test_a_watch_that_is_only_cut_goes_on(fake_api, informers, eventually):
+async def test_a_broken_watch_is_resumed(fake_api, informers, eventually):
     fake_api.put("one")
     await eventually(lambda: all(names(each) == {"one"} for each in informers))
     lists = [query for query in fake_api.requests if query.get("sendInitialEvents")]

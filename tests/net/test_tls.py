@@ -48,7 +48,7 @@ def test_a_client_that_trusts_it_reaches_the_hosts_it_names(host: str, is_truste
             handshake(server, client, host)
 
 
-def test_nobody_else_trusts_it() -> None:
+def test_other_clients_do_not_trust_it() -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_identity(server, *ONE)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -86,9 +86,7 @@ def test_what_does_not_fit_together_is_refused(certificate: bytes, key: bytes) -
         load_identity(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
 
 
-def test_a_key_is_on_disk_only_while_it_is_loaded_and_nobody_else_can_read_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_on_disk_only_while_it_is_loaded_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     modes: list[int] = []
 

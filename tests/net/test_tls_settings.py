@@ -115,7 +115,7 @@ def test_files_that_do_not_fit_yet_leave_the_last_ones_in_use(tmp_path, authorit
     assert settings.context() is not before
 
 
-def test_a_plugins_new_certificate_counts_at_once(authority):
+def test_a_plugins_new_certificate_is_used_immediately(authority):
     settings = TlsSettings(ca_data=authority.pem)
     one, other = authority.issue("one"), authority.issue("other")
     before = settings.context(Identity(one.certificate, one.key))

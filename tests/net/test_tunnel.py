@@ -169,7 +169,7 @@ async def test_a_proxy_that_is_not_trusted_gets_nothing(tunnels, pool):
     assert not caught.value.was_sent and tunnels.opened == 0
 
 
-async def test_a_proxy_that_does_not_speak_tls_is_told_in_one_line(authority):
+async def test_a_proxy_without_tls_is_reported_in_one_line(authority):
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await writer.drain()

@@ -282,7 +282,7 @@ async def test_a_silent_streaming_list_is_given_up(watching, fake_api, monkeypat
     assert it.sizes() == {"a": 1}
 
 
-async def test_a_cut_watch_resumes_at_once_from_the_last_version(watching, fake_api, eventually):
+async def test_a_broken_watch_resumes_immediately_from_the_last_version(watching, fake_api, eventually):
     fake_api.put("a", size=1)
     it = await watching()
     await it.informer.wait_synced()
@@ -342,7 +342,7 @@ async def test_a_cut_in_the_middle_of_an_object_loses_nothing(watching, fake_api
 
 
 @pytest.mark.parametrize("how", ["as an answer", "as an event"])
-async def test_410_lists_anew_and_tells_what_was_missed(watching, fake_api, eventually, how):
+async def test_410_relists_and_reports_what_was_missed(watching, fake_api, eventually, how):
     for name in ("same", "changed", "gone", "reborn"):
         fake_api.put(name, size=1)
     it = await watching()
@@ -379,7 +379,7 @@ async def test_a_server_that_answers_410_again_and_again_gets_longer_pauses(watc
     assert [round(nap, 1) for nap in it.naps] == [pytest.approx(1.2 * 2**n, abs=0.4 * 2**n) for n in range(4)]
 
 
-async def test_a_410_long_after_the_last_one_lists_at_once_again(watching, fake_api, eventually):
+async def test_a_410_long_after_the_last_one_relists_immediately(watching, fake_api, eventually):
     clock = VirtualClock()
     fake_api.put("a", size=1)
     it = await watching(clock=clock)
@@ -486,7 +486,7 @@ async def test_a_core_kind_is_never_taken_for_one_that_is_not_served(watching, s
 
 
 @pytest.mark.parametrize("how", ["500", "an ERROR event", "nonsense", "closed"])
-async def test_watches_that_end_at_once_make_a_new_list(watching, fake_api, eventually, how):
+async def test_watches_that_end_immediately_cause_a_new_list(watching, fake_api, eventually, how):
     """Whatever is wrong with what follows this version, a list does not depend on it."""
     fake_api.put("a", size=1)
     it = await watching()
@@ -581,9 +581,7 @@ async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, ev
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["asked for afterwards", "under way meanwhile"])
-async def test_no_list_is_older_than_one_taken_in_beside_the_watch(
-    watching, fake_api, eventually, monkeypatch, is_late
-):
+async def test_no_list_is_older_than_one_merged_beside_the_watch(watching, fake_api, eventually, monkeypatch, is_late):
     """The watch is behind when a new leader lists what there is. A cache that is behind, too, must not undo that."""
     fake_api.put("a")
     it = await watching()
@@ -611,7 +609,7 @@ async def test_no_list_is_older_than_one_taken_in_beside_the_watch(
     assert [query.get("resourceVersion") for query in fake_api.watches()] == [None, "1", None if is_late else "2"]
 
 
-async def test_duplicates_and_late_arrivals_are_not_heard(watching, fake_api, eventually):
+async def test_duplicates_and_late_arrivals_are_ignored(watching, fake_api, eventually):
     first = fake_api.put("a", size=1)
     it = await watching()
     await it.informer.wait_synced()

@@ -72,7 +72,7 @@ def test_a_keyframe_is_packed_on_where_nothing_more_happens(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("told_in", ["entries", "state"])
-def test_a_file_that_begins_after_a_reload_says_so_in_its_header(tmp_path: Path, told_in: str) -> None:
+def test_a_file_that_begins_after_a_reload_has_the_new_header(tmp_path: Path, told_in: str) -> None:
     rotated = files(tmp_path / "live.mrec")
     rotated.max_bytes_each = 1  # every state begins a new file
     output = AtOnce(rotated)
@@ -169,7 +169,7 @@ def test_a_write_that_fails_leaves_no_half_block(tmp_path: Path) -> None:
     assert (tmp_path / "r").read_bytes() == b"x" * 60
 
 
-def test_a_first_file_that_cannot_be_opened_is_the_only_thing_that_is_said(tmp_path: Path) -> None:
+def test_a_first_file_that_cannot_be_opened_is_the_only_error(tmp_path: Path) -> None:
     output = InBackground(files(tmp_path / "absent" / "r"))
     with pytest.raises(UsageError, match="absent/r: No such file or directory"):
         output.begin(HEADER)
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Pat
         assert not record.is_complete
 
 
-def test_an_end_that_is_not_written_in_time_is_told(
+def test_an_end_not_written_in_time_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "CLOSE_S", 0.01)
@@ -297,7 +297,7 @@ def test_what_is_no_record_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["live", "live.1", "live.3"])
-def test_what_is_no_record_is_not_moved_out_of_the_way_of_a_live_one(tmp_path: Path, name: str) -> None:
+def test_other_files_are_not_rotated(tmp_path: Path, name: str) -> None:
     (tmp_path / "live").write_bytes(MAGIC)
     (tmp_path / name).write_text("mine")
     os.utime(tmp_path / name, (1, 1))

@@ -81,7 +81,7 @@ def test_secrets_in_the_configuration_are_not_in_the_record() -> None:
     assert "http://***@127.0.0.1:1/e?token=***" in configuration and "secret" not in configuration
 
 
-def test_answers_that_name_too_many_nodes_are_left_out_and_said_to_be(
+def test_answers_that_name_too_many_nodes_are_marked_as_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "landlord.mrec"

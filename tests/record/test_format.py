@@ -91,7 +91,7 @@ def test_every_kind_that_a_scheduler_watches_can_be_recorded() -> None:
     assert watched <= packing.RECORDED.keys()
 
 
-def test_what_nobody_reads_makes_no_entry() -> None:
+def test_ignored_changes_make_no_entry() -> None:
     node = make_node("a")
     beat = deepcopy(node)
     beat.metadata.resource_version = "77"

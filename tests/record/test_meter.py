@@ -44,7 +44,7 @@ def test_allocation_is_the_mean_over_time_and_what_it_is_at_the_end() -> None:
     assert (row["pods"], row["placed"], row["ended"], row["pending"]) == (1, 1, 1, 0)
 
 
-def test_allocation_is_told_by_zone_where_there_are_several() -> None:
+def test_allocation_is_reported_by_zone_if_there_are_several() -> None:
     meter = Meter()
     for name, zone in (("a", "east"), ("b", "west")):
         meter.put(0, make_node(name, cpu="4", zone=zone))
@@ -93,7 +93,7 @@ def test_a_node_that_goes_takes_its_capacity_and_a_pod_may_come_before_its_node(
     assert row["nodes"] == 0
 
 
-def test_a_node_that_changes_is_counted_anew_and_one_that_comes_back_too() -> None:
+def test_a_changed_or_returning_node_is_recounted() -> None:
     meter = Meter()
     meter.put(0, make_node("a", cpu="4"))
     meter.put(0, make_node("a", cpu="4"))  # a heartbeat
@@ -140,7 +140,7 @@ def test_without_prices_there_is_no_cost() -> None:
 # ---- who waits -----------------------------------------------------------------------------------------------------
 
 
-def test_waiting_times_are_told_by_priority() -> None:
+def test_waiting_times_are_reported_by_priority() -> None:
     meter = Meter()
     meter.put(0, make_node("a"))
     low = [make_pod(f"low-{i}", cpu="1m") for i in range(100)]
@@ -157,7 +157,7 @@ def test_waiting_times_are_told_by_priority() -> None:
     assert (every.priority, every.pods) == (None, 101)
 
 
-def test_pending_pods_are_told_by_cause() -> None:
+def test_pending_pods_are_reported_by_cause() -> None:
     meter = Meter()
     meter.put(0, make_node("a"))
     big, gated = make_pod("big"), make_pod("gated", spec={"schedulingGates": [{"name": "quota"}]})
@@ -194,7 +194,7 @@ def test_without_attempts_a_pod_s_condition_says_why_it_waits() -> None:
     assert (found.cause, found.message) == ("Unschedulable", "0/3 nodes …")
 
 
-def test_so_many_causes_are_put_together_at_last() -> None:
+def test_too_many_causes_are_combined() -> None:
     meter = Meter()
     pod = make_pod("fickle")
     meter.put(0, pod)
@@ -248,7 +248,7 @@ def owned(name: str, owner: str, priority: int) -> Pod:
     )
 
 
-def test_a_victim_that_comes_again_and_evicts_others_makes_a_cascade() -> None:
+def test_a_recreated_victim_that_evicts_others_makes_a_cascade() -> None:
     meter = Meter()
     high, middle, low = owned("high-1", "high", 100), owned("middle-1", "middle", 10), owned("low-1", "low", 1)
     run(meter, 0, middle)
@@ -361,7 +361,7 @@ def test_everything_in_one_instant_has_one_sample() -> None:
     assert found.row["allocated.cpu"] == 0.5 and found.columns["allocated.cpu"] == [0.5]
 
 
-def test_a_run_may_go_on_after_it_was_measured() -> None:
+def test_a_run_may_continue_after_it_was_measured() -> None:
     once, twice = Meter(), Meter()
     for meter in (once, twice):
         meter.put(0, make_node("a", cpu="4"))

@@ -57,7 +57,7 @@ def test_what_was_there_before_is_no_attempt() -> None:
     assert (moved.key, moved.place, moved.event) == ("default/waits", "unschedulable", "UnschedulablePodAdd")
 
 
-def test_a_record_without_attempts_says_so() -> None:
+def test_a_record_without_attempts_is_marked() -> None:
     with pytest.raises(InputError, match="there is no attempt 1; it has none"):
         Cluster().record().attempt(1)
 

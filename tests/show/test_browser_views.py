@@ -55,7 +55,7 @@ async def test_it_opens_at_the_story(story, serve, browser):
         await sees(page, ".headline p", "evicts 1 pod")
 
 
-async def test_a_preemption_is_told_as_what_it_is(story, serve, browser):
+async def test_a_preemption_is_named(story, serve, browser):
     """Victims and nomination at the first attempt; at the second that the node was nominated. Then the guide ends."""
     async with serve(story("preemption"), files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await sees(page, ".preemption", "default/important evicts 1 pod from node2 and is nominated for that node.")
@@ -75,7 +75,7 @@ async def test_a_preemption_is_told_as_what_it_is(story, serve, browser):
         await gone(page, ".guide-card")
 
 
-async def test_a_decision_of_an_earlier_cluster_says_so(story, serve, browser):
+async def test_a_decision_of_an_earlier_cluster_is_marked(story, serve, browser):
     """Why carries its time; where the map has changed since, it offers the way back, and colours fade."""
     shown = story("zone-spread")
     first = shown.timeline.attempt_events[0]
@@ -100,7 +100,7 @@ async def test_what_is_free_but_unusable_is_the_figure_of_the_report(story, serv
         await sees(page, ".strip.last figcaption", f"cpu {rounded}")
 
 
-async def test_a_server_that_stops_says_so_on_a_finished_record_too(story, serve, browser):
+async def test_a_stopped_server_is_shown_on_a_finished_record_too(story, serve, browser):
     options = {"files": page_files(), "token": "a-token-that-stays", "port": port_that_stays()}
     shown = story("first-placement")
     async with serve(shown, **options) as server:

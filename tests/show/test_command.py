@@ -44,7 +44,7 @@ def test_wrong_arguments_get_one_line(arguments, line, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("number", range(1, 8))
-def test_every_lesson_has_a_page_on_which_it_is_told(number, tmp_path):
+def test_every_lesson_has_a_page(number, tmp_path):
     path = tmp_path / "lesson.mooring"
     lines: list[str] = []
     play(lesson(number), lambda at_s, who, text: lines.append(text), record=str(path))

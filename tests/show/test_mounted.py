@@ -98,7 +98,7 @@ async def ask(port: int, path: str, token: str = "", method: str = "GET", **head
         return answer.status, dict(answer.headers), await answer.read()
 
 
-async def test_only_users_who_may_look_see_the_page_and_nobody_changes_anything(tmp_path, monkeypatch):
+async def test_only_authorised_users_see_the_page_which_is_read_only(tmp_path, monkeypatch):
     async with running(tmp_path, monkeypatch, "--ui") as (port, plane, token):
         plane.access.authorizer = Rbac(plane.api)
         for resource, body in yaml_objects(ROLE):

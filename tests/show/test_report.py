@@ -81,7 +81,7 @@ def read(text: str) -> Tags:
 # ---- the page ------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_has_the_figures_the_plots_and_who_waits() -> None:
+def test_a_page_has_the_figures_the_plots_and_pending_pods() -> None:
     text = "\n".join(read(page([ReportedRun("monday", measured(), {"decides as": "Kubernetes 1.36"})])).text)
     for wanted in ("monday", "Kubernetes 1.36", "Pending pods by cause", "cpu allocated by zone", "default/web",
                    "0/2 nodes are available: web", "Waiting, priority 100", "Cost so far"):  # fmt: skip
@@ -262,7 +262,7 @@ def test_a_pod_that_comes_in_the_last_instant_is_in_the_plot() -> None:
 
 
 @pytest.mark.parametrize("until_s", [60.0, 3600.0, 5424.7, 5490.0, 90_000.0, 7 * 86_400.0])
-def test_no_time_stands_beyond_the_edge_of_a_plot(until_s: float) -> None:
+def test_no_time_label_exceeds_the_edge_of_a_plot(until_s: float) -> None:
     plot = lines("a", [0.0, until_s], [Series("pods", [1.0, 2.0])])
     marks = re.findall(r'<text x="([\d.]+)" y="220" text-anchor="middle">([^<]+)</text>', plot)
     assert marks

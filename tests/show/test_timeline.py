@@ -26,7 +26,7 @@ def rows(timeline: PageTimeline) -> list[tuple[EventKind, str, str, int]]:
     ]
 
 
-def test_the_first_placement_is_told_in_order(story):
+def test_the_first_placement_is_in_order(story):
     timeline = story("first-placement").timeline
     about_pod = [(kind, node, aux) for kind, pod, node, aux in rows(timeline) if pod == "default/pod1"]
     attempts = [OUTCOMES[aux & 7] for kind, _, aux in about_pod if kind is EventKind.ATTEMPT]

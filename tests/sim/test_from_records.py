@@ -90,7 +90,7 @@ HAPPENINGS = st.sampled_from(["- cordon: node1\n", "- uncordon: node1\n", "- dra
     happenings=st.lists(HAPPENINGS, max_size=2, unique=True),
     moment_s=st.sampled_from([30, 60, 90, 120]),
 )
-def test_a_simulation_goes_on_from_a_moment_as_it_went_on(
+def test_a_simulation_continues_from_a_moment_as_recorded(
     tmp_path_factory: pytest.TempPathFactory, workloads: list[tuple[str, str]], happenings: list[str], moment_s: int
 ) -> None:
     steps = NODES
@@ -202,7 +202,7 @@ def test_what_a_record_has_and_a_simulation_does_not_use_is_named(day: Path) -> 
     assert found.summary().startswith("13 pods that arrive") and found.config is not None
 
 
-def test_a_record_that_was_cut_off_is_imported_as_far_as_it_goes_and_says_so(day: Path) -> None:
+def test_a_truncated_record_is_imported_as_far_as_possible_with_a_warning(day: Path) -> None:
     cut = "end of the record: it was cut off, or is still being written"
     assert cut not in import_own_record(str(day)).not_simulated
     day.write_bytes(day.read_bytes()[:-10])

@@ -313,7 +313,7 @@ def test_ephemeral_volumes_come_and_go_with_the_pods_of_a_workload() -> None:
         assert (found.arrived, found.ended) == (4, 4 if "run" in fields else 0)
 
 
-def test_a_pod_that_cannot_come_again_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_cannot_be_recreated_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would be missing, and nothing would say so."""
     create, created = Backend.create, Counter[str]()
 
@@ -330,7 +330,7 @@ def test_a_pod_that_cannot_come_again_ends_the_story(monkeypatch: pytest.MonkeyP
     assert re.search(r"pod default/\S+ cannot be recreated: exceeded quota", found.failure)
 
 
-def test_pods_of_a_lost_node_come_again_where_they_are_recreated() -> None:
+def test_pods_of_a_lost_node_are_recreated() -> None:
     lost = "- fail: node1\n- advance: 10m\n"
     gone, back = (simulated(lost, f"count: 4, cpu: '1', recreate: {again}") for again in ("false", "true"))
     assert (gone.running, gone.placed) == (4, 4)  # two hang on the silent node, as a real cluster would show them
@@ -412,7 +412,7 @@ def test_a_schedule_that_was_due_after_the_end_of_a_story_starts_no_job() -> Non
     assert (found.placed, found.running) == (1 + 2, 0)
 
 
-def test_a_cluster_without_nodes_is_given_up_at_once() -> None:
+def test_a_cluster_without_nodes_ends_immediately() -> None:
     found = run_scenario(parse_scenario("steps: [{workload: {count: 3}}]", source="s", folder=Path(), name="s"))
     assert len(found.pending) == 3 and found.ended_at_s < 60
 

@@ -57,7 +57,7 @@ def test_pods_of_a_table_wait_for_each_other(tmp_path: Path) -> None:
     assert placed(story(tmp_path, "nodes.csv", "pods.csv")) == {"first": ("big", 0), "second": ("big", 60)}
 
 
-def test_the_story_goes_on_while_pods_arrive(tmp_path: Path) -> None:
+def test_the_story_continues_while_pods_arrive(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text(NODES)
     (tmp_path / "pods.csv").write_text(PODS)
     more = ({"advance": "30s"}, {"nodes": {"count": 1, "name": "more", "cpu": "4"}})
@@ -99,7 +99,7 @@ def test_workloads_of_a_trace_are_made_and_scaled(tmp_path: Path) -> None:
     assert times == pytest.approx([0, 60, 60], abs=0.5)
 
 
-def test_a_cluster_with_bound_pods_and_their_workloads_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_cluster_with_bound_pods_and_their_workloads_is_unchanged(tmp_path: Path) -> None:
     owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
     running = pod("web-1", "3", "a", "Running")
     running["metadata"]["ownerReferences"] = owner

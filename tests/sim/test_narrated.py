@@ -63,7 +63,7 @@ class Heard:
         return told
 
 
-def test_the_narrator_hears_of_a_change_before_the_scheduler():
+def test_the_narrator_sees_a_change_before_the_scheduler():
     story: list[str] = []
     told = Told(Heard(story, "scheduler"), Heard(story, "narrator"))
     told.put(make_node("a"))

@@ -85,7 +85,7 @@ def test_a_pod_that_was_placed_before_is_no_news() -> None:
     assert text(came(bound(make_pod("a"), "n"))) == []
 
 
-def test_kinds_and_details_are_told_apart() -> None:
+def test_kinds_and_details_are_distinguished() -> None:
     lines = text(came(make_node("a"), make_node("b", unschedulable=True), make_pod("p")))
     assert lines == ["+       node a", "+       node b (unschedulable)", "+       pod p"]
 
@@ -136,7 +136,7 @@ def test_how_a_node_changes(old: dict[str, Any], new: dict[str, Any], line: str)
         ),
     ],
 )
-def test_changes_of_a_node_that_are_not_told(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_node_changes_without_narration(old: dict[str, Any], new: dict[str, Any]) -> None:
     before, after = make_node("n", **old), make_node("n", **new)
     assert text(lambda narrator: narrator.changed(before, after)) == []
 
@@ -171,7 +171,7 @@ def test_how_a_pod_changes(old: Pod, new: Pod, lines: list[str]) -> None:
     assert text(lambda narrator: narrator.changed(old, new)) == lines
 
 
-def test_a_claim_that_is_bound_is_told_and_a_volume_is_not() -> None:
+def test_a_bound_claim_is_narrated_and_a_volume_is_not() -> None:
     claim = make_object("PersistentVolumeClaim", "data", "default")
     done = make_object("PersistentVolumeClaim", "data", "default", spec={"volumeName": "pv-1"})
     volume = make_object("PersistentVolume", "pv-1")
@@ -182,7 +182,7 @@ def test_a_claim_that_is_bound_is_told_and_a_volume_is_not() -> None:
     ) == ["volume  data is bound to pv-1"]
 
 
-def test_other_changes_are_told_only_when_asked_for() -> None:
+def test_other_changes_are_narrated_only_on_request() -> None:
     service = make_object("Service", "web", "default")
     assert text(lambda narrator: narrator.changed(service, service)) == []
     assert text(lambda narrator: narrator.changed(service, service), level=VERBOSE) == ["~       service web"]
@@ -263,7 +263,7 @@ def test_moves_in_the_queue(info: QueuedPodInfo, place: str, label: str, cause: 
     assert text(lambda narrator: narrator.moved(info, place, label, cause)) == [line]
 
 
-def test_ordinary_moves_are_told_only_when_asked_for() -> None:
+def test_ordinary_moves_are_narrated_only_on_request() -> None:
     def move(narrator: Narrator) -> None:
         narrator.moved(queued(), "active", UNSCHEDULED_POD_ADD.label, None)
 
@@ -329,12 +329,12 @@ def test_a_nominated_pod_goes_to_its_node() -> None:
     assert text(decided(decision, 2))[0] == "decide  p → n  (its nominated node, attempt 2)"
 
 
-def test_a_decision_from_an_equal_pods_ranking_says_so() -> None:
+def test_a_batched_decision_is_marked() -> None:
     decision = ScheduleResult(PodInterner().info(make_pod("p")), Outcome.SCHEDULED, "n", num_nodes=9, from_hint=True)
     assert text(decided(decision)) == ["decide  p → n  (next best for pods like it)"]
 
 
-def test_an_error_is_told_as_one() -> None:
+def test_an_error_is_narrated_as_an_error() -> None:
     decision = ScheduleResult(PodInterner().info(make_pod("p")), Outcome.ERROR, status=Status.error("it broke"))
     assert text(decided(decision, 2)) == ["error   p: it broke, attempt 2"]
 
@@ -355,7 +355,7 @@ def test_many_reasons_are_shortened() -> None:
     assert lines[-1] == "          … and 2 more reasons"
 
 
-def test_the_first_placement_is_remembered_also_when_nothing_is_told() -> None:
+def test_the_first_placement_is_remembered_even_in_quiet_mode() -> None:
     clock = VirtualClock(0)
     narrator = Narrator(clock, lambda line: pytest.fail(line), level=QUIET)
     clock.advance(2)
@@ -379,7 +379,7 @@ def test_events(reason: str, note: str, lines: list[str]) -> None:
     assert text(lambda narrator: narrator.event(reference_to(make_pod("p")), reason, note)) == lines
 
 
-def test_pods_of_other_namespaces_are_told_with_their_namespace() -> None:
+def test_pods_of_other_namespaces_are_narrated_with_their_namespace() -> None:
     web = reference_to(make_pod("web", namespace="shop"))
     assert text(lambda narrator: narrator.event(web, "Scheduled", "to a")) == ["bound   shop/web to a"]
 
@@ -391,7 +391,7 @@ def test_permits_and_failures_after_a_decision() -> None:
     ) == ["permit  p holds n and waits for Gang, Other", "error   p: the node is gone"]
 
 
-def test_expectations_are_counted_and_told_even_quietly() -> None:
+def test_expectations_are_counted_and_shown_even_in_quiet_mode() -> None:
     narrators: list[Narrator] = []
 
     def tell(narrator: Narrator) -> None:
@@ -405,7 +405,7 @@ def test_expectations_are_counted_and_told_even_quietly() -> None:
     assert (narrators[0].held_expectations, narrators[0].failed_expectations) == (1, 1)
 
 
-def test_what_came_is_told_before_what_follows() -> None:
+def test_arrivals_are_narrated_before_their_effects() -> None:
     assert text(came(make_pod("p")), lambda narrator: narrator.said("then")) == ["+       pod p", "say     then"]
 
 

@@ -58,7 +58,7 @@ async def test_a_server_that_ends_says_its_last_line(binaries: Path, tmp_path: P
     assert await failure(tmp_path) == "kube-apiserver ended with code 3: the last thing it said"
 
 
-async def test_a_server_that_ends_without_a_word(binaries: Path, tmp_path: Path) -> None:
+async def test_a_server_that_exits_silently(binaries: Path, tmp_path: Path) -> None:
     script(binaries, "etcd", "exit 1")
     script(binaries, "kube-apiserver", STAYS)
     assert await failure(tmp_path) == "etcd ended with code 1: it said nothing"
@@ -128,7 +128,7 @@ def test_missing_binaries_are_named(
         find_binaries()
 
 
-def test_everything_listens_on_loopback_and_nobody_is_anonymous(tmp_path: Path) -> None:
+def test_everything_listens_on_loopback_and_anonymous_access_is_off(tmp_path: Path) -> None:
     for argument in etcd_arguments(tmp_path, 1, 2):
         assert "://" not in argument or "://127.0.0.1:" in argument
     arguments = apiserver_arguments(tmp_path, 1, 2)

@@ -114,7 +114,9 @@ def test_pods_of_a_guest_name_its_scheduler(manifest: dict[str, object], name: s
     assert as_guest(workload)["spec"]["template"]["spec"]["schedulerName"] == name
 
 
-async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_story_continues_when_its_nodes_are_schedulable(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on kube-apiserver, every node is created with a taint, which goes some time after its kubelet is ready."""
     create = plane.api.create
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -144,7 +146,7 @@ async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, mon
     assert result.held, "\n".join(lines)
 
 
-async def test_a_node_that_is_never_ready_is_told(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_is_never_ready_is_reported(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a cluster without a controller that would lift the taint."""
     monkeypatch.setattr(remote_world, "NODES_READY_WITHIN_S", 0.0)
     config = load_kubeconfig([str(plane.kubeconfig_path)])
@@ -154,7 +156,7 @@ async def test_a_node_that_is_never_ready_is_told(plane: ControlPlane, monkeypat
 
 
 @pytest.mark.parametrize("command", [["start", "--once"], ["scenario", "run", "first-placement"]])
-def test_a_server_that_is_not_there_is_one_line_at_once(
+def test_an_unreachable_server_is_reported_immediately_in_one_line(
     command: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as closed:  # bound, but it does not listen: whoever calls is refused

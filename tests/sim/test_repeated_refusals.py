@@ -144,7 +144,7 @@ def test_each_kind_of_queue_leaves_the_same_behind(version: str, tmp_path: Path)
     assert both_ways([("2", False)], FULL[:20], tmp_path / "run.mrec", kubernetes_version=version)
 
 
-def test_pods_that_may_not_evict_others_are_told_so(tmp_path: Path) -> None:
+def test_pods_that_may_not_evict_others_get_the_reason(tmp_path: Path) -> None:
     """They have the same shape and the same priority as pods that may."""
     both_ways(
         [("1", False)],

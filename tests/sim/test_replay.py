@@ -95,7 +95,7 @@ def test_effects_replace_objects() -> None:
     assert found["node"] == "a"
 
 
-def test_pods_that_are_nobodys_business_here() -> None:
+def test_pods_of_other_schedulers_are_ignored() -> None:
     other = step(make_pod("p", spec={"schedulerName": "other"}))
     preset = step(make_pod("q", node="a"))
     assert [found["outcome"] for found in decided(other, preset)] == ["ignored", "ignored"]
@@ -107,7 +107,7 @@ def test_gated_pods_are_not_tried() -> None:
     assert found["message"] == "Scheduling is blocked due to non-empty scheduling gates"
 
 
-def test_a_preemptor_comes_again_when_its_victims_are_gone() -> None:
+def test_a_preemptor_is_retried_when_its_victims_are_gone() -> None:
     low = [make_pod("low-a", node="a", cpu="2", priority=0), make_pod("low-b", node="b", cpu="4", priority=0)]
     high = make_pod("high", cpu="2", priority=10)
     (found,) = decided(step(high, "bound:a", then={}), objects=low)

@@ -107,7 +107,7 @@ def test_a_plugin_and_a_configuration_of_the_storys_own() -> None:
     assert not run(play).held
 
 
-def test_plugins_of_a_story_are_known_beside_the_in_tree_ones(tmp_path: Path) -> None:
+def test_plugins_of_a_story_are_added_to_the_in_tree_ones(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "from mooring import sdk\nclass Mine(sdk.NodeScore):\n    name = 'Mine'\n"
@@ -133,7 +133,7 @@ def test_what_cannot_be_brought_up_is_an_error_of_its_own(
         run(places_a_pod, **scenario)
 
 
-def test_the_seed_decides_what_is_drawn_by_lot() -> None:
+def test_the_seed_decides_random_choices() -> None:
     async def play(cluster: ScenarioCluster) -> None:
         template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
         spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -77,7 +77,7 @@ def test_until_without_a_reason_says_only_what() -> None:
     assert fails(play) == "it is awake: not within 0s"
 
 
-def test_expect_is_heard_whether_it_holds_or_not() -> None:
+def test_the_audience_receives_met_and_unmet_expectations() -> None:
     async def play(cluster: ScenarioCluster) -> None:
         async def yes() -> Any:
             return True
@@ -251,7 +251,7 @@ def test_placements_and_scaling() -> None:
     assert sorted(played(play)[0].values()) == ["", "n", "n"]
 
 
-def test_mistakes_of_a_story_are_told_with_their_place() -> None:
+def test_mistakes_of_a_story_are_reported_with_their_place() -> None:
     async def play(cluster: ScenarioCluster) -> None:
         with pytest.raises(InputError, match="kind/name"):
             await cluster.get("web")

@@ -40,7 +40,7 @@ def test_every_story_of_the_list_is_there() -> None:
     assert names()[0] == FIRST and wanted <= set(names())
 
 
-def test_minutes_are_told_in_virtual_time() -> None:
+def test_narration_uses_virtual_time() -> None:
     result, text = _run("node-failure")
     assert 350 < result.seconds < 450
     assert "node.kubernetes.io/unreachable:NoExecute" in text

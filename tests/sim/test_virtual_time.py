@@ -109,7 +109,7 @@ def test_a_story_that_waits_for_nothing_is_found_out() -> None:
         run_virtual(main())
 
 
-def test_time_stands_still_while_bytes_travel_over_a_socket() -> None:
+def test_time_pauses_while_bytes_travel_over_a_socket() -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             writer.write(line)
@@ -140,7 +140,7 @@ def test_a_thread_is_waited_for() -> None:
     assert run_virtual(main(), has_sockets=True) == "done"
 
 
-def test_time_stands_still_while_a_thread_is_at_work() -> None:
+def test_time_pauses_while_a_thread_is_at_work() -> None:
     async def main() -> float:
         async with asyncio.timeout(60):  # a timer that is waiting to be jumped to
             await asyncio.to_thread(threading.Event().wait, 10 * GRACE_S)

@@ -74,5 +74,5 @@ def test_how_a_pod_differs(want: WantedPod, pod: dict[str, Any] | None, differen
         pytest.param(wanted(nominated=""), "is nominated to no node", id="not nominated"),
     ],
 )
-def test_how_it_is_said(want: WantedPod, text: str) -> None:
+def test_the_text_of_an_expectation(want: WantedPod, text: str) -> None:
     assert str(want) == text

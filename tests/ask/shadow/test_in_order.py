@@ -79,7 +79,7 @@ def test_a_version_that_is_no_number_keeps_its_place(in_order: InOrder, told: To
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_list_is_told_at_once_and_after_what_came_before(in_order: InOrder, told: Told, is_first: bool) -> None:
+def test_a_list_is_passed_on_immediately_after_earlier_changes(in_order: InOrder, told: Told, is_first: bool) -> None:
     in_order.put(at("9", make_pod("before")))
     if is_first:
         in_order.is_synced = False

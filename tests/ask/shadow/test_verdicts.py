@@ -143,7 +143,7 @@ def test_room_where_equally_important_pods_came_in_another_order(cpus_on_b: tupl
 # ---- the state as that scheduler saw it ------------------------------------------------------------------------------
 
 
-def test_what_the_scheduler_had_not_heard_of_is_undone() -> None:
+def test_changes_unknown_to_the_scheduler_are_undone() -> None:
     """A node is freed right before the binding is seen: the scheduler decided while it was full."""
     stage = Stage(make_node("a", cpu="4"), make_node("b", cpu="4"), bound(make_pod("old", cpu="3"), "a"))
     pod = make_pod("p", cpu="1")
@@ -356,7 +356,7 @@ def test_a_claim_that_was_bound_by_an_attempt_that_failed_is_seen_by_the_next_on
         pytest.param([{"name": "example.com/gpu"}], "", id="an extender is asked about pods that want its resource"),
     ],
 )
-def test_an_extender_has_a_say_that_is_not_heard_here(managed: list[Any], cause: str) -> None:
+def test_an_extender_explains_a_difference(managed: list[Any], cause: str) -> None:
     extender = {"urlPrefix": "http://extender.invalid", "filterVerb": "filter", "managedResources": managed}
     stage = Stage(*empty_and_busy(), config={"extenders": [extender]})
     pod = make_pod("p", cpu="1")
@@ -480,7 +480,7 @@ def test_a_race_whose_moment_was_not_seen_is_not_a_difference(lists_first: bool)
     assert summary["decisions"] == summary["explained"] == (0 if lists_first else 1)
 
 
-def test_a_search_goes_on_where_it_stopped() -> None:
+def test_a_search_continues_where_it_stopped() -> None:
     stage = Stage(*empty_and_busy())
     pod = make_pod("p", cpu="1")
     stage.put(pod)

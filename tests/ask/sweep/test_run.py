@@ -60,7 +60,7 @@ def test_a_row_that_failed_is_tried_again(numbers: Sweep, tmp_path: Path) -> Non
     assert run_sweep(numbers, store, work=Worker()).ran == 2
 
 
-def test_a_sweep_that_is_interrupted_goes_on_where_it_was(numbers: Sweep, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_continues_where_it_stopped(numbers: Sweep, tmp_path: Path) -> None:
     store = SweepStore(tmp_path / "results")
 
     def stop(done: int, total: int) -> None:

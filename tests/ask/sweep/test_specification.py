@@ -82,7 +82,7 @@ def test_a_file_that_changes_makes_another_row(folder: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, want: str) -> None:
+def test_a_mistake_is_reported_in_one_line(tmp_path: Path, text: str, want: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, text)
     assert want in str(caught.value) and str(tmp_path / "sweep.yaml") in str(caught.value)

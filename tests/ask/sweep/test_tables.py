@@ -53,7 +53,7 @@ def test_a_table_for_people_has_means_and_deviations() -> None:
         pivot(records, TableShape("trace", "policy", "plaecd"))
 
 
-def test_the_numbers_of_somebody_else_stand_beside_ours(tmp_path: Path) -> None:
+def test_reference_numbers_are_shown_beside_results(tmp_path: Path) -> None:
     beside = tmp_path / "published.csv"
     beside.write_text("trace,a,b\nday,2.5,\nnight,9,9\n")
     records = [{"trace": "day", "policy": policy, "x": x} for policy, x in (("a", 1.0), ("a", 3.0), ("b", 5.0))]

@@ -51,7 +51,7 @@ def test_ranges_and_choices() -> None:
         pytest.param("strategies: []", "strategy: found", id="no strategy"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, want: str) -> None:
+def test_a_mistake_is_reported(text: str, want: str) -> None:
     with pytest.raises(InputError) as caught:
         read_space(yaml.load(text))
     assert want in str(caught.value)

@@ -113,7 +113,7 @@ def test_an_impossible_configuration_is_no_point() -> None:
         pytest.param({"hold_out": {"pods": "none.csv"}}, UsageError, "none.csv", id="no such trace"),
     ],
 )
-def test_what_is_wrong_is_said(options: dict[str, Any], error: type[Exception], want: str) -> None:
+def test_a_mistake_is_reported(options: dict[str, Any], error: type[Exception], want: str) -> None:
     with pytest.raises(error, match=want):
         search(**options)
 

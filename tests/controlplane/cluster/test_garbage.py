@@ -109,7 +109,7 @@ def test_the_foreground_reaches_down_the_chain() -> None:
         pytest.param({"kind": "Secret"}, id="another kind"),
     ],
 )
-def test_a_reference_to_nobody_does_not_keep_an_object(change: dict[str, str]) -> None:
+def test_a_dangling_owner_reference_does_not_keep_an_object(change: dict[str, str]) -> None:
     yard = Yard()
     owner = yard.make("a")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": owner.uid, **change}
@@ -117,7 +117,7 @@ def test_a_reference_to_nobody_does_not_keep_an_object(change: dict[str, str]) -
     assert yard.left() == ["a"]
 
 
-def test_an_owner_in_another_namespace_is_nobody_but_a_cluster_wide_one_is() -> None:
+def test_an_owner_in_another_namespace_does_not_count_but_a_cluster_scoped_one_does() -> None:
     yard = Yard()
     yard.make("b", yard.make("a"), namespace="other")
     node = yard.api.create(NODES, "", {"metadata": {"name": "n"}})

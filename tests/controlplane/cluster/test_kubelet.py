@@ -164,7 +164,7 @@ def test_failed_containers_are_started_again_after_longer_and_longer_waits(lab: 
     assert restarts == len(waits) + 1
 
 
-def test_a_container_that_ran_well_for_long_is_started_again_at_once(lab: Lab) -> None:
+def test_a_container_that_ran_for_long_is_restarted_immediately(lab: Lab) -> None:
     lab.nodes(1)
     annotations = {"mooring/completes-after": "11m", "mooring/exit-code": "1"}
     lab.create(lab.pod("p", annotations=annotations, restartPolicy="OnFailure"))
@@ -216,9 +216,7 @@ def test_a_deleted_pod_vanishes(lab: Lab, annotations: dict[str, str], options: 
     pytest.param({}, 0, id="at once"),
     pytest.param({"mooring/terminates-after": "2s"}, 2, id="an annotation says otherwise"),
 ])  # fmt: skip
-def test_kubelets_can_be_told_not_to_wait_for_grace_periods(
-    lab: Lab, annotations: dict[str, str], seconds: int
-) -> None:
+def test_kubelets_can_skip_grace_periods(lab: Lab, annotations: dict[str, str], seconds: int) -> None:
     lab.kubelets.options = KubeletOptions(terminates_after_s=0.0)
     lab.nodes(1)
     lab.create(lab.pod("p", annotations=annotations, terminationGracePeriodSeconds=8))
@@ -232,7 +230,7 @@ def test_kubelets_can_be_told_not_to_wait_for_grace_periods(
     pytest.param("Job", {"mooring/completes-after": "10m"}, "Running", id="an annotation says otherwise"),
     pytest.param("ReplicaSet", {}, "Running", id="other pods run on"),
 ])  # fmt: skip
-def test_kubelets_can_be_told_that_jobs_end(lab: Lab, kind: str, annotations: dict[str, str], want: str) -> None:
+def test_kubelets_can_complete_jobs(lab: Lab, kind: str, annotations: dict[str, str], want: str) -> None:
     lab.kubelets.options = KubeletOptions(job_runs_s=1.0)
     lab.nodes(1)
     version, policy = ("batch/v1", "Never") if kind == "Job" else ("apps/v1", "Always")

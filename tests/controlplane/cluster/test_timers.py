@@ -31,7 +31,7 @@ def test_a_timer_that_is_cancelled_does_not_ring() -> None:
     assert rung == []
 
 
-def test_settling_does_what_is_due_now_and_what_follows_at_once() -> None:
+def test_settling_runs_due_timers_and_their_immediate_consequences() -> None:
     timers, rung = DiscreteTimers(VirtualClock()), []
     timers.call_soon(lambda: timers.call_soon(rung.append, "second"))
     timers.call_later(1.0, rung.append, "later")

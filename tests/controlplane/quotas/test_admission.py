@@ -150,7 +150,7 @@ def test_who_is_admitted(objects: list[dict[str, Any]], want: set[str]) -> None:
         ),
     ],
 )
-def test_what_a_pending_workload_is_told(objects: list[dict[str, Any]], message: str) -> None:
+def test_the_message_of_a_pending_workload(objects: list[dict[str, Any]], message: str) -> None:
     arm = flavor("arm", nodeLabels={"arch": "arm"})
     spot = flavor("spot", nodeTaints=[{"key": "spot", "value": "yes", "effect": "NoSchedule"}])
     assert run(flavor(), arm, spot, local("a"), *objects).workloads["shop/x"].message == message
@@ -207,7 +207,7 @@ NAMES = ("a", "b", "c")
     endings=st.lists(st.integers(0, 20), max_size=14),
     is_fair=st.booleans(),
 )
-def test_quotas_are_never_exceeded_and_everything_is_given_back(
+def test_quotas_are_never_exceeded_and_everything_is_released(
     quotas: tuple[int, ...],
     lending: tuple[int | None, ...],
     borrowing: tuple[int | None, ...],

@@ -72,7 +72,7 @@ def test_a_runtime_class_adds_overhead_selector_and_tolerations(plane: ControlPl
         create(plane, make_pod("x", runtimeClassName="none"))
 
 
-def test_a_gated_pod_says_so_from_the_start(plane: ControlPlane) -> None:
+def test_a_gated_pod_has_the_condition_from_the_start(plane: ControlPlane) -> None:
     (condition,) = create(plane, make_pod(schedulingGates=[{"name": "x/wait"}]))["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
@@ -265,7 +265,7 @@ def test_binding_refusals(plane: ControlPlane, pod: dict[str, Any], message: str
         bind_pod(plane.api, "default", "web", "n1")
 
 
-def test_an_unbound_pod_goes_at_once_and_a_bound_one_waits_for_its_kubelet(plane: ControlPlane) -> None:
+def test_an_unbound_pod_is_deleted_immediately_and_a_bound_one_by_its_kubelet(plane: ControlPlane) -> None:
     create(plane, make_pod("loose"))
     assert plane.api.delete(PODS, "default", "loose")[1] is True
     create(plane, make_pod("held"))

@@ -431,7 +431,7 @@ def test_how_long_a_bound_pod_may_take(api: Api, spec: Object, options: Object, 
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_finished_pod_goes_at_once(api: Api, phase: str) -> None:
+def test_a_finished_pod_is_deleted_immediately(api: Api, phase: str) -> None:
     api.create(PODS, "default", {"metadata": {"name": "p"}, "spec": {**TEMPLATE["spec"], "nodeName": "n"}})
     api.modify(PODS, "default", "p", lambda obj: obj["status"].update(phase=phase), subresource="status")
     assert api.delete(PODS, "default", "p")[1] is True

@@ -76,7 +76,7 @@ async def test_what_is_not_a_resource(desk: Desk, method: str, target: str, code
     assert (await desk.reply(method, target)).code == code
 
 
-async def test_other_pages_are_served_to_those_who_may(desk: Desk) -> None:
+async def test_other_pages_are_served_to_authorised_users(desk: Desk) -> None:
     desk.plane.handlers.pages["/debug/queue"] = lambda: {"pods": []}
     assert await desk.ask("GET", "/debug/queue") == (200, {"pods": []})
     assert (await desk.reply("GET", "/debug/queue", Authorization="")).code == 401
@@ -228,7 +228,7 @@ async def test_a_table_and_metadata_of_one_object(desk: Desk) -> None:
     assert (await desk.reply("GET", f"{PATH}/web", Accept="text/html")).code == 406
 
 
-async def test_all_of_discovery_at_once(desk: Desk) -> None:
+async def test_aggregated_discovery(desk: Desk) -> None:
     wanted = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     reply = await desk.reply("GET", "/apis", Accept=wanted)
     assert "as=APIGroupDiscoveryList" in reply.content_type
@@ -276,7 +276,7 @@ async def test_a_local_review_is_about_its_namespace() -> None:
     assert seen == [("team", "get")]
 
 
-async def test_rules_are_said_to_be_incomplete_where_there_is_an_authoriser() -> None:
+async def test_rules_are_incomplete_with_an_authoriser() -> None:
     target = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     _, open_to_all = await Desk().ask("POST", target, {})
     _, guarded = await Desk(authorizer=lambda api: lambda asked: True).ask("POST", target, {})

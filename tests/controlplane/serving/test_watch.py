@@ -187,7 +187,7 @@ async def test_table_watches_send_columns_once(plane: ControlPlane, http: Http) 
     assert second["object"]["rows"][0]["cells"][:4] == ["b", "0/1", "Pending", "0"]
 
 
-async def test_a_slow_watcher_is_closed_and_others_go_on() -> None:
+async def test_a_slow_watcher_is_closed_and_others_continue() -> None:
     plane = ControlPlane(use_tls=False)
     hub = Hub(plane.store)
     cut = []
@@ -202,7 +202,7 @@ async def test_a_slow_watcher_is_closed_and_others_go_on() -> None:
     assert not fast.is_closed
 
 
-async def test_a_client_that_stops_reading_is_cut_off_and_the_server_goes_on() -> None:
+async def test_a_client_that_stops_reading_is_disconnected_and_the_server_continues() -> None:
     async with connected(watch_limit=20) as (plane, http):
         host, port = plane.url.removeprefix("http://").split(":")
         stuck = socket.socket()

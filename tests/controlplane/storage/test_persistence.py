@@ -36,7 +36,7 @@ asyncio.run(main())
 """
 
 
-async def test_objects_survive_a_restart_and_old_watches_must_list_anew(tmp_path: Path) -> None:
+async def test_objects_survive_a_restart_and_old_watches_must_relist(tmp_path: Path) -> None:
     async with connected(data_dir=tmp_path) as (plane, http):
         _, node = await http("POST", "/api/v1/nodes", make_node())
         await http("POST", "/api/v1/namespaces/default/pods", make_pod("a"))

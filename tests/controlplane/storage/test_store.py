@@ -188,7 +188,7 @@ def test_fields_that_are_read_on_demand() -> None:
     assert (node.field("spec.unschedulable"), node.field("metadata.namespace")) == ("false", "")
 
 
-def test_what_is_loaded_is_there_without_a_word() -> None:
+def test_loading_objects_does_not_notify_subscribers() -> None:
     store, heard = Store(start_rv=100), []
     store.subscribe(PODS, heard.append)
     raw = b'{"metadata":{"name":"a","namespace":"default","uid":"u","resourceVersion":"7"},"spec":{"nodeName":"n"}}'

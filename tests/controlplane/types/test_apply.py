@@ -116,7 +116,7 @@ def test_two_managers_own_two_containers_of_one_list() -> None:
     assert desk.live["spec"]["containers"] == [container("b", image="b:1")]
 
 
-def test_an_item_stays_while_another_manager_says_something_of_it() -> None:
+def test_an_item_is_kept_while_another_manager_owns_a_field() -> None:
     desk = Desk()
     desk.apply("one", spec={"containers": [container("a", image="a:1", workingDir="/x")]})
     desk.apply("two", spec={"containers": [container("a", tty=True)]})
@@ -195,7 +195,7 @@ def test_a_conflict_with_a_plain_write_says_which_version_it_used() -> None:
     assert desk.conflicts("one", spec={"replicas": 3}) == ['conflict with "kubectl" using apps/v1" .spec.replicas']
 
 
-def test_conflicts_with_two_managers_are_told_by_manager() -> None:
+def test_conflicts_with_two_managers_are_grouped_by_manager() -> None:
     desk = Desk()
     desk.apply("one", spec={"nodeName": "n"})
     desk.apply("two", spec={"hostname": "h"})
@@ -342,7 +342,7 @@ def test_after_forcing_the_object_says_what_its_last_manager_said(steps: list[tu
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two"]), INTENTS), max_size=5))
-def test_when_nobody_says_anything_nothing_is_left(steps: list[tuple[str, Object]]) -> None:
+def test_a_value_without_owners_is_removed(steps: list[tuple[str, Object]]) -> None:
     desk = Desk()
     for manager, intent in steps:
         desk.apply(manager, force=True, **as_parts(intent))

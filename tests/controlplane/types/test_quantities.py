@@ -46,7 +46,7 @@ def test_canonical_form(given_text: str | int | float, want: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi", "e3"]))
-def test_the_canonical_form_is_the_same_amount_and_stays_as_it_is(number: int, suffix: str) -> None:
+def test_the_canonical_form_is_equal_and_idempotent(number: int, suffix: str) -> None:
     once = quantities.canonical(f"{number}{suffix}")
     assert parse_quantity(once) == parse_quantity(f"{number}{suffix}")
     assert quantities.canonical(once) == once

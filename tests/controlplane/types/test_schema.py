@@ -222,7 +222,7 @@ def test_list_keys_are_fields_of_the_elements() -> None:
         pytest.param({"metadata": {"annotations": {"a": "null"}}}, id="only a word"),
     ],
 )
-def test_nulls_are_dropped_as_the_long_way_drops_them(body: dict[str, Any]) -> None:
+def test_the_fast_path_drops_the_same_nulls(body: dict[str, Any]) -> None:
     encoded = json.dumps(body).encode()
     quick, unknown = schema.decode(POD, encoded, "Pod", "v1")
     slow = json.loads(encoded)

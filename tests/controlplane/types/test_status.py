@@ -83,7 +83,7 @@ def test_a_field_error(cause: Cause, want: str) -> None:
     assert str(cause) == want
 
 
-def test_one_cause_stands_alone_and_several_in_brackets() -> None:
+def test_one_cause_is_bare_and_several_are_in_brackets() -> None:
     one = status.invalid("Pod", "", "a", [status.required("spec.x")])
     assert str(one) == 'Pod "a" is invalid: spec.x: Required value'
     two = status.invalid("Deployment", "apps", "a", [status.required("spec.x"), status.required("spec.y")])
@@ -107,6 +107,6 @@ def test_conflicts_of_apply(causes: list[tuple[str, str]], want: str) -> None:
     assert str(status.apply_conflict(causes)) == want
 
 
-def test_what_is_accepted_is_said_where_something_else_came() -> None:
+def test_an_error_lists_accepted_values() -> None:
     assert "application/json" in str(status.unsupported_media("text/csv", ["application/json"]))
     assert "application/json" in str(status.not_acceptable(["application/json"]))

@@ -49,7 +49,7 @@ def test_weights_that_a_profile_says_itself_are_not_mentioned() -> None:
     assert [str(note) for note in notes] == [WEIGHTS]
 
 
-def test_warnings_reach_whoever_loads() -> None:
+def test_warnings_reach_the_caller() -> None:
     loaded = load_document(document("v1beta3"))
     assert loaded.warnings == (f"apiVersion: {GROUP}/v1beta3 is now {API_VERSION}",)
 
@@ -144,7 +144,7 @@ def test_switching_off_the_default_scorer_switches_off_its_heir() -> None:
     )
 
 
-def test_two_strategies_at_once_have_no_equivalent() -> None:
+def test_two_strategies_together_have_no_equivalent() -> None:
     converted, notes = profile(
         "v1beta1",
         plugins={"score": {"enabled": _names("NodeResourcesMostAllocated", "NodeResourcesLeastAllocated")}},

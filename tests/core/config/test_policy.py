@@ -198,7 +198,7 @@ def test_extenders_and_the_hard_weight_come_along() -> None:
         pytest.param({"alwaysCheckAllPredicates": True}, "alwaysCheckAllPredicates", id="checking everything"),
     ],
 )
-def test_what_has_no_equivalent_is_said(fields: dict[str, Any], path: str) -> None:
+def test_fields_without_an_equivalent_are_reported(fields: dict[str, Any], path: str) -> None:
     [note] = lost(**fields)
     assert note.startswith(f"{path}: ")
 
@@ -207,7 +207,7 @@ def test_equal_priority_is_not_missed() -> None:
     assert lost(priorities=[{"name": "EqualPriority", "weight": 1}]) == []
 
 
-def test_all_mistakes_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     with pytest.raises(ConfigError) as e:
         convert_policy(policy(foo=1, predicates="x", priorities=[{"name": "ImageLocalityPriority", "weight": 0}]))
     assert e.value.problems == (

@@ -92,7 +92,7 @@ def test_an_extenders_secrets_can_be_hidden(url: str, shown: str) -> None:
         pytest.param({"bindVerb": "b", "urlPrefix": "https://y?token=secret"}, id="two that bind"),
     ],
 )
-def test_what_is_wrong_with_an_extender_is_told_without_its_secrets(wrong: dict[str, Any]) -> None:
+def test_a_mistake_in_an_extender_is_reported_without_its_secrets(wrong: dict[str, Any]) -> None:
     entry = {"urlPrefix": "https://secret@x/?token=secret", "bindVerb": "b"}
     with pytest.raises(ConfigError) as caught:
         config_from_dict({"extenders": [entry, {**entry, **wrong}]})

@@ -75,7 +75,7 @@ def test_what_comes_for_the_second_time_is_worth_keeping() -> None:
     assert [kept.was_seen_before(key) for key in ("a", "b")] == [True, False]
 
 
-def test_a_full_memo_begins_anew() -> None:
+def test_a_full_memo_is_cleared() -> None:
     memo: Memo[int] = Memo(2)
     memo.put("one", 1)
     memo.put("two", 2)

@@ -180,7 +180,7 @@ def test_an_unreadable_selector_makes_the_pod_wait() -> None:
     assert decision.message.startswith('0/1 nodes are available: parsing pod: "Nonsense" is not a valid label selector')
 
 
-def test_another_pods_unreadable_selector_disturbs_nobody() -> None:
+def test_an_invalid_selector_of_another_pod_has_no_effect() -> None:
     on = Scheduler(make_node("a"), broken_terms("running", node="a", cpu="4", priority=-1))
     on.nominate(broken_terms("promised", priority=100), "a")
     assert on.decide(friend("p")).outcome is Outcome.SCHEDULED

@@ -132,7 +132,7 @@ def low(name, node="a", cpu="2", **fields):
     return bound(make_pod(name, cpu=cpu, priority=0, **fields), node)
 
 
-def test_room_is_made_for_the_whole_group_and_no_more():
+def test_preemption_makes_exactly_enough_room_for_the_group():
     cluster = make_cluster(
         make_node("a", cpu="4"), make_node("b", cpu="4"), low("x"), low("y"), low("z", "b"), low("w", "b")
     )

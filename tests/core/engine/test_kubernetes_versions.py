@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 @BOTH
-def test_what_is_said_when_nothing_fits(version: str) -> None:
+def test_the_message_when_nothing_fits(version: str) -> None:
     said = decide(make_pod(cpu="9"), make_node("a"), kubernetes_version=version).message
     between = "" if version == "1.37" else "no new claims to deallocate, "
     assert said == (
@@ -23,7 +23,7 @@ def test_what_is_said_when_nothing_fits(version: str) -> None:
 
 
 @BOTH
-def test_what_a_preemptor_is_told(version: str) -> None:
+def test_the_message_of_a_preemptor(version: str) -> None:
     small = make_pod("small", node="a", cpu="3", priority=0)
     said = decide(make_pod("big", cpu="3", priority=9), make_node("a"), small, kubernetes_version=version)
     assert said.nominated_node == "a"

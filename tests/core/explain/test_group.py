@@ -85,7 +85,7 @@ def test_pods_that_run_already_count():
     assert (found.headline, found.is_scheduled) == ("all 2 pods of group train fit", True)
 
 
-def test_a_group_is_not_told_to_evict_itself():
+def test_a_group_is_not_advised_to_evict_itself():
     found = explained(gpu_nodes(2), make_pod_group("train", gang=3), workers(3, requests={GPU: 8}))
     assert found.rest is not None and any("default/w0" in each.text for each in found.rest.suggestions)
     assert found.suggestions and not any("default/w" in each.text for each in found.suggestions)
@@ -116,7 +116,7 @@ def remedies(*args, **gates):
     return [each.text for each in explained(*args, **gates).remedies]
 
 
-def test_a_gang_is_told_what_would_do_for_all_of_it():
+def test_a_gang_gets_suggestions_for_all_of_its_pods():
     assert remedies(gpu_nodes(3), make_pod_group("train", gang=4), workers(4, requests={GPU: 8})) == [
         "minCount 3 instead of 4: 3 pods would run",
         "4 nvidia.com/gpu instead of 8 for each pod",

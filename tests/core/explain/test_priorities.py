@@ -50,5 +50,5 @@ def test_a_pod_that_never_preempts_must_change_its_policy() -> None:
     )
 
 
-def test_without_running_pods_there_is_nobody_to_evict() -> None:
+def test_without_running_pods_there_are_no_victims() -> None:
     assert found(make_pod("web", cpu="5"), NODE) is None

@@ -28,5 +28,5 @@ def test_refusers(pod: Any, want: list[str]) -> None:
     assert {name for status, _ in decision.statuses.groups() for name in signers(status, decision)} == set(want)
 
 
-def test_without_nodes_nobody_refused() -> None:
+def test_without_nodes_no_plugin_refused() -> None:
     assert refusers(decide(make_pod())) == []

@@ -87,7 +87,7 @@ class CpuLabelled(sdk.NodeFilter):
         yield f"{len(nodes)} nodes without the label cpu"
 
 
-def test_a_users_plugin_offers_remedies_and_only_those_that_help_are_told() -> None:
+def test_only_helpful_remedies_of_a_users_plugin_are_shown() -> None:
     found = explained(make_pod(), make_node("a"), make_node("b"), plugins=(CpuLabelled,))
     assert texts(found) == ["label cpu=true on a (or b)"]
     assert found.notes == ["2 nodes without the label cpu"]

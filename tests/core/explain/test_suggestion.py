@@ -67,6 +67,6 @@ def test_best(remedies: list[tuple[Remedy, str]], want: list[str]) -> None:
     assert [each.text for each in best(Suggestion.of(remedy, tuple(nodes)) for remedy, nodes in remedies)] == want
 
 
-def test_only_so_many_are_told() -> None:
+def test_the_number_of_suggestions_is_limited() -> None:
     many = [Suggestion.of((Change(f"wish {i}", edit=_nothing),), ("a",)) for i in range(20)]
     assert best(many) == many[:MAX_SUGGESTIONS]

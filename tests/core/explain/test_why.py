@@ -80,7 +80,7 @@ def test_a_placement_shows_every_share_and_the_winner_first() -> None:
     assert found.suggestions == []
 
 
-def test_a_placement_also_says_who_was_refused() -> None:
+def test_a_placement_also_lists_refused_nodes() -> None:
     found = explained(cluster_of(node("a"), node("b", unschedulable=True), node("c", unschedulable=True)), pod())
     assert [(r.plugin, r.nodes) for r in found.refusals] == [("NodeUnschedulable", ("b", "c"))]
     assert found.scores == []  # one feasible node: nothing was scored

@@ -328,7 +328,7 @@ def test_a_class_without_a_constructor() -> None:
     assert problem(mine(object)).startswith("is made with (args, handle)")
 
 
-def test_a_method_whose_arguments_nobody_can_look_at_is_accepted() -> None:
+def test_a_method_without_a_signature_is_accepted() -> None:
     """Some that are written in C have no signature; they show their mistakes when they are called."""
 
     class Opaque(partial):  # type: ignore[type-arg]

@@ -48,7 +48,7 @@ def test_the_traceback_is_logged_at_verbosity_two(caplog: pytest.LogCaptureFixtu
     assert record.levelno == logging.INFO - 2 and record.exc_info is not None
 
 
-def test_an_error_of_the_cycle_stays_as_it_is() -> None:
+def test_a_cycle_error_is_passed_through() -> None:
     """Preemption runs filters inside a plugin: what breaks there has its own words."""
     inner = CycleError(Status.error("inner"))
 

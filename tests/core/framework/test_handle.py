@@ -68,18 +68,18 @@ def test_an_implementation_takes_what_its_contract_says(protocol: Any, implement
 # ---- the parts that do nothing -----------------------------------------------------------------------------------
 
 
-def test_nobody_is_nominated() -> None:
+def test_no_pod_is_nominated() -> None:
     nobody = Nominations()
     assert (list(nobody.nominated_pods("a")), list(nobody.nominated_nodes())) == ([], [])
     assert (nobody.node_of("uid"), nobody.copy().node_of("uid")) == (None, None)
     assert Nominations().log is not nobody.log, "a log belongs to one"
 
 
-def test_nobody_waits() -> None:
+def test_no_pod_waits() -> None:
     assert (NobodyWaits().get("uid"), NobodyWaits().all()) == (None, ())
 
 
-def test_no_class_stands_for_a_resource() -> None:
+def test_no_class_backs_a_resource() -> None:
     nodes = make_cluster(make_node("a"), make_node("b")).snapshot()
     assert NoDevices().backs("example.com/gpu") is False
     totals, taken = NoDevices().totals("example.com/gpu", nodes)
@@ -87,7 +87,7 @@ def test_no_class_stands_for_a_resource() -> None:
     assert NoDevices().mapping_version() == NoDevices().mapping_version()
 
 
-def test_nobody_counts() -> None:
+def test_nothing_is_counted() -> None:
     nobody = PluginMeters()
     nobody.claim_created(is_created=True)
     nobody.devices_waited_for(["driver"], [], "success", 1.0)

@@ -115,7 +115,7 @@ def post_filtered(cluster: ClusterState, answer: Any) -> Any:
     return in_columns("post_filter", lambda *_: answer)(STATE, pod(cluster), nodes, statuses)
 
 
-def test_a_status_of_a_post_filter_nominates_nobody(cluster: ClusterState) -> None:
+def test_a_post_filter_status_nominates_no_pod(cluster: ClusterState) -> None:
     result = post_filtered(cluster, NO)
     assert (result.status, result.nominated_node, result.victims) == (NO, None, ())
 

@@ -65,14 +65,14 @@ def method(name: str, answer: object):
         pytest.param("pre_bind_pre_flight", PreFlight(SKIP), "PreBindPreFlight", Code.SKIP, id="nothing to do"),
     ],
 )
-def test_an_answer_is_told_with_its_point_and_status(name: str, answer: object, point: str, code: Code) -> None:
+def test_an_answer_is_reported_with_its_point_and_status(name: str, answer: object, point: str, code: Code) -> None:
     on = Told()
     assert on.timer("Mine", "{} {}", method(name, answer), "state") is answer
     assert on.told == [("Mine", name, code, 1.0)]
     assert METRIC_NAMES[name] == point
 
 
-def test_what_a_plugin_raises_is_an_error_as_ever() -> None:
+def test_an_exception_of_a_plugin_is_an_error() -> None:
     on = Told()
     with pytest.raises(CycleError, match="running Mine: ValueError: odd") as raised:
         on.timer("Mine", "running {}: {}", method("filter", ValueError("odd")))

@@ -123,7 +123,7 @@ def test_pre_enqueue(made: Made, answers: list[Any], want: Status, asked: str) -
     assert "".join(log.names) == asked
 
 
-def test_pre_enqueue_is_timed_where_somebody_measures(made: Made) -> None:
+def test_pre_enqueue_is_timed_if_there_is_a_timer(made: Made) -> None:
     told: list[tuple[str, str, Code]] = []
     timer = PluginTimer(lambda: 0.0, lambda name, method, code, seconds: told.append((name, method, code)))
     status = run_pre_enqueue([resolve(made("Gate", pre_enqueue=NO))], make_pod(), timer)
@@ -542,7 +542,7 @@ def test_what_a_reserve_raises_is_this_pods_error(made: Made, profile: MakeProfi
         profile(made("A", reserve=ValueError("odd"), unreserve=None)).run_reserve(CycleState(), pod, "a")
 
 
-def test_reservations_are_undone_last_first_whoever_fails(made: Made, profile: MakeProfile, pod: PodInfo) -> None:
+def test_reservations_are_undone_last_first_after_any_failure(made: Made, profile: MakeProfile, pod: PodInfo) -> None:
     log = Asked()
     answers = (None, ValueError("odd"), None)
     plugins = (log.plugin(made, n, "unreserve", a, reserve=SUCCESS) for n, a in zip("ABC", answers, strict=True))

@@ -24,6 +24,6 @@ def test_the_line_of_the_plugin_is_named_not_that_of_the_library_it_calls():
     assert place_of(raised(fail_inside_a_library), {__name__}) == f" (test_traces.py:{line})"
 
 
-def test_nothing_is_said_where_no_plugin_was_running():
+def test_without_a_running_plugin_there_is_no_place():
     assert place_of(raised(fail_inside_a_library), {"another_plugin"}) == ""
     assert place_of(ValueError("raised nowhere"), {__name__}) == ""

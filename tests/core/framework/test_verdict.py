@@ -55,7 +55,7 @@ def test_several_statuses(ids: list[int], statuses: Any, want: list[Status], onl
     assert verdict.only_refuses is only_refuses
 
 
-def test_what_is_said_anew_about_some_rows_is_taken_over() -> None:
+def test_new_answers_for_some_rows_replace_the_old_ones() -> None:
     kept = Verdict(np.array([1, 1, 0]), lambda number: NO)
     before = kept.copy()
     kept.put(np.array([0, 2]), Verdict(np.array([0, 2]), lambda number: NEVER))

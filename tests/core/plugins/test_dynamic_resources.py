@@ -333,7 +333,7 @@ class TestBindingConditions:
         ("after_s", "conditions"),
         [pytest.param(1, ["failed"], id="the device failed"), pytest.param(601, [], id="it took too long")],
     )
-    def test_devices_that_will_not_be_ready_are_given_back(self, after_s: float, conditions: list[str]) -> None:
+    def test_devices_that_will_not_be_ready_are_released(self, after_s: float, conditions: list[str]) -> None:
         world = self.world(after_s, *conditions)
         assert world.filter(pod("c"))["a"] == "resourceclaim not available on the node"
         assert world.post_filter(pod("c")).message == "deallocation of ResourceClaim completed"
@@ -363,7 +363,7 @@ class TestPostFilter:
         assert (stored.status.allocation is None) == text.startswith("deallocation")
         assert len(writer.calls) == text.startswith("deallocation")
 
-    def test_one_of_several_is_given_back(self) -> None:
+    def test_one_of_several_is_released(self) -> None:
         world = World(*AB, claim("c", status=held("gpu-0", "gone")), claim("d", status=held("gpu-1", "gone")))
         world.handle.pick = lambda n: n - 1
         world.filter(pod("c", "d"))
@@ -667,7 +667,7 @@ class TestPreBind:
         world.plugin.unreserve(world.state, world.info(pod("c")), "a")
         assert world.devices.pending_allocation("uid-of-c") is None
 
-    async def test_somebody_else_was_faster(self) -> None:
+    async def test_another_client_was_faster(self) -> None:
         world, writer = self.world(claim("c"))
         world.place(pod("c"), "a")
         writer.conflicts = 1
@@ -755,7 +755,7 @@ class TestPreBind:
         known = world.devices.claim("ns/c")
         assert known is writer.kept and known is not None and known.status.reserved_for == []
 
-    async def test_a_made_claim_is_deleted_even_if_the_pod_could_not_be_told(self) -> None:
+    async def test_a_created_claim_is_deleted_even_if_the_pods_status_was_not_written(self) -> None:
         world, writer = self.world(EXTENDED)
 
         async def refuse(namespace: str, name: str, patch: Wire) -> None:
@@ -848,7 +848,7 @@ class TestPreBind:
         assert status.is_success is is_created
         assert counted.claims == [is_created]
 
-    async def test_without_an_api_server_it_says_so(self) -> None:
+    async def test_without_an_api_server_it_fails_with_a_reason(self) -> None:
         world = World(*AB, claim("c"))
         world.place(pod("c"), "a")
         status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
@@ -1076,7 +1076,7 @@ def test_why_devices_do_not_serve(devices: list[Wire], said: str) -> None:
     assert facts[0] == f"claim ns/c, request r wants 2 devices of one node; {said}"
 
 
-def test_a_cluster_without_devices_says_so() -> None:
+def test_a_cluster_without_devices_is_reported() -> None:
     world = World(node("a"), claim("c"))
     world.filter(pod("c"))
     facts = list(world.plugin.facts(world.state, world.info(pod("c")), world.nodes()))

@@ -112,7 +112,7 @@ def test_best_fit_spreads_its_scores_from_0_to_100() -> None:
     assert found is not None and (min(found.values()), max(found.values())) == (0, 100)
 
 
-def test_random_gives_one_node_all_and_chooses_a_gpu_by_lot() -> None:
+def test_random_scores_one_node_and_chooses_a_random_gpu() -> None:
     cluster, _ = random_cluster()
     plugin, state = GpuRandom(None, make_handle(cluster, pick=lambda n: n - 1)), CycleState()
     pod = gpu_pod("p", 1000, 160)
@@ -241,7 +241,7 @@ def test_fragmentation_scores_and_chooses_gpus_as_the_rule_says(pod: tuple[int, 
             cluster.forget(assumed.uid)
 
 
-def test_kept_scores_are_those_that_would_be_computed_anew() -> None:
+def test_cached_scores_equal_recomputed_ones() -> None:
     cluster, _ = random_cluster()
     kept = GpuFragmentation({"typicalPods": TYPICAL}, make_handle(cluster))
     wanted = gpu_pod("p", 4000, 160)

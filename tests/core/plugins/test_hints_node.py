@@ -26,7 +26,7 @@ CORDON_TOLERATION = {"key": "node.kubernetes.io/unschedulable", "operator": "Exi
 
 
 @pytest.mark.parametrize(("who", "want"), [("waiting", "Queue"), ("other", "Skip")])
-def test_scheduling_gates_hears_of_the_pods_own_gates(handle, pod, ask, who, want):
+def test_scheduling_gates_registers_for_the_pods_own_gates(handle, pod, ask, who, want):
     plugin = SchedulingGates(None, handle)
     event = ("POD", "UPDATE_POD_SCHEDULING_GATES_ELIMINATED")
     assert ask(plugin, *event, pod(), pod(who, schedulingGates=[{"name": "g"}]), pod(who)) == want
@@ -134,7 +134,7 @@ def test_node_affinity_heeds_what_the_profile_adds(handle, pod, node, ask, label
 
 
 @pytest.mark.parametrize(("action", "want"), [("UPDATE_NODE_TAINT", "Queue"), ("UPDATE_NODE_ALLOCATABLE", "Deaf")])
-def test_node_affinity_hears_of_taints_and_not_of_amounts(handle, pod, node, ask, action, want):
+def test_node_affinity_registers_for_taints_and_not_for_amounts(handle, pod, node, ask, action, want):
     plugin = NodeAffinity(NodeAffinityArgs(), handle)
     assert ask(plugin, "NODE", action, pod(nodeSelector={"a": "b"}), node(), node()) == want
 

@@ -67,7 +67,7 @@ def test_registered_events(default_profile, plugin):
     assert set(wake_labels(events)) == WANT[plugin]
 
 
-def test_nobody_else_hears_of_anything(default_profile):
+def test_other_plugins_register_for_nothing(default_profile):
     assert {hint.plugin for hint in default_profile.hints} == set(WANT)
 
 

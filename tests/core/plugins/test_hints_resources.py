@@ -133,7 +133,7 @@ def test_after_a_device_class_event(fit, pod, ask, asks_for, before, after, want
     assert ask(fit, "DEVICE_CLASS", action, pod(requests={asks_for: "1"}), old, device_class(after)) == want
 
 
-def test_device_classes_are_not_heard_of_without_the_gate(handle, pod, ask):
+def test_device_classes_are_not_registered_without_the_gate(handle, pod, ask):
     handle.features = {"DRAExtendedResource": False}
     fit = NodeResourcesFit(NodeResourcesFitArgs(), handle)
     assert ask(fit, "DEVICE_CLASS", "ADD", pod(), None, device_class("x.io/gpu")) == "Deaf"

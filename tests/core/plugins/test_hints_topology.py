@@ -51,7 +51,7 @@ def test_spread_after_a_pod_comes_or_goes(spread, pod, ask, action, other, want)
     assert ask(spread, "ASSIGNED_POD", action, spreading(pod), old, new) == want
 
 
-def test_spread_soft_constraints_wait_for_nobody(spread, pod, ask):
+def test_spread_soft_constraints_wait_for_no_event(spread, pod, ask):
     waiting = spreading(pod, constraint(action="ScheduleAnyway"))
     assert ask(spread, "ASSIGNED_POD", "ADD", waiting, None, pod("other", labels=WEB, node="n1")) == "Skip"
 
@@ -188,7 +188,7 @@ def test_affinity_heeds_namespaces(affinity, pod, ask):
 
 
 @pytest.mark.parametrize(("labels", "want"), [(WEB, "Queue"), ({}, "Skip")])
-def test_affinity_after_somebody_who_objected_has_gone(affinity, pod, ask, labels, want):
+def test_affinity_after_a_repelling_pod_is_gone(affinity, pod, ask, labels, want):
     objector = wanting(pod, name="other", node="n1", **FAR_WEB)
     assert ask(affinity, "ASSIGNED_POD", "DELETE", pod(labels=labels), objector, None) == want
 
@@ -235,7 +235,7 @@ def old_handle(handle):
     return replace(handle, features=Features(V1_35))
 
 
-def test_until_1_35_a_nominated_pod_wakes_nobody(old_handle, pod, ask):
+def test_until_1_35_a_nominated_pod_wakes_no_pod(old_handle, pod, ask):
     nominated = pod("other", labels=WEB, nominated="n1")
     spread = PodTopologySpread(PodTopologySpreadArgs(), old_handle)
     assert ask(spread, "ASSIGNED_POD", "ADD", spreading(pod), None, nominated) == "Skip"
@@ -249,7 +249,7 @@ def test_until_1_35_own_labels_do_not_wake_for_affinity(old_handle, pod, ask):
     assert ask(affinity, "POD", "UPDATE_POD_LABEL", waiting, waiting, waiting) == "Skip"
 
 
-def test_until_1_35_a_deleted_pod_that_objected_wakes_nobody(handle, old_handle, pod, ask):
+def test_until_1_35_a_deleted_repelling_pod_wakes_no_pod(handle, old_handle, pod, ask):
     objector = wanting(lambda **more: pod("objector", node="n1", **more), far=[term(WEB)])
     waiting = pod(labels=WEB)
     for its, want in ((handle, "Queue"), (old_handle, "Skip")):

@@ -110,7 +110,7 @@ class TestRequired:
         assert why(cluster, pod()) == {"a": EXISTING, "b": EXISTING}
         assert why(cluster, pod(labels="other")) == {}
 
-    def test_existing_anti_affinity_on_a_node_without_the_label_keeps_nobody_away(self) -> None:
+    def test_existing_anti_affinity_on_a_node_without_the_label_repels_no_pod(self) -> None:
         assert passing(world(pod("p", "db", "d", **away(app("new")))), pod()) == "acdb"
 
     def test_terminating_pods_count(self) -> None:

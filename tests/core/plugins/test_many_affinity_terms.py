@@ -62,7 +62,7 @@ KINDS = ("podAntiAffinity", "podAffinity")
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", [REQUIRED, PREFERRED])
-def test_terms_that_mean_nearly_everybody_are_compared_with_all_kinds_at_once(
+def test_terms_that_match_most_pods_are_compared_with_all_kinds_together(
     comparisons: list[int], kind: str, rule: str
 ) -> None:
     terms: list[dict[str, Any]] = [

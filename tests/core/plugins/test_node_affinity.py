@@ -100,7 +100,7 @@ class TestAddedAffinity:
         pod = make_pod(spec=preferred((10, on("disk", "In", "ssd"))))
         assert scores(wishing, CLUSTER, pod, normalized=False) == {"a": 20, "b": 10, "c": 0}
 
-    def test_one_that_does_not_parse_is_refused_at_once(self) -> None:
+    def test_an_invalid_term_is_refused_immediately(self) -> None:
         with pytest.raises(ConfigError, match="addedAffinity"):
             plugin(**{REQUIRED: {"nodeSelectorTerms": [on("disk", "Nonsense")]}})
 

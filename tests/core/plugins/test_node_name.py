@@ -38,7 +38,7 @@ def test_named_nodes(wanted: str, passing: set[str]) -> None:
         pytest.param(Features(V1_37), "1 node(s) didn't satisfy plugin(s) [NodeName]", id="1.37 narrows the search"),
     ],
 )
-def test_what_other_nodes_are_told(features: Features, message: str) -> None:
+def test_the_status_of_other_nodes(features: Features, message: str) -> None:
     """The named node is full; the other one is not even looked at since 1.37."""
     cluster = make_cluster(make_node("a", cpu="1"), make_node("b"))
     decision = open_session(config_from_dict(None, features), cluster, features=features).decide(

@@ -142,7 +142,7 @@ def test_terminating_pods_hold_what_they_have() -> None:
     assert judged(world(going), make_pod(cpu="1")).code is U
 
 
-def test_many_resources_at_once_are_all_named() -> None:
+def test_all_of_many_missing_resources_are_named() -> None:
     wanted = {f"example.com/r{i}": 1 for i in range(40)}
     status = judged(world(), make_pod(requests=wanted))
     assert set(status.reasons) == {f"Insufficient {name}" for name in wanted} and status.code is UU

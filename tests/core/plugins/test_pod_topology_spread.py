@@ -286,7 +286,7 @@ class TestScore:
         cluster = world(("x", 1), ("", 0), ("y", 0))
         assert scores(plugin(cluster), cluster, web("new", soft())) == {"a": 0, "b": 0, "c": 100}
 
-    def test_nobody_counted_anywhere_everybody_gets_100(self) -> None:
+    def test_without_counted_pods_all_nodes_get_100(self) -> None:
         cluster = world(("x", 0), ("y", 0))
         assert scores(plugin(cluster), cluster, web("new", soft())) == {"a": 100, "b": 100}
 

@@ -64,7 +64,7 @@ def test_what_counts(tolerations: list[Any], raw: int) -> None:
     assert found == {"a": raw}
 
 
-def test_trap_7_nobody_minds_so_everybody_gets_100() -> None:
+def test_trap_7_without_intolerable_taints_all_nodes_get_100() -> None:
     cluster = make_cluster(make_node("a"), make_node("b", taints=["x:NoSchedule"]))
     assert scores(plugin(cluster), cluster, make_pod()) == {"a": 100, "b": 100}
 

@@ -117,7 +117,7 @@ def test_wildcard_events_interest_everyone():
     assert table().is_of_interest(UNSCHEDULABLE_TIMEOUT)
 
 
-def test_hints_are_timed_when_somebody_wants_it(info, meter):
+def test_hints_are_timed_on_request(info, meter):
     hints = table(PluginHint("P", NODE_ADD, no), PluginHint("Q", NODE_ADD, broken), recorder=meter)
     hints.decide(refused(info, ("P", "Q")), NODE_ADD, None, Node())
     assert meter.hints == {("P", "NodeAdd", "QueueSkip"): 1, ("Q", "NodeAdd", "Error"): 1}
@@ -147,7 +147,7 @@ def test_hints_are_timed_when_somebody_wants_it(info, meter):
         pytest.param([on(EventResource.POD, ActionType.ADD)], [], id="nothing about nodes"),
     ],
 )
-def test_who_waits_for_new_nodes_also_hears_of_taints(registrations, want):
+def test_registering_for_new_nodes_includes_taints(registrations, want):
     added = registered_hints("P", registrations)[len(registrations) :]
     assert [(hint.event.label, hint.hint) for hint in added] == want
     assert len(registered_hints("P", registrations, implies_taints=False)) == len(registrations), "since 1.37"
@@ -198,7 +198,7 @@ def test_queue_profile_asks_the_plugins():
     assert [(hint.plugin, hint.event.label) for hint in profile.hints] == [("Gatekeeper", "PodDelete")]
 
 
-def test_who_does_not_say_what_would_help_hears_of_everything():
+def test_a_plugin_without_registrations_gets_all_events():
     profile = queue_profile("s", [resolve(Silent())], has_extenders=True)
     heard = {name: [h.event for h in profile.hints if h.plugin == name] for name in ("Silent", EXTENDER_PLUGIN)}
     assert heard["Silent"] == heard[EXTENDER_PLUGIN] == [registration.event for registration in EVERYTHING]
@@ -220,7 +220,7 @@ def test_since_1_37_a_registration_says_whose_pod_it_means(action, want):
     assert [event.label for event in split_pod_event(ClusterEvent(EventResource.POD, action))] == want
 
 
-def test_the_pods_own_updates_are_told_from_new_pods():
+def test_a_pods_own_updates_are_distinguished_from_new_pods():
     own = ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE)
     assert own.covers(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL))
     assert not own.covers(ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_POD_LABEL))

@@ -151,7 +151,7 @@ def test_pods_lie_with_the_plugins_that_refused_them(info):
     assert (len(pods), pods.gated_count) == (3, 1)
 
 
-def test_a_pod_that_is_filed_anew_leaves_its_old_drawers(info):
+def test_a_refiled_pod_leaves_its_old_drawers(info):
     pods = UnschedulablePods()
     pod = waiting(info, "a", "P")
     pods.put(pod)

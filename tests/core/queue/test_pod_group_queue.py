@@ -78,7 +78,7 @@ def test_a_group_is_popped_as_one_with_its_pods_in_the_order_in_which_they_came(
     assert queue.where() == {"b": "in-flight", "a": "in-flight"}
 
 
-def test_a_group_stands_in_line_with_its_own_priority(queue):
+def test_a_group_is_ordered_by_its_own_priority(queue):
     queue.put_group(make_pod_group("g", priority=5))
     queue.put_group(make_pod_group("h", priority=7))
     queue.put("a", group="g", priority=5)

@@ -293,7 +293,7 @@ def test_pods_of_other_profiles_do_not_hear(clock, info):
     assert (place(queue, "a"), place(queue, "b")) == ("unschedulable", "backoff")
 
 
-def test_a_pre_check_restricts_who_is_moved(make_queue, info):
+def test_a_pre_check_restricts_which_pods_move(make_queue, info):
     queue = make_queue(PluginHint("P", ClusterEvent(EventResource.POD, ActionType.DELETE)))
     for pod_name, priority in [("low", 1), ("high", 10)]:
         fail(queue, info(pod_name, priority=priority), "P")
@@ -382,7 +382,7 @@ def test_gated_pods_react_to_their_gate_only(make_queue, info, gate, clock, even
     assert place(queue, "a") == want
 
 
-def test_who_stands_before_a_shut_gate_is_not_asked_about_until_it_may_open(make_queue, info, gate):
+def test_a_pod_behind_a_closed_gate_is_skipped_until_it_may_open(make_queue, info, gate):
     door = gate("Door", {"a", "b"})
     queue = make_queue(PluginHint("Door", NODE_ADD), gates=[door])
     shut = {("Door", "default/a")}
@@ -660,7 +660,7 @@ def test_long_waiters_are_tried_again(make_queue, info, clock, meter):
     assert meter.incoming["active", "UnschedulableTimeout"] == 2
 
 
-def test_between_rounds_nobody_is_flushed(make_queue, info, clock):
+def test_between_rounds_no_pod_is_flushed(make_queue, info, clock):
     """However often the timers run, long waiters are only looked at every 30 seconds."""
     queue = make_queue()
     clock.advance(1)
@@ -711,7 +711,7 @@ def test_a_failed_attempt_clears_the_mark_of_the_flush(make_queue, info, clock):
 # ---- looking ---------------------------------------------------------------------------------------------------------
 
 
-def test_pending_pods_tells_who_waits_why_and_for_what(make_queue, info, gate, clock):
+def test_pending_pods_lists_pods_with_reasons_and_events(make_queue, info, gate, clock):
     queue = make_queue(
         PluginHint("P", ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
         PluginHint("Door", ClusterEvent(EventResource.POD, ActionType.DELETE)),

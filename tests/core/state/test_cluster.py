@@ -14,7 +14,7 @@ def requested(cluster: ClusterState, node: str, resource: str = "cpu") -> int:
     return int(rows.requested(resource)[[info.name for info in rows.infos].index(node)])
 
 
-def test_an_assumed_pod_counts_at_once() -> None:
+def test_an_assumed_pod_counts_immediately() -> None:
     cluster = make_cluster(make_node("a"))
     waiting = cluster.info(make_pod("p", cpu="1"))
     placed = cluster.assume(waiting, "a")
@@ -126,7 +126,7 @@ def test_what_is_unknown_can_be_removed() -> None:
     assert len(cluster.nodes()) == 1
 
 
-def test_a_resize_is_counted_anew() -> None:
+def test_a_resize_is_recounted() -> None:
     cluster = make_cluster(make_node("a"), make_pod("p", node="a", cpu="1"))
     cluster.set_pod(make_pod("p", node="a", cpu="2"))
     assert requested(cluster, "a") == 2000

@@ -249,9 +249,7 @@ def test_forks_that_come_and_go_leave_a_held_one_and_the_parent_alone(
 
 @settings(max_examples=40, deadline=None)
 @given(HISTORY, HISTORY)
-def test_when_a_fork_is_gone_the_parent_goes_on_as_if_there_had_been_none(
-    before: list[Action], afterwards: list[Action]
-) -> None:
+def test_after_a_fork_is_dropped_the_parent_copies_nothing(before: list[Action], afterwards: list[Action]) -> None:
     parent, alone = make_cluster(make_node("a")), make_cluster(make_node("a"))
     play(parent, before)
     fork = parent.fork()

@@ -92,7 +92,7 @@ def test_a_fork_of_a_fork_is_its_own() -> None:
     assert list(second.moved_since(cluster.table)) == list(second.moved_since(first.table)) == [0]
 
 
-def test_taking_away_who_is_not_there_is_a_mistake() -> None:
+def test_removing_a_missing_pod_is_a_mistake() -> None:
     cluster = make_cluster(make_node("a"), make_node("b"), make_pod("p", node="a"))
     (pod,) = cluster.pods()
     with pytest.raises(KeyError):
@@ -107,7 +107,7 @@ def test_taking_away_who_is_not_there_is_a_mistake() -> None:
         pytest.param([0, 1], True, id="equal pods on several nodes"),
     ],
 )
-def test_room_is_made_for_a_resource_that_nobody_asked_for_before(positions: list[int], at_once: bool) -> None:
+def test_columns_grow_for_a_new_resource(positions: list[int], at_once: bool) -> None:
     cluster = make_cluster(make_node("a"), make_node("b"))
     fork = cluster.nodes().fork()
     moves = [(i, cluster.info(make_pod(f"p{i}", requests={"example.com/late": 3}))) for i in positions]

@@ -39,7 +39,7 @@ def test_the_version_changes_only_with_the_numbers() -> None:
     assert images.version != before
 
 
-def test_a_node_that_goes_or_drops_an_image_holds_it_no_more() -> None:
+def test_a_removed_node_or_image_is_no_longer_counted() -> None:
     images = states("a", "b", "c")
     images.remove_node("a")
     images.set_node(make_node("b"))

@@ -36,7 +36,7 @@ def test_the_same_key_gives_the_same_column() -> None:
     assert cluster.pod_index.column("k", is_web) is cluster.pod_index.column("k", is_web)
 
 
-def test_a_forgotten_column_is_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_column_is_recounted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_index, "MAX_COLUMNS", 2)
     cluster = make_cluster(make_node("a"), make_pod("p", node="a", labels={"app": "web"}))
     first = cluster.pod_index.column("web", is_web)
@@ -159,7 +159,7 @@ class TestObjects:
         assert [o.name for o in objects.in_namespace(Service, "n")] == ["s"]
         assert list(objects.in_namespace(Service, "other")) == [] and len(list(objects)) == 2
 
-    def test_versions_grow_and_changes_are_told(self) -> None:
+    def test_versions_grow_and_changes_are_logged(self) -> None:
         objects = Objects()
         before = objects.version(Service)
         objects.put(make_object("Service", "s", "n"))

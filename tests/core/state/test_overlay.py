@@ -28,7 +28,7 @@ def test_an_overlay_is_a_dictionary(below: dict[str, int], steps: list[tuple[str
     assert below == before
 
 
-def test_what_nobody_has_is_a_key_error() -> None:
+def test_a_missing_entry_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         Overlay[int]({})["a"]
     with pytest.raises(KeyError):

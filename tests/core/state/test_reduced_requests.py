@@ -66,7 +66,7 @@ def test_nothing_is_asked_for_at_all() -> None:
     st.lists(st.tuples(st.integers(0, 3000), st.booleans()), max_size=3),
     st.integers(0, 6000),
 )
-def test_the_pod_never_asks_for_more_than_it_is_told(
+def test_the_pod_never_requests_more_than_the_target(
     containers: list[int], init: list[tuple[int, bool]], target: int
 ) -> None:
     spec = {

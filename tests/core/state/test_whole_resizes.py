@@ -67,7 +67,7 @@ def test_what_a_pod_holds(pod: Pod, before: int, now: int) -> None:
     assert rounded_requests(pod_requests(pod, whole_resizes=True)).get("cpu", 0) == now
 
 
-def test_pods_are_counted_anew_when_the_rule_changes() -> None:
+def test_pods_are_recounted_when_the_rule_changes() -> None:
     cluster = ClusterState()
     cluster.put(make_node("n"))
     cluster.put(SWAP)
@@ -87,5 +87,5 @@ def test_pods_are_counted_anew_when_the_rule_changes() -> None:
 
 
 @pytest.mark.parametrize(("version", "node"), [("1.36", None), ("1.37", "n")])
-def test_a_decision_beside_a_pod_that_is_being_resized(version: str, node: str | None) -> None:
+def test_a_decision_next_to_a_pod_that_is_being_resized(version: str, node: str | None) -> None:
     assert decide(make_pod(cpu="3200m"), make_node("n"), SWAP, kubernetes_version=version).node == node

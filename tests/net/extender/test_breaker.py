@@ -53,7 +53,7 @@ def test_only_silence_in_a_row_opens_it(outcomes: str, is_open: bool) -> None:
     assert [change[0] for change in bench.changes] == [True] * is_open
 
 
-def test_what_is_said_meanwhile() -> None:
+def test_the_error_while_the_breaker_is_open() -> None:
     bench = Bench()
     bench.call("xxx")
     bench.now = 2.0

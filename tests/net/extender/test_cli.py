@@ -180,6 +180,6 @@ def test_the_kit_warns_of_what_is_legal_but_surely_not_meant() -> None:
     assert "get no score" in result.output
 
 
-def test_nobody_listens() -> None:
+def test_nothing_listens_at_the_address() -> None:
     result = run("check", "http://127.0.0.1:1")
     assert result.return_value == 1 and "connection refused" in result.output

@@ -204,7 +204,9 @@ def test_compressed_answers_are_read(server: Script) -> None:
     made.close()
 
 
-def test_large_bodies_are_compressed_for_others_who_said_so(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_bodies_are_compressed_for_remote_extenders_that_accept_it(
+    server: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_client, "is_loopback", lambda host: False)
     world = World(40)
     made = extender(world, server.port)
@@ -305,7 +307,7 @@ def test_a_client_certificate_is_shown() -> None:
 # ---- the breaker ---------------------------------------------------------------------------------------------------
 
 
-def test_a_dead_extender_is_left_alone_and_the_observer_hears_of_it() -> None:
+def test_a_dead_extender_is_skipped_and_the_observer_is_notified() -> None:
     heard: list[Any] = []
 
     class Observer:

@@ -148,7 +148,7 @@ def test_an_extender_that_dies(dies_at: int, failed: list[str] | None) -> None:
         assert list(found) == failed == [check.name for check in report.checks], "and nothing else is tried"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[str] = []
     report = Kit("http://host", PLAN, Direct(), told.append).run()  # type: ignore[arg-type]
     assert told == [check.name for check in report.checks]

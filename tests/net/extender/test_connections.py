@@ -18,14 +18,14 @@ from mooring.net.http_io import Bounds, Response
 from mooring.net.server import BodyMemory, Connection, Connections
 
 
-def test_a_connection_that_nobody_uses_is_closed_without_a_word() -> None:
+def test_an_idle_connection_is_closed_without_a_response() -> None:
     with running(idle_timeout_s=0.05) as (_, port):
         client = Client(port)
         assert client.is_closed()
         client.close()
 
 
-def test_one_who_waits_the_longest_makes_room_for_another() -> None:
+def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
     with running(connections=3) as (_, port):
         slow = Client(port).send(request()[:20])
         others = [Client(port) for _ in range(2)]

@@ -162,7 +162,7 @@ def test_an_extender_that_is_not_interested_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("pick", [0, 1, 2])
-def test_the_best_that_an_extender_mentions_are_drawn_by_lot(pick: int) -> None:
+def test_ties_among_mentioned_nodes_are_broken_at_random(pick: int) -> None:
     fake = Fake(on_prioritize=lambda nodes: [("b", 0), ("c", 0)])
     decision = decide([fake], pick=lambda n: pick % n)
     assert decision.node == ["b", "c", "b"][pick], "a has the same total, but nobody mentioned it"
@@ -252,7 +252,7 @@ def test_labels_that_come_back_changed_count_for_affinity_and_spread() -> None:
     assert decision.scores.to_dict()["b"]["NodeAffinity"] == 200 > decision.scores.to_dict()["a"]["NodeAffinity"]
 
 
-def test_a_node_that_nobody_knows_is_taken_if_it_comes_back_whole() -> None:
+def test_an_unknown_node_is_accepted_if_returned_whole() -> None:
     assert decide([Fake(on_filter=whole(node("stranger")))]).node == "stranger"
     decision = decide([Fake(on_filter=whole(node("stranger", allocatable={"cpu": "64"}), node("a")))])
     assert decision.scores is not None and set(decision.scores.totals_dict()) == {"stranger", "a"}

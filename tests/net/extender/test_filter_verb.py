@@ -51,7 +51,7 @@ def test_a_verdict_for_each_node(verdict: Any, kept: bool, failed: dict[str, str
         pytest.param(Filtered([A], {}, {B: "never"}, "rest"), [A], {C: "rest", D: "rest"}, id="some for good"),
     ],
 )
-def test_a_verdict_for_all_names_at_once(returned: Any, kept: list[str], failed: dict[str, str]) -> None:
+def test_a_verdict_for_all_names_together(returned: Any, kept: list[str], failed: dict[str, str]) -> None:
     answer, facts = ask(filter_verb(returning(returned, hint=list[str]), "f"), by_name=True)
     assert (answer["Nodes"], answer["NodeNames"]) == (None, kept)
     assert answer["FailedNodes"] == failed and answer["Error"] == ""

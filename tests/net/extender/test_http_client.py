@@ -131,7 +131,7 @@ def test_answers_that_are_none(pieces: list[bytes | Exception], said: str) -> No
 
 
 @pytest.mark.parametrize("pieces", [[], [ConnectionResetError(104, "x")]], ids=["closed", "reset"])
-def test_a_kept_connection_that_was_closed_meanwhile_is_told_from_one_that_fails(pieces: list[Any]) -> None:
+def test_a_stale_connection_is_distinguished_from_a_failing_one(pieces: list[Any]) -> None:
     with pytest.raises(_Stale):
         exchange(*pieces, uses=1)
 
@@ -227,7 +227,7 @@ def test_urls_that_lead_nowhere(client: HttpClient, url: str, said: str) -> None
     assert str(caught.value) == said
 
 
-def test_nobody_listens(client: HttpClient) -> None:
+def test_nothing_listens_at_the_address(client: HttpClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(NoAnswer) as caught:

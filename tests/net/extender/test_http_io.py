@@ -60,13 +60,13 @@ def test_a_request_is_read_however_it_comes_and_the_connection_is_kept(client: C
         assert "connection" not in headers and headers["date"].endswith("GMT")
 
 
-def test_requests_that_come_at_once_are_answered_in_order(client: Client) -> None:
+def test_pipelined_requests_are_answered_in_order(client: Client) -> None:
     client.send(request() + b"GET /healthz HTTP/1.1\r\n\r\n" + request(b"{}") + request()[:200])
     assert [client.answer()[0] for _ in range(3)] == [200, 200, 400]
     assert client.send(request()[200:]).answer()[0] == 200
 
 
-def test_one_who_asks_whether_to_go_on_is_told_so(client: Client) -> None:
+def test_expect_100_continue_is_answered(client: Client) -> None:
     head, _, body = request(BODY, "Expect: 100-continue").partition(b"\r\n\r\n")
     client.send(head + b"\r\n\r\n")
     assert client.answer()[0] == 100
@@ -92,7 +92,7 @@ def test_old_clients_and_those_that_want_to_part() -> None:
             client.close()
 
 
-def test_pages_beside_the_verbs(client: Client) -> None:
+def test_pages_besides_the_verbs(client: Client) -> None:
     for path in ("/healthz", "/livez", "/readyz"):
         assert client.send(f"GET {path} HTTP/1.1\r\n\r\n".encode()).answer()[::2] == (200, b"ok")
     status, headers, _ = client.send(b"HEAD /healthz HTTP/1.1\r\n\r\n").answer(has_body=False)

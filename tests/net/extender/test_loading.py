@@ -75,7 +75,7 @@ def test_what_a_reference_names(
         pytest.param("", "mine.py:", "'mine.py:': expected file.py", id="a colon and no class"),
     ],
 )
-def test_what_is_said_when_it_names_none(here: Path, content: str, reference: str, said: str) -> None:
+def test_the_error_if_no_extender_is_found(here: Path, content: str, reference: str, said: str) -> None:
     (here / "mine.py").write_text(content)
     with pytest.raises(PluginError) as caught:
         load_extender(reference)

@@ -24,7 +24,7 @@ def test_pieces_compressed_one_by_one_are_one_valid_stream(pieces: list[bytes], 
     assert inflater.eof and not inflater.unused_data, "one member, and nothing behind it"
 
 
-def test_a_compressed_piece_is_used_as_it_is() -> None:
+def test_a_compressed_piece_is_reused() -> None:
     piece = b"a" * 1000
     marked = deflate(b"b" * 1000)
     with pytest.raises(gzip.BadGzipFile):  # its checksum is that of the piece, so a wrong form would be noticed

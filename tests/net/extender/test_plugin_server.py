@@ -132,7 +132,7 @@ def test_a_plugin_that_cannot_be_served_is_refused() -> None:
         PluginServer([Binder])
 
 
-def test_a_changed_node_is_seen_as_it_is_now() -> None:
+def test_a_changed_node_is_seen_in_its_new_version() -> None:
     server = PluginServer([Ssd])
     assert len(ask(server, "filter")["Nodes"]["items"]) == 2
     changed = make_node(0)
@@ -140,7 +140,7 @@ def test_a_changed_node_is_seen_as_it_is_now() -> None:
     assert ask(server, "filter", [changed])["Nodes"]["items"] == [changed]
 
 
-def test_nodes_that_do_not_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_without_further_requests_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin_server, "MAX_NODES", 10)
     server = PluginServer([Ssd])
     for start in range(0, 60, 6):

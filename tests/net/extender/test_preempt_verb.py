@@ -99,7 +99,7 @@ def test_requests_that_are_none(body: bytes, said: str) -> None:
         preempt_verb(lambda pod, victims: victims, "p")(body)
 
 
-def test_nobody_to_evict() -> None:
+def test_no_pod_to_evict() -> None:
     data, facts = preempt_verb(lambda pod, victims: victims, "p")(b'{"Pod":{}}')
     assert json.loads(data) == {"NodeNameToMetaVictims": {}} and facts.nodes == 0
 

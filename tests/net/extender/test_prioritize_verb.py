@@ -27,7 +27,7 @@ from mooring.net.extender.verbs import prioritize_verb
         pytest.param({"stranger": 1}, {"stranger": 1}, id="a node that was not offered: neither does it look there"),
     ],
 )
-def test_scores_for_all_nodes_at_once(returned: Any, want: dict[str, int]) -> None:
+def test_scores_for_all_nodes_together(returned: Any, want: dict[str, int]) -> None:
     answer, facts = ask(prioritize_verb(returning(returned, hint=list[str]), "p"), by_name=True)
     assert answer == [{"Host": name, "Score": score} for name, score in want.items()]
     assert facts == CallFacts("default/web", 4, len(want))

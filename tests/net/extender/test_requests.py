@@ -31,7 +31,7 @@ requests = st.lists(
 
 
 @given(requests)
-def test_the_quick_way_agrees_with_the_ordinary_one(history: list[list[tuple[int, str]]]) -> None:
+def test_the_fast_path_agrees_with_the_ordinary_one(history: list[list[tuple[int, str]]]) -> None:
     reader = NodeReader(Node)
     for offered in history:
         nodes = []
@@ -71,7 +71,7 @@ def test_whatever_looks_different_is_left_to_the_ordinary_way(body: bytes) -> No
     assert NodeReader(Node).read(body) is None
 
 
-def test_a_node_that_comes_again_is_the_same_object_until_it_changes() -> None:
+def test_a_repeated_node_is_the_same_object_until_it_changes() -> None:
     reader = NodeReader(Node)
     nodes = [make_node(i) for i in range(3)]
     first = reader.read(args_body(make_pod("p"), nodes, by_name=False))

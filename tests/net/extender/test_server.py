@@ -209,7 +209,7 @@ async def test_handlers_that_hang_cost_their_own_requests_and_show_in_health() -
     Blocked.released.clear()
 
 
-async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
+async def test_hanging_calls_up_to_the_limit_block_no_others() -> None:
     """The handlers hang for longer than the test; the one that does not is answered."""
     released, entered = threading.Event(), threading.Semaphore(0)
 
@@ -262,7 +262,7 @@ async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
         pytest.param(bytes(range(256)), 400, "the body is not JSON", id="bytes that are no text"),
     ],
 )
-async def test_bad_requests_get_an_error_and_the_server_goes_on(body: bytes, status: int, said: str) -> None:
+async def test_bad_requests_get_an_error_and_the_server_continues(body: bytes, status: int, said: str) -> None:
     async with running(Ssd, limits=Limits(max_body_bytes=200_000)) as (session, url):
         got, answer = await post(session, f"{url}/filter", body)
         assert got == status
@@ -280,7 +280,7 @@ async def test_another_content_type_is_refused() -> None:
         ] == 200
 
 
-async def test_compressed_bodies_are_read_and_said_to_be_welcome() -> None:
+async def test_compressed_bodies_are_read_and_announced() -> None:
     async with running(Ssd) as (session, url):
         headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
         async with session.post(f"{url}/filter", data=gzip.compress(request()), headers=headers) as answer:

@@ -111,7 +111,7 @@ def test_a_few_hung_calls_are_healthy_enough(calls: Calls) -> None:
     assert calls.workers.is_healthy
 
 
-def test_replacing_has_an_end_and_then_calls_are_refused_at_once(calls: Calls) -> None:
+def test_replacements_are_limited_and_further_calls_are_refused_immediately(calls: Calls) -> None:
     calls.hang(2 * REPLACED_PER_PLACE + 2)
     with pytest.raises(Refused, match="10 calls hang") as refused:
         calls.workers.run(lambda: None, lambda: None)

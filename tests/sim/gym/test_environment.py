@@ -180,7 +180,7 @@ def test_a_reward_that_does_not_exist_is_one_line() -> None:
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 
-def test_a_clone_goes_on_by_itself() -> None:
+def test_a_clone_is_independent() -> None:
     env = SchedulingEnv(generated(nodes=4, pods=12, run_s=5), reward=dict.fromkeys(TERMS, 1.0))
     env.reset(seed=3)
     env.step(int(env.action_masks().argmax()))

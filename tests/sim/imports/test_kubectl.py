@@ -65,7 +65,7 @@ def test_a_workload_whose_pods_are_there_is_not_expanded_again(tmp_path: Path) -
         pytest.param("a.json", b'{"a": 1', "expected JSON", id="JSON that was cut"),
     ],
 )
-def test_a_file_that_is_none_of_the_formats_says_so(tmp_path: Path, name: str, data: bytes, want: str) -> None:
+def test_an_unknown_format_is_reported(tmp_path: Path, name: str, data: bytes, want: str) -> None:
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:

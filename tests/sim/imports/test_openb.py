@@ -60,7 +60,7 @@ def test_a_pod_without_scheduling_time_counts_from_its_creation_and_that_is_name
     assert any("without scheduled_time" in line for line in found.not_simulated)
 
 
-def test_pods_without_times_come_at_once_in_the_order_of_the_table(tmp_path: Path) -> None:
+def test_pods_without_times_arrive_together_in_the_order_of_the_table(tmp_path: Path) -> None:
     found = import_files([written(tmp_path, SHORT + "b,1,1,0,0\na,1,1,0,0\n")])
     assert [(each.at_s, each.pod.name) for each in found.arrivals] == [(0, "b"), (0, "a")]
 
@@ -115,7 +115,7 @@ def test_two_tables_make_one_import(tmp_path: Path) -> None:
                      id="another table"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_in_one_line(tmp_path: Path, text: str, want: str) -> None:
+def test_a_mistake_is_reported_in_one_line(tmp_path: Path, text: str, want: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(InputError) as caught:
         import_files([path])

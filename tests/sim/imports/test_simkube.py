@@ -173,7 +173,7 @@ def test_a_trace_and_its_cluster_make_one_import(tmp_path: Path) -> None:
         pytest.param(trace(pod_lifecycles=[1]), "pod_lifecycles: a list where a map", id="lives in a list"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, value: Any, want: str) -> None:
+def test_a_mistake_is_reported_with_its_place(tmp_path: Path, value: Any, want: str) -> None:
     with pytest.raises(InputError) as caught:
         imported(tmp_path, value)
     assert str(caught.value).startswith(str(tmp_path)) and want in str(caught.value)

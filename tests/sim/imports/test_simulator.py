@@ -94,7 +94,7 @@ def test_a_pod_that_is_deleted_before_it_ends_goes_at_that_time(tmp_path: Path) 
     assert (change.at_s, change.obj.key, change.is_gone) == (60, "shop/web", True)
 
 
-def test_a_pod_that_comes_again_under_its_name_is_another_one(tmp_path: Path) -> None:
+def test_a_recreated_pod_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     found = imported(
         tmp_path,
         line(0, "Add", node("a")),
@@ -106,7 +106,7 @@ def test_a_pod_that_comes_again_under_its_name_is_another_one(tmp_path: Path) ->
     assert [(each.at_s, each.is_gone) for each in found.changes] == [(30, True)]
 
 
-def test_a_pod_comes_again_also_where_the_one_before_it_still_waits(tmp_path: Path) -> None:
+def test_a_pod_is_recreated_even_if_its_predecessor_is_pending(tmp_path: Path) -> None:
     """In the record the first one had run and was gone; in the simulation another pod takes its place meanwhile."""
     lines = [line(0, "Add", node("a"))]
     for at, uid in ((20, "one"), (60, "two")):
@@ -210,7 +210,7 @@ def test_nodes_that_come_change_and_go_later_are_changes_and_heartbeats_are_not(
     assert "1 × Update of a Node that changes nothing that scheduling reads" in found.not_simulated
 
 
-def test_a_node_that_was_not_heard_of_takes_no_pods_until_it_is_back(tmp_path: Path) -> None:
+def test_a_silent_node_takes_no_pods_until_it_is_back(tmp_path: Path) -> None:
     silent, back = node("a"), node("a")
     silent["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     silent["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}
@@ -291,7 +291,7 @@ def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
         pytest.param('{"time": "\\ud800"}', "line 2: nested too deeply, or half a character", id="half a character"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_record_is_told_with_its_line(tmp_path: Path, second: str, want: str) -> None:
+def test_a_mistake_in_a_record_is_reported_with_its_line(tmp_path: Path, second: str, want: str) -> None:
     with pytest.raises(InputError) as caught:
         imported(tmp_path, line(10, "Add", node("a")), second)
     assert want in str(caught.value) and "\n" not in str(caught.value)
@@ -332,7 +332,7 @@ def test_an_export_is_a_cluster_and_a_configuration(tmp_path: Path) -> None:
                      id="no configuration"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_an_export_is_told_with_its_place(tmp_path: Path, value: Any, want: str) -> None:
+def test_a_mistake_in_an_export_is_reported_with_its_place(tmp_path: Path, value: Any, want: str) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps(value))
     with pytest.raises(InputError) as caught:

@@ -110,7 +110,7 @@ def test_the_earliest_of_several_wishes_counts() -> None:
     assert bench.diary.looked_at == [(10.0, "a")]
 
 
-def test_a_key_at_a_slow_pace_is_looked_at_once_per_turn() -> None:
+def test_a_paced_key_is_reconciled_once_per_turn() -> None:
     bench = Bench()
     bench.diary.start()
     bench.diary.pace("a", 5.0)

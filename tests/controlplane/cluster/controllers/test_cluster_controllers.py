@@ -64,7 +64,7 @@ def test_nodes_stay_ready_when_the_process_was_frozen(lab: Lab) -> None:
     assert all(not node["spec"].get("taints") for node in lab.list("nodes"))
 
 
-def test_a_kubelet_that_speaks_without_its_lease_is_heard(lab: Lab) -> None:
+def test_a_status_without_a_lease_counts_as_a_sign_of_life(lab: Lab) -> None:
     """A node must not go back and forth between the kubelet's word and the controller's."""
     lab.nodes(1)
     lab.advance(10)
@@ -215,7 +215,7 @@ def test_a_volume_outlives_its_claim_or_not(lab: Lab, policy: str, left: str | N
     assert (volume["status"]["phase"] if volume else None) == left
 
 
-def test_immediate_claims_are_provisioned_at_once(lab: Lab) -> None:
+def test_immediate_claims_are_provisioned_immediately(lab: Lab) -> None:
     lab.create(_class("fast", "disks.example.com", "Immediate"))
     lab.create(_claim(storage_class="fast"))
     claim = lab.must("persistentvolumeclaims", "data")
@@ -306,7 +306,7 @@ def test_a_budget_counts_what_may_go(lab: Lab, spec: Object, desired: int, allow
     assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (desired, allowed)
 
 
-def test_evictions_stop_at_the_budget_and_go_on_when_a_replacement_is_ready(lab: Lab) -> None:
+def test_evictions_stop_at_the_budget_and_continue_when_a_replacement_is_ready(lab: Lab) -> None:
     lab.nodes(2)
     lab.create(workload("Deployment", replicas=3))
     lab.create(_budget(minAvailable=2))
@@ -354,7 +354,7 @@ def test_a_pod_gets_a_claim_from_its_template(lab: Lab, template_first: bool) ->
     ]
 
 
-def test_a_claim_is_given_back_when_its_pod_ends(lab: Lab) -> None:
+def test_a_claim_is_released_when_its_pod_ends(lab: Lab) -> None:
     from mooring.controlplane.registry.catalog import by_resource
 
     lab.nodes(1)

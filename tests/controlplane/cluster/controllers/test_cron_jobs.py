@@ -81,7 +81,7 @@ def test_failed_jobs_have_a_limit_of_their_own(lab: Lab) -> None:
     assert _jobs(lab) == [20]
 
 
-def test_a_suspended_one_starts_no_job_and_only_the_last_missed_one_when_it_goes_on(lab: Lab) -> None:
+def test_a_suspended_cron_job_starts_only_the_last_missed_job_when_resumed(lab: Lab) -> None:
     lab.nodes(1)
     lab.create(_cron_job(suspend=True))
     lab.advance(3300, step=60)

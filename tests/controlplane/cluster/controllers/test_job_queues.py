@@ -119,7 +119,7 @@ def test_outcomes_count_admissions_preemptions_and_waits(teams: Lab) -> None:
         pytest.param("nope", "LocalQueue default/nope doesn't exist", id="no local queue"),
     ],
 )
-def test_a_job_in_a_queue_that_does_not_exist_says_so(teams: Lab, queue: str, message: str) -> None:
+def test_a_job_in_an_unknown_queue_reports_that(teams: Lab, queue: str, message: str) -> None:
     teams.create(job("lost", queue))
     found = condition(workload_of(teams, "lost"), "QuotaReserved")
     assert found is not None and found["message"] == message

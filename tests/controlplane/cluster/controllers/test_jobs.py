@@ -30,7 +30,7 @@ def _conditions(lab: Lab) -> dict[str, str]:
     return {c["type"]: c["reason"] for c in lab.must("jobs.batch", "sums")["status"].get("conditions", ())}
 
 
-def test_a_job_runs_so_many_at_a_time_until_it_is_complete(lab: Lab) -> None:
+def test_a_job_runs_up_to_its_parallelism_until_it_is_complete(lab: Lab) -> None:
     lab.nodes(2)
     lab.create(_job(completions=5, parallelism=2))
     assert lab.must("jobs.batch", "sums")["status"]["active"] == 2
@@ -127,7 +127,7 @@ def _made(lab: Lab) -> list[tuple[str, str]]:
 FAILS = {"mooring/completes-after": "5s"}
 
 
-def test_an_index_that_fails_too_often_is_given_up_and_the_others_go_on(lab: Lab) -> None:
+def test_an_index_that_fails_too_often_is_abandoned_and_the_others_continue(lab: Lab) -> None:
     lab.nodes(1)
     fails = {**FAILS, "mooring/exit-code": "1=7"}
     lab.create(_job(completions=4, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=1, annotations=fails))
@@ -192,7 +192,7 @@ def test_a_policy_says_what_a_failure_means(lab: Lab, rule: Object, reason: str 
         )
 
 
-def test_a_policy_gives_up_an_index_at_once(lab: Lab) -> None:
+def test_a_policy_fails_an_index_immediately(lab: Lab) -> None:
     lab.nodes(1)
     rules = [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}]
     fails = {**FAILS, "mooring/exit-code": "0=42,1=1"}

@@ -148,7 +148,7 @@ def test_old_replica_sets_are_cleaned_up(lab: Lab) -> None:
 # Stateful sets
 
 
-def test_a_parallel_stateful_set_starts_all_pods_at_once(lab: Lab) -> None:
+def test_a_parallel_stateful_set_starts_all_pods_together(lab: Lab) -> None:
     lab.binds = False
     lab.create(workload("StatefulSet", replicas=3, podManagementPolicy="Parallel"))
     assert [pod["metadata"]["name"] for pod in lab.list("pods")] == ["web-0", "web-1", "web-2"]
@@ -445,7 +445,7 @@ def test_a_reservation_for_a_namesake_goes(lab: Lab) -> None:
     assert claim["metadata"]["finalizers"] == ["x/y"]
 
 
-def test_a_claim_that_is_deleted_goes_when_nobody_uses_it(lab: Lab) -> None:
+def test_a_deleted_claim_is_removed_when_it_is_unused(lab: Lab) -> None:
     lab.nodes(1)
     pod = lab.create(
         lab.pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "gpu"}], terminationGracePeriodSeconds=0)

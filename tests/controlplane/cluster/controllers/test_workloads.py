@@ -20,7 +20,7 @@ def _set(**spec: Any) -> Any:
     return lambda obj: obj["spec"].update(spec)
 
 
-def test_a_deployment_gets_its_pods_and_says_so(lab: Lab) -> None:
+def test_a_deployment_gets_its_pods_and_reports_them(lab: Lab) -> None:
     lab.nodes(2)
     lab.create(workload("Deployment", replicas=3))
     status = lab.must("deployments.apps", "web")["status"]
@@ -87,7 +87,7 @@ def test_recreate_ends_all_old_pods_before_the_first_new_one(lab: Lab) -> None:
     assert [pod["spec"]["containers"][0]["image"] for pod in lab.list("pods")] == ["app:2", "app:2"]
 
 
-def test_a_rollout_that_cannot_go_on_misses_its_deadline(lab: Lab) -> None:
+def test_a_stuck_rollout_exceeds_its_deadline(lab: Lab) -> None:
     lab.create(workload("Deployment", replicas=1, progressDeadlineSeconds=60))  # there is no node
     lab.advance(30)
     progressing = {c["type"]: c for c in lab.must("deployments.apps", "web")["status"]["conditions"]}["Progressing"]

@@ -131,7 +131,7 @@ class TestTexts:
     def message(self, *objects: Any, pod: Any = None) -> str:
         return Scheduler(*objects).decide(pod or high("3")).post_filter_message
 
-    def test_nobody_less_important(self) -> None:
+    def test_no_pod_of_lower_priority(self) -> None:
         text = self.message(node(), low("p", priority=100, cpu="4"))
         assert text == PREFIX + "0/1 nodes are available: 1 No preemption victims found for incoming pod."
 
@@ -314,7 +314,7 @@ def crowded(pods: list[Any], allowed: int | None, promised: int) -> Scheduler:
 
 @settings(max_examples=60)
 @given(PODS, st.sampled_from([None, 0, 1, 3]), st.integers(0, 3), st.sampled_from(PREEMPTORS), st.sampled_from([1, 10]))
-def test_trying_many_nodes_at_once_equals_one_at_a_time(
+def test_trying_many_nodes_together_equals_one_at_a_time(
     pods: list[Any], allowed: int | None, promised: int, pod: dict[str, Any], priority: int
 ) -> None:
     found = []

@@ -75,7 +75,7 @@ def test_positions_that_are_kept_are_those_that_a_look_finds(steps: list[tuple[s
             assert state.taken(reach) == tuple(i for i, id in enumerate(reach.ids) if id in state.devices)
 
 
-def test_changes_that_were_told_are_not_kept() -> None:
+def test_reported_changes_are_dropped() -> None:
     state = AllocatedState()
     state.add(held(("a", "1"), ("b", "0")))
     assert state.changed == {("d", "a"), ("d", "b")}

@@ -116,7 +116,7 @@ async def test_a_newer_claim_that_is_known_need_not_be_read() -> None:
         ),
     ],
 )
-async def test_a_claim_that_somebody_else_has_changed(now: ResourceClaim, is_ours: bool, text: str) -> None:
+async def test_a_claim_changed_by_another_client(now: ResourceClaim, is_ours: bool, text: str) -> None:
     with pytest.raises(ApiError) as error:
         await bind(Server(now), stored(3, is_held=not is_ours), is_ours=is_ours)
     assert str(error.value) == text

@@ -71,7 +71,7 @@ def test_what_it_returns(name: str, arguments: tuple[Any, ...], want: Any) -> No
     assert call(name, *arguments) == want
 
 
-def test_functions_of_one_name_are_told_apart_by_their_types() -> None:
+def test_functions_of_one_name_are_distinguished_by_their_types() -> None:
     assert call("indexOf", "abcb", "b", types="string string") == 1
     assert call("lastIndexOf", "abcb", "b", 2, types="string string int") == 1
     assert call("add", quantity("1"), 2, types="quantity int") == quantity("3")

@@ -64,7 +64,7 @@ class TestAllocationsUnderWay:
     def pending(self) -> AllocationResult:
         return allocation(result("a"))
 
-    def test_they_count_at_once(self) -> None:
+    def test_they_count_immediately(self) -> None:
         _, devices = made(stored())
         devices.add_pending("uid-c", stored(), self.pending())
         assert (in_use(devices), devices.pending_allocation("uid-c")) == ({"a"}, self.pending())
@@ -75,7 +75,7 @@ class TestAllocationsUnderWay:
         devices.remove_pending("uid-c")
         assert (in_use(devices), devices.pending_allocation("uid-c")) == (set(), None)
 
-    def test_a_claim_that_says_so_itself_counts_once(self) -> None:
+    def test_a_claim_with_an_allocation_counts_once(self) -> None:
         cluster, devices = made(stored())
         devices.add_pending("uid-c", stored(), self.pending())
         cluster.put(stored(version=2, uses="a"))

@@ -91,7 +91,7 @@ def test_a_value_that_was_removed_no_longer_counts() -> None:
     assert constraint.add(names["r0"], NUMA_1)
 
 
-def test_distinct_forgets_all_devices_of_a_request_at_once() -> None:
+def test_distinct_forgets_all_devices_of_a_request_together() -> None:
     """Upstream keeps one value per request, and drops it when any of the request's devices is removed."""
     constraint, names = built(DISTINCT), requests()
     assert constraint.add(names["r0"], NUMA_0) and constraint.add(names["r0"], NUMA_1)

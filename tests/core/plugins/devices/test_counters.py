@@ -55,7 +55,7 @@ def test_what_can_be_drawn(devices: list[str], want: list[bool]) -> None:
     assert [drawn.draw(found, by_name[name]) for name in devices] == want
 
 
-def test_what_is_given_back_can_be_drawn_again() -> None:
+def test_released_counters_can_be_consumed_again() -> None:
     found = pool()
     half, _, whole, _ = found.candidates
     drawn = DrawnCounters(AvailableCounters(AllocatedState()))

@@ -35,7 +35,7 @@ def device_class(name: str, resource: str | None = None, created: str = "2026-01
         pytest.param([device_class("b", GPU), device_class("a", GPU)], GPU, "a", id="of one age the smaller name"),
     ],
 )
-def test_which_class_stands_for_a_resource(classes: list[DeviceClass], resource: str, want: str | None) -> None:
+def test_which_class_backs_a_resource(classes: list[DeviceClass], resource: str, want: str | None) -> None:
     found = ClassResolver(classes).get(resource)
     assert (found.name if found is not None else None) == want
 

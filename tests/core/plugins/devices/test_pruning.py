@@ -240,7 +240,7 @@ def test_what_must_not_be_left_out(devices: list[Wire], wanted: list[Wire], cons
     assert text == want
 
 
-def test_a_device_that_others_share_is_not_like_one_that_nobody_uses() -> None:
+def test_a_shared_device_is_not_equivalent_to_an_unused_one() -> None:
     """Since 1.37 another share of a device draws on no counter."""
     shared = {"allowMultipleAllocations": True, "consumesCounters": SLOT}
     devices = [device("a", **shared), device("shared", **shared), device("c", k=1, consumesCounters=SLOT)]

@@ -351,7 +351,7 @@ def test_a_claim_never_holds_more_than_32_devices() -> None:
     assert {r.request for r in results[0].devices.results} == {"r1", "r2/few"}
 
 
-def test_a_search_that_takes_too_long_says_so() -> None:
+def test_a_search_that_times_out_reports_it() -> None:
     late = iter([False, False, True])
     allocator = Allocator(inventory_of([ABC]), SELECTORS, AllocatedState(), device_class, lambda: next(late))
     with pytest.raises(AllocationTimeout, match="node n: timed out trying to allocate devices"):

@@ -133,7 +133,7 @@ def test_what_a_rule_wakes(before: Any, after: Any, hint: Hint) -> None:
     assert about_rules.hint(POD, before, after) is hint
 
 
-def test_until_1_36_nobody_asks_for_rules() -> None:
+def test_until_1_36_no_plugin_registers_for_rules() -> None:
     plugin = scheduler("1.36").profiles["default-scheduler"].plugins["DynamicResources"]
     assert plugin.events_to_register is not None
     assert EventResource.DEVICE_TAINT_RULE not in {each.event.resource for each in plugin.events_to_register()}

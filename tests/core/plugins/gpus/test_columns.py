@@ -53,7 +53,7 @@ def take(cluster: ClusterState, step: tuple[Any, ...]) -> None:
 
 @given(steps)
 @example([("put", "x", "a", 300, 1, "0"), ("read",), ("put", "x", "a", 500, 1, "0")])  # only an annotation changes
-def test_columns_that_were_followed_are_those_read_anew(history: list[tuple[Any, ...]]) -> None:
+def test_updated_columns_equal_recomputed_ones(history: list[tuple[Any, ...]]) -> None:
     cluster = make_cluster(*map(gpu_node, NODES))
     cluster.nodes()
     GpuColumns.of(cluster.table)

@@ -144,7 +144,7 @@ def test_the_best_way_is_the_first_of_the_highest() -> None:
 
 @pytest.mark.parametrize("wanted", [kind(4000, 460), kind(3000, 1000, 2), kind(1500, 300, 3), kind(7000)])
 @pytest.mark.parametrize("weight", [0, 1])
-def test_nodes_one_by_one_are_as_many_at_once_to_the_last_bit(wanted: PodKind, weight: int) -> None:
+def test_single_nodes_agree_with_many_to_the_last_bit(wanted: PodKind, weight: int) -> None:
     rng = np.random.default_rng(3)
     left, cpu = rng.choice([0, 40, 190, 460, 540, 810, 1000], (300, 8)), rng.integers(0, 20_000, 300)
     model = rng.integers(0, 3, 300)
@@ -192,7 +192,7 @@ def test_a_pod_with_much_cpu_goes_where_cpu_is_left_over() -> None:
     assert less[0] < less[1] == 0
 
 
-def test_rows_that_are_alike_are_looked_at_once() -> None:
+def test_equal_rows_are_evaluated_once() -> None:
     table = np.array([[1, 2], [3, 4], [1, 2], [1, 4], [3, 4]])
     distinct, row_of = distinct_rows(table)
     assert distinct.tolist() == [[1, 2], [3, 4], [1, 4]] and distinct[row_of].tolist() == table.tolist()

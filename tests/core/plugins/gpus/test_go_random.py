@@ -38,7 +38,7 @@ def test_seed_0_is_a_seed_of_its_own() -> None:
     assert GoRandom(0).int63() == GoRandom(89_482_311).int63()
 
 
-def test_the_table_is_the_state_of_the_generator_after_so_many_steps() -> None:
+def test_the_table_is_the_generators_state_after_its_steps() -> None:
     start = np.array([(a << 20) ^ (b << 10) ^ c for a, b, c in seeds(1)], np.uint64)
     listed: list[int] = start[PLACES].tolist()
     for n in range(LENGTH, 2 * LENGTH):

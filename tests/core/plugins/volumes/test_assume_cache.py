@@ -80,7 +80,7 @@ class AssumeMachine(RuleBasedStateMachine):
 TestAssumeCache = AssumeMachine.TestCase
 
 
-def test_what_was_never_in_an_api_server_is_told_apart_by_identity() -> None:
+def test_objects_without_versions_are_distinguished_by_identity() -> None:
     """A simulation may leave versions empty: then any new object ends the assumption."""
     objects = Objects()
     cache = AssumeCache(PersistentVolumeClaim, objects, "persistentvolumeclaims")
@@ -110,7 +110,7 @@ def test_the_words_for_a_wish_that_comes_too_late(stored: str | None, text: str)
     assert str(raised.value) == text
 
 
-def test_whoever_follows_the_cache_learns_what_to_look_at_again() -> None:
+def test_followers_of_the_cache_learn_what_changed() -> None:
     objects = Objects()
     cache = AssumeCache(PersistentVolumeClaim, objects, "persistentvolumeclaims")
     objects.put(claim("a", "1"))

@@ -63,7 +63,7 @@ class TestCounts:
             ),
         ],
     )
-    def test_a_node_is_counted_anew(self, world: Any, attached: AttachedVolumes, change: Any) -> None:
+    def test_a_node_is_recounted(self, world: Any, attached: AttachedVolumes, change: Any) -> None:
         csi_claim(world, "one")
         world.pod("one", name="p", on="a")
         assert counts(attached) == [1, 0, 0]
@@ -136,7 +136,7 @@ def test_drivers_that_name_no_limit_are_not_listed(world: Any) -> None:
     assert limits(None) == {}
 
 
-def test_a_volume_that_nobody_uses_is_forgotten(world: Any, attached: AttachedVolumes) -> None:
+def test_an_unused_volume_is_forgotten(world: Any, attached: AttachedVolumes) -> None:
     csi_claim(world, "one")
     world.pod("one", name="p", on="a")
     attached.refresh()

@@ -137,7 +137,7 @@ async def test_bound_claims_need_no_writing(world: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, 3])
-async def test_nobody_binds_in_time(world: Any, timeout_s: int) -> None:
+async def test_no_claim_is_bound_in_time(world: Any, timeout_s: int) -> None:
     story = Story(world, "static", timeout_s=timeout_s)
     status = await story.bind()
     assert (status.code, status.message) == (Code.ERROR, "binding volumes: context deadline exceeded")
@@ -251,7 +251,7 @@ async def test_an_unmanaged_azure_disk_cannot_be_checked(world: Any) -> None:
     )
 
 
-async def test_a_refused_write_is_told_and_reverted(world: Any) -> None:
+async def test_a_rejected_write_is_reported_and_reverted(world: Any) -> None:
     story = Story(world, "static", "new")
     story.writer.refuse["ns/new"] = ApiError("Operation cannot be fulfilled", code=409, reason="Conflict")
     status = await story.bind()
@@ -285,7 +285,7 @@ async def test_a_binding_that_fails_is_counted(world: Any) -> None:
     assert failures.stages == ["bind"]
 
 
-async def test_without_a_writer_it_says_so(world: Any) -> None:
+async def test_without_a_writer_it_fails_with_a_reason(world: Any) -> None:
     story = Story(world, "static")
     world.handle.writer = None
     status = await story.bind()

@@ -171,7 +171,7 @@ def test_all_claims_on_all_nodes(world: Any, monkeypatch: pytest.MonkeyPatch, fe
                         cache.restore(promised)
 
 
-def test_a_volume_whose_capacity_is_no_quantity_is_nobodys(world: Any) -> None:
+def test_a_volume_with_an_invalid_capacity_is_never_chosen(world: Any) -> None:
     world.node("a")
     world.storage_class("slow")
     world.volume("bad", size="much")

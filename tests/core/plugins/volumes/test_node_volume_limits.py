@@ -227,7 +227,7 @@ class TestEphemeralVolumes:
         self.claim(world, "pod", "uid-pod")
         assert world.judge(NodeVolumeLimits(None, world.handle), world.pod(volumes=[{"ephemeral": {}}])) == {"a": FULL}
 
-    def test_somebody_elses_claim_is_an_error(self, world: Any) -> None:
+    def test_a_claim_of_another_pod_is_an_error(self, world: Any) -> None:
         world.node("a", csi={"csi.x": 9})
         world.node("b")
         self.claim(world, "pod", "uid-somebody")
@@ -235,7 +235,7 @@ class TestEphemeralVolumes:
         text = "!PVC ns/pod-v0 was not created for pod ns/pod (pod is not owner)"
         assert told == {"a": [text], "b": [text]}
 
-    def test_a_running_pod_with_somebody_elses_claim_is_an_error_where_limits_are(self, world: Any) -> None:
+    def test_a_running_pod_with_the_claim_of_another_is_an_error_where_limits_are(self, world: Any) -> None:
         world.node("a", csi={"csi.y": 9})
         world.node("b")
         self.claim(world, "user", "uid-somebody")
@@ -245,7 +245,7 @@ class TestEphemeralVolumes:
         assert told == {"a": ["!PVC ns/user-v0 was not created for pod ns/user (pod is not owner)"]}
 
 
-def test_a_missing_claim_of_the_new_pod_is_told_with_its_name(world: Any) -> None:
+def test_a_missing_claim_of_the_new_pod_is_named(world: Any) -> None:
     world.node("a", csi={"csi.x": 9})
     world.node("b")
     told = world.judge(NodeVolumeLimits(None, world.handle), world.pod("ghost"))
@@ -296,7 +296,7 @@ class TestVolumeLimitScaling:
         text = ["csi.x CSI driver is not installed on the node"]
         assert told == ({"lacks": text, "bare": text} if refused else {})
 
-    def test_without_the_gate_nobody_asks(self, world: Any) -> None:
+    def test_without_the_gate_no_plugin_asks(self, world: Any) -> None:
         world.node("lacks", csi={"csi.y": 5})
         world.csi_driver("csi.x", preventPodSchedulingIfMissing=True)
         assert world.judge(NodeVolumeLimits(None, world.handle), world.pod(bound(world, "new"))) == {}
@@ -457,7 +457,7 @@ def columns(attached: AttachedVolumes) -> Any:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_counts_kept_up_to_date_equal_counts_made_anew(world: Any, data: st.DataObject) -> None:
+def test_updated_counts_equal_recomputed_ones(world: Any, data: st.DataObject) -> None:
     """Whatever comes, changes or goes: who has seen all of it agrees with who has just started to count."""
     world.__init__()
     history = History(world, data.draw)

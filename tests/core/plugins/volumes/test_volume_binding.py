@@ -89,7 +89,7 @@ class TestPreFilter:
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "pod-v0"',
         )
 
-    def test_an_ephemeral_claim_that_belongs_to_somebody_else(self, two: Any) -> None:
+    def test_an_ephemeral_claim_of_another_pod(self, two: Any) -> None:
         two.claim("pod-v0", metadata={"ownerReferences": [{"controller": True, "uid": "other"}]})
         status = two.pre_filter(two.binding(), two.pod(volumes=[{"ephemeral": {}}]))
         assert status.reasons == ("PVC ns/pod-v0 was not created for pod ns/pod (pod is not owner)",)
@@ -340,7 +340,7 @@ class TestReserve:
         two.volume("pv")  # somebody else has changed it: the promise was made on an older version
         assert two.judge(plugin, two.pod("d", name="second")) == {}
 
-    def test_the_promise_as_it_is_written(self, two: Any) -> None:
+    def test_the_selected_node_is_written(self, two: Any) -> None:
         two.volume("pv")
         claim = two.claim("c")
         plugin = two.binding()
@@ -500,7 +500,7 @@ class TestScore:
             two.claim(name, cls="dynamic", size="1Gi")
         assert self.score(two, two.pod("c", "d")) == {"a": 50, "b": 50}
 
-    def test_what_nobody_measures_scores_nothing(self, two: Any) -> None:
+    def test_without_capacities_there_is_no_score(self, two: Any) -> None:
         two.claim("c", cls="dynamic")
         assert self.score(two, two.pod("c")) == {"a": 0, "b": 0}
 

@@ -133,7 +133,7 @@ class TestReadWriteOncePod:
         world.node("gone")
         assert world.pre_filter(plugin, world.pod("c")).is_success
 
-    def test_a_disk_in_the_way_is_told_first(self, world: Any) -> None:
+    def test_a_disk_conflict_is_reported_first(self, world: Any) -> None:
         world.node("a")
         world.node("b")
         world.claim("c", accessModes=["ReadWriteOncePod"])
