@@ -53,6 +53,7 @@ COMMANDS = {
     "sweep run": "sweep-run-v1",
     "tune": "tune-v1",
     "simulate": "simulate-v1",
+    "autoscale": "autoscale-v1",
     "scenario run": "story-v1",
     "shadow": "shadow-v1",
     "decide": "decide-v1",
@@ -206,6 +207,12 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         ),
         pytest.param(
             "simulate-v1", f"mooring simulate {EXAMPLES}/05-sweep/day.yaml --placements -o json", id="a simulated day"
+        ),
+        pytest.param(
+            "autoscale-v1",
+            f"mooring autoscale {EXAMPLES}/06-autoscale/day.yaml --policy {EXAMPLES}/06-autoscale/eager.yaml "
+            f"--catalogue {EXAMPLES}/catalogue.csv --until 30m --seeds 2 -o json",
+            id="nodes that come and go",
         ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"

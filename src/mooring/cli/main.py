@@ -81,6 +81,9 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry(
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF
     ),
+    CommandEntry(
+        "autoscale", "mooring.cli.autoscale", "autoscale", "Let nodes come and go, and compare policies.", WHAT_IF
+    ),
     CommandEntry("import", "mooring.cli.import_", "import_", "Read files of other tools for simulations.", WHAT_IF),
     CommandEntry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
     CommandEntry("tune", "mooring.cli.tune", "tune", "Search for a better configuration for your trace.", WHAT_IF),

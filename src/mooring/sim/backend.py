@@ -30,7 +30,8 @@ from mooring.net.watch_events import ResourceKind
 if TYPE_CHECKING:  # slow to import: a story can be read without a server
     from mooring.controlplane.server import ControlPlane
     from mooring.controlplane.serving.listing import WatchStream
-    from mooring.sim.autoscaler import NodeGroup
+    from mooring.sim.autoscaler.node_groups import NodeGroup
+    from mooring.sim.autoscaler.policy import PolicyFile
     from mooring.sim.workload import Arrival
 
 
@@ -191,9 +192,9 @@ class Backend:
     def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
         """Show an object to the scheduler whose controller must not act on it. Only for simulations."""
 
-    async def scale_group(self, group: NodeGroup) -> None:
-        """Autoscale a node group from now on. Only for simulations."""
-        raise InputError("node groups are scaled by mooring simulate only")
+    async def autoscale(self, by: NodeGroup | PolicyFile) -> None:
+        """Add and remove nodes by a policy, or scale one more node group. Only for simulations."""
+        raise InputError("nodes are autoscaled by mooring simulate only")
 
     async def evict(self, pod: Object) -> None:
         """Ask for a pod's eviction; a disruption budget may refuse it with code 429."""

@@ -28,6 +28,10 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.requests import CPU
 from mooring.live.observer import Observed, SchedulerObserver
 from mooring.record.measures import Measures
+from mooring.sim.autoscaler.outcome import Autoscaling
+
+if TYPE_CHECKING:
+    from mooring.sim.autoscaler.fleet import Fleet
 
 QUANTILES = (0.5, 0.9, 0.99)
 _NUMBER = re.compile(r"(?:^|(?<=[:,.] ))\d+(?:/\d+ nodes are available:)? ")  # of nodes, in messages
@@ -63,6 +67,7 @@ class Simulation:
     waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
     allocated_at_end: dict[str, float] = field(default_factory=dict)  # shares of all nodes' resources
     measures: Measures | None = field(default=None, repr=False)  # over time, and as one row
+    autoscaling: Autoscaling | None = field(default=None, repr=False)  # if nodes came and went by themselves
     gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
     queues: dict[str, QueueOutcome] = field(default_factory=dict)  # of Jobs that wait for quota, by ClusterQueue
@@ -133,6 +138,8 @@ class Simulation:
             "pending": [{"message": text, "pods": count} for text, count in self.pending_reasons().items()],
             "expectations": {"held": self.expectations, "failed": self.failure},
         }
+        if self.autoscaling is not None:
+            value["autoscaler"] = self.autoscaling.to_dict()
         if self.gpu_allocation:
             value["gpuAllocationPercent"] = self.gpu_allocation
             value["gpuFragmentationPercent"] = self.gpu_fragmentation
@@ -165,6 +172,7 @@ class Witness(SchedulerObserver):
         self._waits = array("d")
         self.attempts = self.evictions = 0
         self.placements: dict[str, Placed] | None = {} if keeps_placements else None
+        self.fleet: Fleet | None = None  # of the autoscaler, which is told, too
         self.evicted_at: dict[str, float] | None = {} if keeps_placements else None
 
     @property
@@ -173,10 +181,14 @@ class Witness(SchedulerObserver):
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: ScheduleResult, seconds: float) -> None:
         self.attempts += 1
+        if self.fleet is not None and decision.outcome is not Outcome.SCHEDULED:
+            self.fleet.note_refused(info.uid)
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
         now = self._clock.monotonic()
         self._waits.append(now - info.added_timestamp)
+        if self.fleet is not None:
+            self.fleet.outcome.bound(info.key, node_name)
         if self.placements is not None:
             self.placements[info.key] = Placed(node_name, now, info.attempts)
 

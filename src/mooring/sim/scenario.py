@@ -81,6 +81,7 @@ class Scenario:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     starts_at: float | None = None  # in virtual time: the time at which the story begins, in seconds since 1970
     records: tuple[str, ...] = ()  # files that it was read from; a record of the story cannot replace them
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # their values
 
     @property
     def features(self) -> Features:

@@ -137,6 +137,7 @@ def scenario_of(
         feature_gates=gates,
         starts_at=starts_at or next(iter(starts), None),
         records=tuple(record for step in imports for record in step.records),
+        parameters=values,
     )
 
 
@@ -273,10 +274,16 @@ class _StepReader:
         return function
 
     def read_nodeGroup(self, value: Any) -> Step:
-        from mooring.sim.autoscaler import NodeGroup  # slow to import, and few stories have node groups
+        from mooring.sim.autoscaler.node_groups import read_step  # slow to import, and few stories have node groups
 
-        group = NodeGroup.read(value)
-        return lambda cluster: cluster.backend.scale_group(group)
+        group = read_step(value)
+        return lambda cluster: cluster.backend.autoscale(group)
+
+    def read_autoscaler(self, value: Any) -> Step:
+        from mooring.sim.autoscaler.policy import read_step  # slow to import
+
+        policy = read_step(value, lambda name: _found(self._folder, name), self._parameters)
+        return lambda cluster: cluster.backend.autoscale(policy)
 
     def read_import(self, value: Any) -> Step:
         """Read files of other tools: a cluster, arriving pods, changes."""

@@ -13,8 +13,10 @@ from typing import Any
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import Admission
+from mooring.api.errors import InputError
 from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object as ApiObject
+from mooring.api.well_known import ZONE
 from mooring.controlplane.cluster.budgets import DisruptionController
 from mooring.controlplane.cluster.cron_jobs import CronJobController
 from mooring.controlplane.cluster.job_queues import QueueController
@@ -32,7 +34,12 @@ from mooring.live.scheduler import Scheduler
 from mooring.live.writer import ApiWriter
 from mooring.net.rest import RestClient
 from mooring.record.meter import MeasuringObserver
-from mooring.sim.autoscaler import Autoscaler, NodeGroup, PlannedDaemons
+from mooring.sim.autoscaler.cloud import Cloud
+from mooring.sim.autoscaler.cluster_autoscaler import ClusterAutoscaler
+from mooring.sim.autoscaler.daemons import PlannedDaemons
+from mooring.sim.autoscaler.fleet import Fleet
+from mooring.sim.autoscaler.node_groups import STEP_FLAGS, ClusterAutoscalerPolicy, NodeGroup
+from mooring.sim.autoscaler.policy import Autoscaler, PolicyFile
 from mooring.sim.backend import Backend, Ref, kind_named, manifest_of
 from mooring.sim.result import GpuAllocation, Simulation, Witness
 from mooring.sim.scenario import Scenario
@@ -70,6 +77,8 @@ class SimulatedWorld(EmbeddedWorld):
         self.streamed = StreamedPods(self.clock)
         self.node_watch = NodeWatch(self.streamed, self.clock)
         self.autoscaler: Autoscaler | None = None
+        self.fleet: Fleet | None = None
+        self.policy: PolicyFile | None = None
 
     async def _bring_up(self) -> RestClient:
         client = await super()._bring_up()
@@ -111,19 +120,38 @@ class SimulatedWorld(EmbeddedWorld):
     def _backend(self, client: RestClient) -> Backend:
         return _SplitBackend(client, self)
 
-    async def scale_group(self, group: NodeGroup) -> None:
-        """Autoscale a node group from now on."""
+    async def autoscale(self, by: NodeGroup | PolicyFile) -> None:
+        """Autoscale by a policy from now on, or scale one more node group."""
+        if self.policy is not None or (isinstance(by, PolicyFile) and self.autoscaler is not None):
+            raise InputError("a simulation has one autoscaler; leave out the other one, or the node groups")
+        if isinstance(by, PolicyFile):
+            self.policy = by
+            zones = sorted({node.labels.get(ZONE, "") for node in await self.cluster.backend.nodes()})
+            self.autoscaler = by.begin(self._new_fleet(by.cloud), zones)
+            await self.autoscaler.start()
+            return
         if self.autoscaler is None:
-            cluster = self.cluster
-            daemons = PlannedDaemons(self.plane.api)
-            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster, daemons.on)
-        await self.autoscaler.add(group)
+            flags = ClusterAutoscalerPolicy(STEP_FLAGS, ())
+            self.autoscaler = ClusterAutoscaler(self._new_fleet(Cloud()), flags, is_exact=True)
+            await self.autoscaler.start()
+        assert isinstance(self.autoscaler, ClusterAutoscaler)
+        await self.autoscaler.add(by)
+
+    def _new_fleet(self, cloud: Cloud) -> Fleet:
+        daemons = PlannedDaemons(self.plane.api)
+        fleet = Fleet(self.scheduler, self.clock, self.cluster, daemons.on, cloud, self.streamed)
+        self.fleet = self.witness.fleet = fleet
+        return fleet
 
     def result(self) -> Simulation:
         """Return the result so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
         found.measures = self._measuring.measures()
+        if self.fleet is not None:
+            found.autoscaling = self.fleet.outcome.result()
+            if self.policy is not None:
+                found.autoscaling.policy, found.autoscaling.packing = self.policy.name, self.policy.packing
         found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
         found.queues = self.controllers.of(QueueController).outcomes()
         queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
@@ -257,8 +285,8 @@ class _SplitBackend(Backend):
                 return
             rest_s = min(2 * rest_s, MAX_REST_S)
 
-    async def scale_group(self, group: NodeGroup) -> None:
-        await self._world.scale_group(group)
+    async def autoscale(self, by: NodeGroup | PolicyFile) -> None:
+        await self._world.autoscale(by)
 
     def measures(self) -> Object:
         return self._world.result().to_dict()

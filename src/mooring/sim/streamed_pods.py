@@ -149,6 +149,14 @@ class StreamedPods:
             self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
+    def comes_again(self, pod: Pod) -> bool:
+        """Report whether a pod is created again when it is evicted or its node is lost."""
+        return pod.metadata.uid in self._recreated
+
+    def ends_by_itself(self, pod: Pod) -> bool:
+        """Report whether a pod runs for a time, and begins again from the start if it is evicted."""
+        return pod.metadata.uid in self._run_s
+
     # ---- nodes -----------------------------------------------------------------------------------------------------
 
     def on(self, node: str) -> list[Pod]:

@@ -236,14 +236,14 @@ def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_T
                 raise InputError(f"{{{name}}}: a generated pod has no columns, only its number {{i}}")
             if "i" not in columns_in(str(fields.get("name", "{i}"))):
                 raise InputError(f"name: expected a name with {{i}} in it, found {fields['name']!r}")
-            made.append(_Template(shape, None if run is None else _draw(run, "run")))
+            made.append(_Template(shape, None if run is None else draw_time(run, "run")))
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         ends.append((ends[-1] if ends else 0.0) + weight)
     return ends, made
 
 
-def _draw(value: Any, name: str) -> Draw:
+def draw_time(value: Any, name: str) -> Draw:
     """Return a generator of times: a fixed one, or one of a distribution."""
     if not isinstance(value, Mapping):
         fixed_s = seconds(value)

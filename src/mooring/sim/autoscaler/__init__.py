@@ -1,0 +1,8 @@
+"""Nodes that come and go in a simulation.
+
+```
+policy file ─▶ an autoscaler (Karpenter, cluster-autoscaler) ─▶ Fleet ─▶ nodes of the API server
+                    │  asks forks of the cluster               │
+                    └─ packing: exact or upstream              └─ the cloud: delays, failures, quotas, interruptions
+```
+"""
