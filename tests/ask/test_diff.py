@@ -202,6 +202,7 @@ def test_a_difference_reads_as_the_command_prints_it() -> None:
             "because": "NodeResourcesFit gives a 75 and b 25; before, 25 and 75",
             "plugin": "NodeResourcesFit",
             "follows": False,
+            "changes": [],
         }
     ]
 

@@ -125,9 +125,9 @@ def test_explain_needs_versions_and_no_cluster(invoke: Any, more: tuple[str, ...
 @pytest.mark.parametrize(
     ("example", "because"),
     [
-        pytest.param("cluster", "NodeResourcesBalancedAllocation gives node-a 79 and node-b 70", id="balance"),
-        pytest.param("images", "ImageLocality gives node-b 100 and node-a 0; before, 0 and 0", id="image volumes"),
-        pytest.param("devices", "DynamicResources gives node-b 200 and node-a 174; before, 0 and 0", id="devices"),
+        pytest.param("cluster", "; before, 90 and 90 (BalanceCountsImprovement)", id="balance"),
+        pytest.param("images", "node-b 100 and node-a 0; before, 0 and 0 (ImageVolumesCount)", id="image volumes"),
+        pytest.param("devices", "node-b 200 and node-a 174; before, 0 and 0 (DevicesAreScored)", id="devices"),
     ],
 )
 def test_an_upgrade_moves_a_pod(invoke: Any, example: str, because: str) -> None:
@@ -143,3 +143,10 @@ def test_a_version_that_the_cluster_says_is_named(invoke: Any) -> None:
         invoke("explain", "cache", "--cluster", cluster).stderr == "Deciding as Kubernetes 1.34, as the cluster says.\n"
     )
     assert not invoke("explain", "cache", "--cluster", cluster, "--kubernetes-version", "1.34").stderr
+
+
+def test_the_change_behind_a_move_is_in_the_json(invoke: Any) -> None:
+    cluster = str(Path(__file__).parents[2] / "examples" / "upgrade" / "cluster.yaml")
+    result = invoke("diff", "--cluster", cluster, "--version", "1.35", "1.36", "-o", "json")
+    (move,) = json.loads(result.stdout)["moved"]
+    assert move["changes"] == ["BalanceCountsImprovement"]

@@ -7,7 +7,7 @@ the second side takes the first one's. So random ties neither appear nor spread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from mooring.api.well_known import MIRROR
 from mooring.ask.scheduler import Scheduler
 from mooring.ask.sides import FOLLOWS, DifferenceCause, Side, cause_of, goal, is_as_good, unbatched
 from mooring.core.cluster import Cluster
+from mooring.core.config.versions import CHANGES
 from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.explain.decision import Decision
 from mooring.core.explain.why import draw_scores
@@ -75,6 +76,8 @@ def sum_of(cluster: Cluster, *, placed: int, waiting: int, evicted: int) -> Sum:
     return Sum(placed, waiting, evicted, in_use, use, spread)
 
 
+MOST_TRACED = 10  # pods whose moves are traced back to a change between two versions
+DECIDES = ("filters", "scores", "devices")  # what such a change is about, if it can move a pod
 Which = Literal["pending", "all"]
 Asked = Literal["pending", "all", "run", "record"]
 
@@ -96,6 +99,7 @@ class PodMove:
             "because": self.cause.text,
             "plugin": self.cause.plugin,
             "follows": self.cause.follows,
+            "changes": list(self.cause.changes),
         }
 
 
@@ -195,6 +199,7 @@ class _Walk:
         self._after = after
         self._crossed: Scheduler | None = None
         self._causes: dict[str, DifferenceCause] = {}
+        self._versions = before.session.features.version, after.session.features.version
         self._equal: dict[str, tuple[str, str]] = {}
         self._first: tuple[Decision, Decision] | None = None
         self._asked: Which = asked
@@ -248,13 +253,29 @@ class _Walk:
         if not self._causes:
             one, two = self._one.scheduler.session.decide(pod), self._two.scheduler.session.decide(pod)
             self._first = _shown(self._one.scheduler, one), _shown(self._two.scheduler, two)
-            return cause_of(one, two)
+            return replace(cause_of(one, two), changes=self._changes_behind(pod, old))
         if self._crossed is None:
             self._crossed = unbatched(self._after.on(self._one.cluster))
         crossed = self._crossed.session.decide(pod)
         if goal(crossed) == goal(old) or is_as_good(crossed, goal(old)):
             return FOLLOWS
-        return cause_of(self._one.scheduler.session.decide(pod), crossed)
+        found = cause_of(self._one.scheduler.session.decide(pod), crossed)
+        return replace(found, changes=self._changes_behind(pod, old))
+
+    def _changes_behind(self, pod: Pod, old: EngineDecision) -> tuple[str, ...]:
+        """Between two versions: the changes of which each must be undone for the pod to be placed as before."""
+        before, after = self._versions
+        if before is after or len(self._causes) >= MOST_TRACED:
+            return ()
+        wanted, behind = goal(old), []
+        for name in sorted(after.changes - before.changes):
+            if CHANGES[name].about in DECIDES:
+                # A fork for each: a version also says how pods are counted in the cluster.
+                lacking = unbatched(self._after.on(self._one.cluster.fork()).without_change(name))
+                found = lacking.session.decide(pod)
+                if goal(found) == wanted or is_as_good(found, wanted):
+                    behind.append(name)
+        return tuple(behind)
 
     # ---- the result ---------------------------------------------------------------------------------------------
 
@@ -328,6 +349,12 @@ def _dict(decision: Decision) -> dict[str, Any]:
 # Rendering of a difference, on a terminal and as text.
 
 NOWHERE = "-"
+
+
+def _because(cause: DifferenceCause) -> str:
+    return f"{cause.text} ({', '.join(cause.changes)})" if cause.changes else cause.text
+
+
 _SHOWN = ("wait", "pendingMean", "attempts", "preemptions", "allocated.")  # of the measures of a run
 
 
@@ -346,7 +373,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
         to.print(f"[red]{count_of(len(found.moved), 'pod')} moved[/red]: {escape(asked)}.")
         to.print()
         rows = [
-            (Text(move.pod), Text(move.before or NOWHERE), Text(move.after or NOWHERE), Text(move.cause.text))
+            (Text(move.pod), Text(move.before or NOWHERE), Text(move.after or NOWHERE), Text(_because(move.cause)))
             for move in found.moved[:top]
         ]
         print_table(to, ["POD", "FROM", "TO", "BECAUSE"], rows)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -100,6 +101,23 @@ class Scheduler:
         config = self._config if config is None else config
         version = kubernetes_version or self._asked_version
         return Scheduler(self.cluster, config, self._plugins, kubernetes_version=version)
+
+    def without_change(self, name: str) -> Scheduler:
+        """Return the same scheduler as if its version of Kubernetes lacked one change, to find what a change does."""
+        now = self._session.features
+        features = Features(replace(now.version, changes=now.version.changes - {name}), **now.changed())
+        registry, own = registry_with(self._plugins)
+        other = copy(self)
+        other._session = open_session(
+            configuration_of(self._config, own, features),
+            self.cluster.state,
+            clock=self._session.clock,
+            nominator=self.cluster.nominations,
+            registry=registry,
+            features=features,
+            takes_all=self._session.takes_all,
+        )
+        return other
 
     def settings(self) -> SchedulerSettings:
         """Return what it was made with besides the cluster, for questions that make schedulers of their own."""

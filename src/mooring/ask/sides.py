@@ -85,6 +85,7 @@ class DifferenceCause:
     text: str
     plugin: str = ""
     follows: bool = False  # caused by earlier moves of other pods
+    changes: tuple[str, ...] = ()  # between two versions: without any of these it would not move
 
 
 FOLLOWS = DifferenceCause("other pods went elsewhere before it; in the same cluster it would not move", follows=True)

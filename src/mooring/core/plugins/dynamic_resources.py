@@ -109,6 +109,7 @@ class DynamicResources:
         assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
+        self._scores = self._prioritizes and handle.is_enabled("DevicesAreScored", True)
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
         self._places_groups = handle.is_enabled("TopologyAwareWorkloadScheduling")
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
@@ -502,7 +503,7 @@ class DynamicResources:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         attempt = attempt_of(state)
-        if attempt is None or not attempt.node_allocations or not self._prioritizes:
+        if attempt is None or not attempt.node_allocations or not self._scores:
             return None
         scores = np.zeros(len(nodes), np.int64)
         if not any(has_prioritized_list(claim) for claim in attempt.claims):
