@@ -583,13 +583,15 @@ export function MapPanel() {
             )}
           </select>
         </label>
-        <label>
-          {say("map.area")}{" "}
-          <select value={area.value} onChange={(event) => (area.value = event.currentTarget.value as "equal")}>
-            <option value="capacity">{say("map.byCapacity")}</option>
-            <option value="equal">{say("map.equal")}</option>
-          </select>
-        </label>
+        {!isCompared() && (
+          <label>
+            {say("map.area")}{" "}
+            <select value={area.value} onChange={(event) => (area.value = event.currentTarget.value as "equal")}>
+              <option value="capacity">{say("map.byCapacity")}</option>
+              <option value="equal">{say("map.equal")}</option>
+            </select>
+          </label>
+        )}
         <label>
           {say("map.colour")}{" "}
           <select

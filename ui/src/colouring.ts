@@ -68,18 +68,39 @@ export function priorities(state: State): number[] {
   return [...new Set(data.subarray(0, length))].sort((a, b) => a - b);
 }
 
+/** How much of each node the pods of each colour request: rows of as many shares as there are colours. */
+export function sharesOf(state: State, resource: number, colours: PodColours): Float32Array {
+  const { columns, at, podNode } = state;
+  const key = [at, columns.length, resource, colours.key].join();
+  const cached = shares.get(state);
+  if (cached?.key === key) return cached.found;
+  const many = colours.palette.length;
+  const found = new Float32Array(state.version.length * many);
+  const capacity = state.capacity[resource];
+  for (let pod = 0; pod < columns.pods.name.length; pod++) {
+    const node = podNode[pod];
+    const colour = node < 0 ? -1 : colours.of(pod);
+    if (colour >= 0 && capacity[node] > 0)
+      found[node * many + colour] += columns.request(pod, resource) / capacity[node];
+  }
+  shares.set(state, { key, found });
+  return found;
+}
+const shares = new WeakMap<State, { key: string; found: Float32Array }>();
+
 /** The colours of pods; null where nodes have colours instead. */
 export function podColours(state: State, by: Colouring, time: number, theme: Theme): PodColours | null {
   const { columns } = state;
   if (by === "namespace" || by === "owner") {
     const { codes } = named(state, by);
-    return { palette: NAMED, of: (pod) => codes[pod] ?? -1 };
+    return { key: by, palette: NAMED, of: (pod) => codes[pod] ?? -1 };
   }
   if (by === "priority") {
     const levels = new Map(
       priorities(state).map((each, i, all) => [each, all.length > 1 ? i / (all.length - 1) : 0.3]),
     );
     return {
+      key: by,
       palette: HEATS[theme],
       of: (pod) => Math.round((LEVELS - 1) * (levels.get(columns.pods.priority.data[pod]) ?? 0)),
     };
@@ -87,6 +108,7 @@ export function podColours(state: State, by: Colouring, time: number, theme: The
   if (by === "age") {
     const span = Math.log1p(Math.max(1, time - columns.begin));
     return {
+      key: `${by}${time}`,
       palette: HEATS[theme],
       of: (pod) => Math.round((LEVELS - 1) * Math.min(1, Math.log1p(Math.max(0, time - state.since[pod])) / span)),
     };

@@ -19,8 +19,9 @@ export interface Verdicts {
   mark: Uint8Array;
   chosen: number;
 }
-/** Pods by colour: ``of`` gives an index into ``palette``; -1: none. */
+/** Pods by colour: ``of`` gives an index into ``palette``; -1: none. Another ``key``: other colours. */
 export interface PodColours {
+  key: string;
   palette: string[];
   of: (pod: number) => number;
 }
@@ -143,9 +144,10 @@ function widthOf(context: CanvasRenderingContext2D, text: string): number {
 export function fitted(context: CanvasRenderingContext2D, text: string, room: number, isName = false): string {
   const width = widthOf(context, text);
   if (width <= room) return text;
-  const most = Math.floor((text.length * room) / width) - 1;
-  if (most < 1) return "";
-  if (!isName || most < 4) return `${text.slice(0, most)}…`;
-  const tail = Math.floor(most / 2);
-  return `${text.slice(0, most - tail)}…${text.slice(text.length - tail)}`;
+  for (let most = Math.floor((text.length * room) / width); most > 0; most--) {
+    const tail = isName && most >= 4 ? Math.floor(most / 2) : 0;
+    const found = `${text.slice(0, most - tail)}…${tail ? text.slice(text.length - tail) : ""}`;
+    if (widthOf(context, found) <= room) return found;
+  }
+  return "";
 }

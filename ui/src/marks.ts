@@ -99,8 +99,8 @@ function cross(
   context.globalAlpha = 0.75;
   context.fillRect(x, y, width, height);
   context.globalAlpha = 1;
-  context.strokeStyle = THEMES[theme].text;
-  context.lineWidth = Math.min(width, height) > 20 ? 2 : 1;
+  context.strokeStyle = THEMES[theme].soft;
+  context.lineWidth = Math.min(width, height) > 60 ? 2 : 1;
   context.beginPath();
   line(context, x + 1, y + 1, x + width - 1, y + height - 1);
   line(context, x + width - 1, y + 1, x + 1, y + height - 1);

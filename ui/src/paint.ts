@@ -1,4 +1,5 @@
 // Drawing the map on a canvas: cells, how full they are, what the pod was told by each, and pods as blocks.
+import { sharesOf } from "./colouring";
 import {
   FONTS,
   fitted,
@@ -6,7 +7,6 @@ import {
   LEAST_WITH_BLOCKS,
   type Look,
   line,
-  type PodColours,
   ring,
   Seen,
   type Size,
@@ -99,26 +99,31 @@ function paletteOf(look: Look): string[] {
 }
 
 function codeOf(state: State, node: number, look: Look): number {
-  if (look.pods) return dominating(state, node, look.resource, look.pods);
+  if (look.pods) return -1; // its pods have colours
   if (look.told) return node < look.told.code.length ? look.told.code[node] : -1;
   return Math.round((LEVELS - 1) * Math.min(1, state.share(node, look.resource)));
 }
 
-/** The colour of the pods that request most of a node. */
-function dominating(state: State, node: number, resource: number, colours: PodColours): number {
-  const sums = new Map<number, number>();
-  let best = -1;
-  let most = 0;
-  for (const pod of state.podsOf(node)) {
-    const colour = colours.of(pod);
-    const now = (sums.get(colour) ?? 0) + state.columns.request(pod, resource) + 1e-6;
-    sums.set(colour, now);
-    if (now > most) [best, most] = [colour, now];
-  }
-  return best;
-}
-
 // ---- painting ------------------------------------------------------------------------------------------------------
+
+/** The colours of a node's pods, from the bottom up: from which share of the node to which. */
+function eachShare(
+  state: State,
+  node: number,
+  look: Look,
+  draw: (colour: number, from: number, to: number) => void,
+): void {
+  const many = look.pods!.palette.length;
+  const all = sharesOf(state, look.resource, look.pods!);
+  let done = 0;
+  for (let colour = 0; colour < many && done < 1; colour++) {
+    const share = all[node * many + colour];
+    if (!share) continue;
+    const to = Math.min(1, done + share);
+    draw(colour, done, to);
+    done = to;
+  }
+}
 
 const seen = new Seen();
 const pixels = new Pixels();
@@ -170,6 +175,13 @@ function paintAsPixels(state: State, layout: Layout, look: Look, made: Inks): vo
     const node = layout.node[seen.cell[i]];
     if (node < 0 || state.version[node] < 0) continue;
     const [x, y, width, height] = [seen.x[i], seen.y[i], seen.width[i], seen.height[i]];
+    if (look.pods) {
+      pixels.rect(x, y, width, height, plain);
+      eachShare(state, node, look, (colour, from, to) =>
+        pixels.rect(x, y + height * (1 - to), width, height * (to - from), full[colour]),
+      );
+      continue;
+    }
     const code = codeOf(state, node, look);
     const used = height * Math.min(1, state.share(node, look.resource));
     const isHatched = look.told && !look.pods && code >= LEVELS && Math.min(width, height) >= HATCHED_FROM;
@@ -199,6 +211,11 @@ function paintCell(
   const colour = code < 0 ? colours.pod : made.full[code];
   const short = Math.min(width, height);
   if (isBlocks && short >= LEAST_WITH_BLOCKS) paintPods(context, state, node, seen, i, colour, look);
+  else if (look.pods)
+    eachShare(state, node, look, (which, from, to) => {
+      context.fillStyle = made.full[which];
+      context.fillRect(x, y + height * (1 - to), width, height * (to - from));
+    });
   else {
     const used = height * Math.min(1, state.share(node, look.resource));
     context.fillStyle = colour;
