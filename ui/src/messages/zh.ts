@@ -138,7 +138,7 @@ export const zh: Record<Key, Message> = {
   "if.weighs": "{plugin} 的权重为 {w}",
   inspector: "详情",
   keys: "按键",
-  "keys.closer": "在地图上：放大所选节点",
+  "keys.closer": "地图：向所选节点放大一级",
   "keys.decision": "上一个、下一个决定（若已选 Pod，则为它的决定）",
   "keys.ends": "开头和结尾",
   "keys.escape": "关闭打开的内容，再取消选择",
