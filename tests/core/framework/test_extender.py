@@ -48,7 +48,7 @@ def test_what_is_no_extenders_error_is_raised() -> None:
 
 def test_a_node_as_an_extender_sent_it_back() -> None:
     node = make_node("a", labels={"zone": "north"})
-    answered = AnsweredNode(node, b"{}", 7)
+    answered = AnsweredNode.of(node, b"{}", 7)
     assert (answered.name, answered.node, answered.raw, answered.row) == ("a", node, b"{}", 7)
     assert list(answered.pods) == [], "nobody sends the pods with it"
 

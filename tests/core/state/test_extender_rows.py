@@ -11,7 +11,7 @@ from mooring.testing import make_cluster, make_node, make_pod
 
 
 def answered(*nodes: Any) -> list[AnsweredNode]:
-    return [AnsweredNode(node, b"{}", -1) for node in nodes]
+    return [AnsweredNode.of(node, b"{}", -1) for node in nodes]
 
 
 def world() -> ClusterState:

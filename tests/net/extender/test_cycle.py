@@ -214,7 +214,7 @@ def test_an_error_about_the_promised_node_is_passed_over_but_not_one_about_all()
 def whole(*nodes: Node) -> Callable[[Sequence[NodeInfo]], ExtenderFilterResult]:
     def answer(offered: Sequence[NodeInfo]) -> ExtenderFilterResult:
         rows = {info.name: info.row for info in offered}
-        return ExtenderFilterResult([AnsweredNode(n, b"{}", rows.get(n.metadata.name, -1)) for n in nodes])
+        return ExtenderFilterResult([AnsweredNode.of(n, b"{}", rows.get(n.metadata.name, -1)) for n in nodes])
 
     return answer
 

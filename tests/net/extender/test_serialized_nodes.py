@@ -47,7 +47,7 @@ def test_a_node_is_made_once_per_version() -> None:
 def test_a_node_that_an_extender_answered_with_is_sent_as_it_came() -> None:
     source = Source()
     node = from_plain(Node, {"metadata": {"name": "a"}})
-    assert SerializedNodes(source).json(AnsweredNode(node, b'{"raw":1}', 0)) == b'{"raw":1}'
+    assert SerializedNodes(source).json(AnsweredNode.of(node, b'{"raw":1}', 0)) == b'{"raw":1}'
     assert source.asked == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -22,19 +22,17 @@ class ExtenderError(MooringError):
     """An extender failed to answer; an ignorable one is skipped, another one fails the attempt."""
 
 
-class AnsweredNode(NodeInfo):
+class AnsweredNode(NodeInfo, eq=False):
     """A node as returned by an extender, without pods, images and other fields.
 
     ``row`` is that of the node of the same name, or -1 for one that the cluster does not have.
     """
 
-    __slots__ = ("raw",)
+    raw: bytes = b""  # its JSON, for the extenders that follow
 
-    def __init__(self, node: Node, raw: bytes, row: int) -> None:
-        super().__init__(node.metadata.name)
-        self.node = node
-        self.raw = raw  # its JSON, for the extenders that follow
-        self.row = row
+    @classmethod
+    def of(cls, node: Node, raw: bytes, row: int) -> Self:
+        return cls(node.metadata.name, node, row=row, raw=raw)
 
 
 class ExtenderFilterResult(msgspec.Struct, frozen=True):

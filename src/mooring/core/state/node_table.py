@@ -74,6 +74,8 @@ class NodeTable(Forkable):
         self.kept: dict[Hashable, Any] = {}  # values derived from these columns, by key
         self._tree = NodeTree()
         self._stale = False
+        # Where the rows came from when they last moved: the generation before, and the row there of each row.
+        self.moved: tuple[int, NDArray[np.int64]] | None = None
         # A NodeInfo is written in place only by the table that made it (``info.owner is _key``), and only if the table
         # has not been forked since (``info.stamp >= _epoch``). Otherwise it is copied first: see ``_writable``.
         self._key = object()
@@ -247,6 +249,11 @@ class NodeTable(Forkable):
             if self.shared & part:
                 self._own(part)
 
+    @property
+    def is_stale(self) -> bool:
+        """Report whether the rows will move when they are next read."""
+        return self._stale
+
     def refresh(self) -> None:
         """Update the layout before columns are read."""
         if self._stale:
@@ -290,6 +297,7 @@ class NodeTable(Forkable):
             label.renumber_rows(moved(label.ids))
         assert self.allocatable.shape == (width, n)
         self.infos = infos
+        self.moved = (self.generation, old_rows) if source is None else None
         self.generation = self.node_version = next(stamps)
         for log in (self.node_log, self.pod_log, self.start_log):
             log.restart()  # its rows are other nodes now

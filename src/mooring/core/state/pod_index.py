@@ -24,6 +24,7 @@ EVERYWHERE: Bucket = ()
 NONE: Mapping[CountColumn, int] = {}
 # selectors with a column; the least recently used is dropped and counted again when needed
 MAX_COLUMNS = 4096
+MAX_SINCE = 1024  # changes of a fork after which it counts its columns itself
 
 
 class _Tally:
@@ -52,9 +53,10 @@ class CountColumn:
         self._tallies: dict[LabelColumn, _Tally] = {}
 
     def copy(self, table: NodeTable) -> CountColumn:
-        """Return a copy over a fork of the table."""
+        """Return a copy over a fork of the table, in the rows that this one has."""
         copy = CountColumn(table)
         copy.counts, copy.total = dict(self.counts), self.total
+        copy._dense, copy._generation = self.dense().copy(), self._generation
         return copy
 
     def add(self, node: NodeInfo, amount: int) -> None:
@@ -67,7 +69,7 @@ class CountColumn:
         row, generation = node.row, self.table.generation
         if row < 0:
             return
-        if self._dense is not None and self._generation == generation:
+        if self._dense is not None and self._has_rows():
             self._dense[row] += amount
         for label, tally in self._tallies.items():
             # An outdated column stays so and is counted again when it is read; versions are never reused.
@@ -83,13 +85,34 @@ class CountColumn:
             known[name] = known.get(name, 0) + count * times
         self.total += sum(counts.values()) * times
 
+    def add_before(self, name: str, row: int, amount: int) -> None:
+        """Add to a copy in whose rows the fork may have moved since; ``row`` is that of the copied column."""
+        self.counts[name] = self.counts.get(name, 0) + amount
+        if not self.counts[name]:
+            del self.counts[name]
+        self.total += amount
+        assert self._dense is not None, "it was copied with the rest"
+        if row >= 0:
+            self._dense[row] += amount
+
+    def _has_rows(self) -> bool:
+        """Report whether the column is in the table's rows, after following them if they have moved once."""
+        generation, moved = self.table.generation, self.table.moved
+        if self._dense is not None and self._generation != generation:
+            if moved is not None and moved[0] == self._generation:
+                self._dense, self._generation = self._dense.take(moved[1]), generation
+            else:
+                self._dense = None
+        return self._dense is not None
+
     def dense(self) -> NDArray[np.int64]:
         """The column over the table's rows; do not write to it."""
-        if self._dense is None or self._generation != self.table.generation:
+        if self._dense is None or not self._has_rows():
             dense = np.zeros(len(self.table), np.int64)
             rows, counts = self._by_row()
             dense[rows] = counts
             self._dense, self._generation = dense, self.table.generation
+        assert self._dense is not None
         return self._dense
 
     def by_domain(self, label: LabelColumn) -> NDArray[np.int64]:
@@ -97,8 +120,11 @@ class CountColumn:
         size, generation = len(label.values), self.table.generation
         tally = self._tallies.get(label)
         if tally is None or tally.generation != generation or tally.label_version != label.version:
-            rows, counts = self._by_row()
-            by_domain = sum_by_domain(label.ids[rows], counts, size)
+            if self._dense is not None and self._has_rows():
+                by_domain = sum_by_domain(label.ids, self._dense, size)
+            else:
+                rows, counts = self._by_row()
+                by_domain = sum_by_domain(label.ids[rows], counts, size)
             tally = self._tallies[label] = _Tally(by_domain, generation, label.version)
         elif len(tally.by_domain) < size:  # values that no node has
             grown = np.zeros(size, np.int64)
@@ -139,11 +165,15 @@ class PodIndex(Forkable):
         self._columns_size = 0  # of all of them together
         self._columns_of: dict[PodClass, dict[CountColumn, int]] = {}  # that count the class, and how often
         self._own_classes: set[PodClass] | None = None  # whose numbers are not shared with a fork; None: all of them
+        self._version = 0  # grows with every change
+        self._base: tuple[PodIndex, int] | None = None  # what this is a fork of, and its version then
+        self._since: list[tuple[PodClass, str, int]] = []  # what has changed in the fork since
 
     def fork(self, table: NodeTable) -> PodIndex:
-        """Return the index for a fork of the table. Its columns are counted on first use."""
+        """Return the index for a fork of the table. Its columns are copied or counted on first use."""
         fork = PodIndex(table)
         fork._nodes, fork._classes = self._nodes, self._classes
+        fork._base = self, self._version
         self.share_with(fork, 1)
         return fork
 
@@ -174,6 +204,11 @@ class PodIndex(Forkable):
             nodes.pop(node.name, None)
         for column, times in self._columns_of.get(cls, NONE).items():
             column.add(node, amount * times)
+        self._version += 1
+        if self._base is not None:
+            self._since.append((cls, node.name, amount))
+            if len(self._since) > MAX_SINCE:
+                self._base, self._since = None, []
         if not nodes:
             self._leave(cls)
 
@@ -220,19 +255,38 @@ class PodIndex(Forkable):
         if known is not None:
             self._columns.move_to_end(key)
             return known.counts
-        column = _Column(CountColumn(self._table), predicate, self._narrowest(namespaces, tuple(exact)), size)
+        copied = self._copied(key, predicate)
+        counts = CountColumn(self._table) if copied is None else copied
+        column = _Column(counts, predicate, self._narrowest(namespaces, tuple(exact)), size)
         for bucket in column.buckets:
             self._columns_in.setdefault(bucket, {})[key] = column
         classes = [cls for bucket in column.buckets for cls in self._classes.get(bucket, {}).values()]
         for cls, times in zip(classes, of_all(classes) if of_all else map(predicate, classes), strict=True):
             if times:
                 self._columns_of.setdefault(cls, {})[column.counts] = times
-                column.counts.add_all(self._nodes[cls], times)
+                if copied is None:
+                    counts.add_all(self._nodes[cls], times)
         self._columns[key] = column
         self._columns_size += size
         while self._columns_size > MAX_COLUMNS and len(self._columns) > 1:
             self._forget(*self._columns.popitem(last=False))
         return column.counts
+
+    def _copied(self, key: Hashable, predicate: Predicate) -> CountColumn | None:
+        """The column of what this is a fork of, with what has changed in the fork; None if there is none to copy."""
+        if self._base is None:
+            return None
+        base, version = self._base
+        known = base._columns.get(key)
+        if known is None or base._version != version or base._table.is_stale:
+            return None
+        column, nodes = known.counts.copy(self._table), base._table.nodes
+        for cls, name, amount in self._since:
+            times = predicate(cls)
+            if times:
+                info = nodes.get(name)
+                column.add_before(name, -1 if info is None else info.row, amount * times)
+        return column
 
     def times(self, cls: PodClass, column: CountColumn) -> int | None:
         """Return how often a pod of the class counts in a column; None if that is not cached here."""

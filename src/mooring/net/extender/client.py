@@ -227,13 +227,13 @@ class HttpExtender:
         for raw in answered:
             known = sent.get(raw)
             if known is not None and known.node is not None:
-                found.append(AnsweredNode(known.node, raw, known.row))
+                found.append(AnsweredNode.of(known.node, raw, known.row))
                 continue
             try:
                 node: Node = decode(Node, raw)
             except (InputError, msgspec.MsgspecError) as error:
                 raise ExtenderError(f"json: cannot unmarshal a node of the answer: {error}") from None
-            found.append(AnsweredNode(node, as_go_writes(raw), rows.get(node.metadata.name, -1)))
+            found.append(AnsweredNode.of(node, as_go_writes(raw), rows.get(node.metadata.name, -1)))
         return found
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Prioritized:

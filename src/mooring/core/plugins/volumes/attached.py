@@ -221,7 +221,17 @@ class AttachedVolumes:
     # ---- updates -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Recount what has changed since the last call."""
+        """Recount what has changed since the last call. Without any limit nothing is counted: no one asks."""
+        csi_nodes = self._changed(CSINode)
+        if self._layout != self._table.generation or csi_nodes is EVERYTHING:
+            self._lay_out()
+        else:
+            for name in csi_nodes:
+                self._write_limits(name)
+        if self._limits:
+            self._recount()
+
+    def _recount(self) -> None:
         changed, gone = self._pods.take()
         stale = {info.name for info in changed}
         for name in gone:
@@ -234,12 +244,6 @@ class AttachedVolumes:
         else:
             stale.update(*(self._claim_nodes.get(key, ()) for key in claims))
             stale.update(*(self._volume_nodes.get(key, ()) for key in volumes))
-        csi_nodes = self._changed(CSINode)
-        if self._layout != self._table.generation or csi_nodes is EVERYTHING:
-            self._lay_out()
-        else:
-            for name in csi_nodes:
-                self._write_limits(name)
         for name in stale:
             info = self._table.nodes.get(name)
             if info is not None and info.row >= 0:
@@ -326,11 +330,12 @@ class AttachedVolumes:
         self._layout = self._table.generation
         self._counts, self._limits = {}, {}
         self.has_csi_node, self.has_limits = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-        for row, info in enumerate(self._table.infos):
-            self._write_limits(info.name)
-            node = self._nodes.get(info.name)
-            if node is not None:
-                self._write_counts(row, node)
+        for csi_node in self._objects.all(CSINode):
+            self._write_limits(csi_node.name)
+        for name, node in self._nodes.items():
+            info = self._table.nodes.get(name)
+            if info is not None and info.row >= 0:
+                self._write_counts(info.row, node)
 
 
 def limits(csi_node: CSINode | None) -> dict[str, int]:

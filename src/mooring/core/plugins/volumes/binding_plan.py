@@ -166,7 +166,8 @@ class Planner:
         """Return a value that changes whenever a plan may."""
         kinds = (StorageClass, CSIDriver, CSINode, CSIStorageCapacity)
         return (
-            self._free.refresh(),
+            self._volumes.version,
+            self._objects.version(PersistentVolume),
             self._topology.refresh(),
             self._table.generation,
             *(self._objects.version(kind) for kind in kinds),
@@ -249,6 +250,7 @@ class Planner:
     # ---- claims that wait for a node ---------------------------------------------------------------------------
 
     def _find_volumes(self, plan: VolumePlan, claims: Sequence[PersistentVolumeClaim]) -> None:
+        self._free.refresh()  # here, because pods with bound claims alone do not need it
         eligible = np.ones(len(plan.codes), np.bool_)
         others = []
         for claim in claims:

@@ -46,6 +46,7 @@ class AssumeCache(Generic[T]):
         self._objects = objects
         self._resource = resource
         self._assumed: dict[str, tuple[T, T]] = {}  # key -> (assumed, stored version that it was made from)
+        self.version = 0  # grows with every assumption that is made or dropped
         self.touched: set[str] = set()  # keys whose view may have changed; its follower clears it
 
     def stored(self, key: str) -> T | None:
@@ -75,6 +76,7 @@ class AssumeCache(Generic[T]):
             raise OutOfSync(f'"{key}" is out of sync (stored: {theirs}, assume: {mine})')
         self._assumed[key] = (obj, stored)
         self.touched.add(key)
+        self.version += 1
 
     def restore(self, obj: T) -> None:
         """Drop the assumption, unless a newer version has been assumed since."""
@@ -82,6 +84,7 @@ class AssumeCache(Generic[T]):
         if assumed is not None and assumed[0].metadata.resource_version == obj.metadata.resource_version:
             del self._assumed[obj.key]
             self.touched.add(obj.key)
+            self.version += 1
 
 
 def _same_version(stored: Object, base: Object) -> bool:
