@@ -305,7 +305,7 @@ def metrics() -> str:
         facts = f"{family.kind}, {stability.strip('[')}" + (f"; by {labels}" if labels else "")
         rows.append((f"`{family.name}`", f"{says} *({facts})*"))
     return (
-        "# Metrics\n\nServed at `/metrics` under kube-scheduler's names; its dashboards and alerts go on working. "
+        "# Metrics\n\nServed at `/metrics` under kube-scheduler's names; its dashboards and alerts keep working. "
         "`/metrics/resources` adds `kube_pod_resource_request` and `kube_pod_resource_limit` for every pod.\n\n"
         + table(("name", "what it says (kind, stability, labels)"), rows)
     )

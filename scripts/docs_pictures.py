@@ -98,7 +98,7 @@ def way_of_a_pod() -> str:
         440, 418, "The pod is assumed on its node, and the next pod is tried.", anchor="start", size=12, fill=QUIET
     )
     canvas.text(
-        440, 436, "A binding that fails is undone, and the pod comes again.", anchor="start", size=12, fill=QUIET
+        440, 436, "A binding that fails is undone, and the pod is retried.", anchor="start", size=12, fill=QUIET
     )
     return canvas.svg()
 

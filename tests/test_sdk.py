@@ -208,8 +208,8 @@ def test_reserve_and_permit_get_the_plain_pod() -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        pytest.param(None, "filter returned None where a Status such as sdk.SUCCESS would be right", id="nothing"),
-        pytest.param(True, "filter returned True where a Status", id="a boolean"),
+        pytest.param(None, "filter returned None, expected a Status such as sdk.SUCCESS", id="nothing"),
+        pytest.param(True, "filter returned True, expected a Status", id="a boolean"),
     ],
 )
 def test_an_answer_that_is_no_status_is_this_pods_error(answer: Any, text: str) -> None:
@@ -232,7 +232,7 @@ def test_a_score_that_is_no_number_is_this_pods_error() -> None:
             return "much"  # type: ignore[return-value]
 
     decision = decide(built_with(Vague, nodes=[node("a"), node("b")]), pod())
-    assert "score returned 'much' for a where a whole number would be right" in decision.message
+    assert "score returned 'much' for a, expected a whole number" in decision.message
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_arguments_arrive_typed(args: Any, want: KeyArgs) -> None:
     [
         pytest.param(Keyed, {"labelkey": "x"}, 'args: unknown field "labelkey"; did you mean labelKey?', id="unknown"),
         pytest.param(Keyed, {"atLeast": "two"}, "args.atLeast: expected int, got str", id="wrong type"),
-        pytest.param(Keyed, ["x"], "args: ['x'] where an object would be right", id="a list"),
+        pytest.param(Keyed, ["x"], "args: ['x'], expected an object", id="a list"),
         pytest.param(NoArgs, {"x": 1}, "args: the plugin takes none, but there are x", id="none are taken"),
     ],
 )

@@ -269,10 +269,10 @@ def _typed_args(plugin: type[Plugin], args: Any) -> Any:
             raise ConfigError(f"args: the plugin takes none, but there are {', '.join(map(str, args))}")
         return args
     if not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):
-        raise ConfigError(f"args: {plugin.__qualname__} declares {kind!r}, a msgspec.Struct type would be right")
+        raise ConfigError(f"args: {plugin.__qualname__} declares {kind!r}, expected a msgspec.Struct type")
     given = {} if args is None else args
     if not isinstance(given, Mapping):
-        raise ConfigError(f"args: {given!r} where an object would be right")
+        raise ConfigError(f"args: {given!r}, expected an object")
     given = {key: value for key, value in given.items() if key not in ("apiVersion", "kind")}
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     unknown = [key for key in given if key not in known]

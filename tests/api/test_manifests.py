@@ -179,7 +179,7 @@ def pod_with(spec: str) -> str:
         ),
         pytest.param(
             "kind: List\napiVersion: v1\nitems:\n- 3",
-            "x.yaml, items[0]: the value 3 where a Kubernetes object (apiVersion, kind, metadata) would be right",
+            "x.yaml, items[0]: the value 3, expected a Kubernetes object (apiVersion, kind, metadata)",
             id="a number in a list",
         ),
         pytest.param("a: 1", "x.yaml: an object without kind; expected apiVersion, kind and metadata", id="no kind"),

@@ -72,7 +72,9 @@ def test_stored_lists_are_read_in_one_pass() -> None:
             "dump.json, items.0.: Node shop/a: status.allocatable.cpu.: '4x' has the unknown suffix",
             id="a quantity that is none",
         ),
-        pytest.param([NODE, 7], "dump.json, items.1.: the value 7 where a Kubernetes object", id="no object at all"),
+        pytest.param(
+            [NODE, 7], "dump.json, items.1.: the value 7, expected a Kubernetes object", id="no object at all"
+        ),
         pytest.param([{"metadata": {}}], "dump.json, items.0.: an object without kind", id="no kind"),
         pytest.param(
             [NODE, {**NODE, "spec": {"unschedulable": True}}],

@@ -276,7 +276,7 @@ def test_every_harmful_loss_is_named_with_the_option_that_shows_it(lose: str, sh
     found = drill(Cluster(*FIVE, *FULL), lose)
     printed = repr(found)
     assert all(f"Without {loss.lost[0]}\n" in printed for loss in found.losses[:3])
-    assert f"Harm is also done by losing {found.losses[3].lost[0]}, {found.losses[4].lost[0]}\n" in printed
+    assert f"Also harmful: losing {found.losses[3].lost[0]}, {found.losses[4].lost[0]}\n" in printed
     assert shown in printed
     alone = drill(Cluster(*FIVE, *FULL), shown.split()[1])
     assert alone.losses == [found.losses[3]]

@@ -69,7 +69,7 @@ def test_classes_of_another_file_count(tmp_path: Path) -> None:
     [
         pytest.param("gone.json", "gone.json: no such file or directory", id="a file that is not there"),
         pytest.param("gone/*.json", "gone/*.json: no file matches this pattern", id="a pattern that matches nothing"),
-        pytest.param(b"[1]", "the given manifest: a list where a Kubernetes object", id="text that is no manifest"),
+        pytest.param(b"[1]", "the given manifest: a list, expected a Kubernetes object", id="text that is no manifest"),
         pytest.param(7, "found 7; expected a path", id="a number"),
     ],
 )

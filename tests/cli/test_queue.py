@@ -150,7 +150,7 @@ async def test_another_cluster_is_asked_at_the_schedulers_own_port(
     assert await ask() == 1
     err = capsys.readouterr().err
     assert err.startswith("mooring: cannot connect to 127.0.0.1:1: ")
-    assert err.endswith("; --server says where the scheduler is\n")
+    assert err.endswith("; give --server\n")
 
 
 async def test_with_mooring_start_the_answer_says_how_to_ask_another_scheduler(
@@ -159,7 +159,7 @@ async def test_with_mooring_start_the_answer_says_how_to_ask_another_scheduler(
     assert await ask() == 0
     assert capsys.readouterr().err == ""
     assert await ask("--insecure-skip-tls-verify") == 0
-    says = "the scheduler of mooring start answers; --server https://127.0.0.1:10259 asks one beside it"
+    says = "the scheduler of mooring start answers; --server https://127.0.0.1:10259 asks another one"
     assert capsys.readouterr().err == f"mooring: {says}\n"
 
 

@@ -39,6 +39,14 @@ PHRASES = [
     r"\bis nobody'?s?\b",
     r"(?-i:\bWho (?:gives|stops|refuses|waits|wants|begins|looks|needs|asks|stays|goes)\b)",
     r"\btold that\b",
+    r"\b(?:is|are|was|were) told\b",
+    r"\bsomebody\b",
+    r"(?-i:\b[Nn]obody\b)",
+    r"\bcomes? again\b",
+    r"\bgoes on\b",
+    r"\bgiv(?:en?|es) back\b",
+    r"\bwould be right\b",
+    r"\bfor want of\b",
     r"\bas ever\b",
 ]
 BANNED = re.compile("|".join(PHRASES), re.IGNORECASE)

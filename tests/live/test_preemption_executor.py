@@ -216,7 +216,7 @@ async def test_a_preemptor_whose_victims_went_too_early_is_tried_again(gone, is_
     ("wakes", "activated"), [pytest.param(False, [], id="1.36"), pytest.param(True, ["preemptor"], id="1.37")]
 )
 async def test_a_victim_that_waits_on_permit_is_stopped_in_memory(wakes, activated):
-    """Nothing is deleted, so that no event wakes the preemptor: since 1.37 it is tried again at once."""
+    """Nothing is deleted, so that no event wakes the preemptor: since 1.37 it is retried immediately."""
     victim = make("one")
     stage = Stage(victim, features=Features(VERSIONS["1.37" if wakes else "1.36"]))
     waiting = stage.waiting.add(victim, "a", {"P": 60.0})

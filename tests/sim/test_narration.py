@@ -228,7 +228,7 @@ FIT = frozenset(("NodeResourcesFit", "NodeAffinity"))
             "waits   p for its backoff (Fit)",
             id="refused while something happened",
         ),
-        pytest.param(queued(), "active", FAILED, None, "queue   p is tried again at once", id="tried again"),
+        pytest.param(queued(), "active", FAILED, None, "queue   p is retried immediately", id="tried again"),
         pytest.param(
             queued(gating_plugin="SchedulingGates"),
             "gated",

@@ -37,7 +37,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def problems_in(obj: Object) -> Iterator[str]:
-    """Yield each mistake as ``path: what was found, what would be right``."""
+    """Yield each mistake as ``path: what was found, what was expected``."""
     if not obj.metadata.name and not obj.metadata.generate_name:
         yield "metadata.name: is missing"
     match obj:
@@ -134,7 +134,7 @@ def _spread(constraints: list[TopologySpreadConstraint]) -> Iterator[str]:
     for i, constraint in enumerate(constraints):
         path = f"spec.topologySpreadConstraints[{i}]"
         if constraint.max_skew < 1:
-            yield f"{path}.maxSkew: {constraint.max_skew} where 1 or more would be right"
+            yield f"{path}.maxSkew: {constraint.max_skew}, expected 1 or more"
         if not constraint.topology_key:
             yield f"{path}.topologyKey: is missing"
         yield from _choice(

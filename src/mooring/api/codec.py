@@ -112,7 +112,7 @@ def _decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
     except msgspec.ValidationError:
         return from_plain(kind, msgspec.json.decode(data))  # nulls where lists belong: rare, legal, slower
     except msgspec.DecodeError as error:
-        raise InputError(f"{kind.__name__}: {error} where a JSON object would be right") from None
+        raise InputError(f"{kind.__name__}: {error}, expected a JSON object") from None
 
 
 def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:

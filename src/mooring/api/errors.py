@@ -2,7 +2,7 @@
 
 MooringError
 ├── UsageError        bad command line or file name: exit code 2
-│   └── InputError    a file that does not say what it should: where, what was found, what would be right
+│   └── InputError    a file that does not say what it should: where, what was found, what was expected
 │       └── ConfigError   a KubeSchedulerConfiguration that cannot be used
 ├── ParseError        a quantity, selector or other small text that does not parse
 ├── PluginError       a plugin that breaks its contract, found at registration

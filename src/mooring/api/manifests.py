@@ -277,9 +277,7 @@ def _read_documents(text: str | bytes, source: str, found: Manifests) -> None:
 
 def _add(value: Any, where: str, found: Manifests) -> None:
     if not isinstance(value, Mapping):
-        raise InputError(
-            f"{where}: {_said(value)} where a Kubernetes object (apiVersion, kind, metadata) would be right"
-        )
+        raise InputError(f"{where}: {_said(value)}, expected a Kubernetes object (apiVersion, kind, metadata)")
     if "serverVersion" in value and "kind" not in value:  # output of kubectl version -o json
         found.server_release = release_of(_at(value, "serverVersion", "gitVersion"))
         return
@@ -287,7 +285,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
     if not isinstance(kind, str) or not kind:
         raise InputError(f"{where}: an object without kind; expected apiVersion, kind and metadata")
     if not isinstance(version, str | None):
-        raise InputError(f"{where}: apiVersion: {_said(version)} where a string would be right")
+        raise InputError(f"{where}: apiVersion: {_said(version)}, expected a string")
     if kind.endswith("List") and "items" in value:
         _add_items(value, kind.removesuffix("List"), where, found)
         return
@@ -324,7 +322,7 @@ def _keep(obj: Object, where: str, found: Manifests) -> None:
 def _add_items(value: Mapping[str, Any], item_kind: str, where: str, found: Manifests) -> None:
     items = value["items"] or []
     if not isinstance(items, list):
-        raise InputError(f"{where}: items: {_said(items)} where a list would be right")
+        raise InputError(f"{where}: items: {_said(items)}, expected a list")
     for i, item in enumerate(items):
         if isinstance(item, Mapping) and item_kind and "kind" not in item:
             item = {"kind": item_kind, "apiVersion": value.get("apiVersion"), **item}

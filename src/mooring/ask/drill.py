@@ -437,7 +437,7 @@ def draw(to: Console, found: Drill, top: int = TOP) -> None:
         _draw_loss(to, loss)
     if len(harmful) > DETAILED:
         to.print()
-        to.print(f"Harm is also done by losing {escape(first_of([_lost(loss) for loss in harmful[DETAILED:]]))}")
+        to.print(f"Also harmful: losing {escape(first_of([_lost(loss) for loss in harmful[DETAILED:]]))}")
         to.print(f"  {escape(_shown_by(found, harmful[DETAILED]))} shows what it does")
 
 

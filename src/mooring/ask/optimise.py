@@ -418,7 +418,7 @@ class PlacementSearch:
         if int((problem.most > 0).sum()) <= MAX_EXACT_CUT:
             return [_exactly(problem, counts)]
         self._notes.append(
-            "the engine refused a part of the solver's placement, and this cluster is too large to go on"
+            "the engine refused a part of the solver's placement, and this cluster is too large to continue"
         )
         return []
 

@@ -177,7 +177,7 @@ class Program:
         costs = np.zeros(len(self._lower))
         costs[list(goal.columns)] = [sign * factor for factor in goal.columns.values()]
         solver.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
-        solver.setOptionValue("time_limit", solver.getRunTime() + left_s)  # its clock goes on from goal to goal
+        solver.setOptionValue("time_limit", solver.getRunTime() + left_s)  # its clock is shared by all goals
         known = highspy.HighsSolution()
         known.col_value = self._start if start is None else start
         solver.setSolution(known)

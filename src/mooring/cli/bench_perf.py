@@ -138,9 +138,7 @@ def _run_options(
     from mooring.bench.perf.runner import RunOptions
 
     if no_scheduler and not kubeconfig:
-        raise UsageError(
-            "--no-scheduler: there is no scheduler in the embedded cluster; --kubeconfig says where one is"
-        )
+        raise UsageError("--no-scheduler: there is no scheduler in the embedded cluster; give --kubeconfig")
     if scheduler_pid and not no_scheduler:
         raise UsageError("--scheduler-pid: only with --no-scheduler; otherwise the scheduler is in this process")
     if over_http and kubeconfig:

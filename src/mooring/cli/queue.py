@@ -178,7 +178,7 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
             "--authorization-kubeconfig"
         ) from None
     except ConnectionFailed as error:
-        raise ApiError(f"{error}; --server says where the scheduler is") from None
+        raise ApiError(f"{error}; give --server") from None
     try:
         found = msgspec.json.decode(answer.body, type=dict[str, Any])
         found["pods"], found["counts"], found["schedulers"]
@@ -219,7 +219,7 @@ async def _reached(address: Address) -> tuple[ClientConfig, ClientConfig | None]
     own = find_config(address.kubeconfig)
     if not address.server and await _is_mooring_start(own):
         if address.authority or address.is_insecure:  # for a scheduler with its own certificate
-            say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
+            say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks another one")
         return own, own
     config = ClientConfig(server=_server(address), tls=_tls(address))
     if not own.credentials.is_fresh():

@@ -93,6 +93,6 @@ def _print(runs: list[ReportedRun]) -> None:
             whose = f" in {run.name}" if len(runs) > 1 else ""
             print_table(
                 out,
-                (f"PENDING{whose}", "PODS", "SUCH AS", "WHICH WAS TOLD"),
+                (f"PENDING{whose}", "PODS", "SUCH AS", "MESSAGE"),
                 [(each.cause, str(each.pods), each.example, each.message) for each in run.measures.pending],
             )

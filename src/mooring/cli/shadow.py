@@ -208,7 +208,7 @@ class _Watch:
             return
         self._is_record_told = True
         if record.failure is not None:
-            say(f"The record ends here, the comparison goes on: {record.failure}")
+            say(f"The record ends here, the comparison continues: {record.failure}")
         else:
             say(f"The record is {self.record_path}; mooring replay {self.record_path} opens it.")
 

@@ -57,9 +57,8 @@ def simulate(
 ) -> int:
     """Play stories with their workloads in virtual time, and say what became of the pods.
 
-    A story is a scenario file, or a record at a time (run.mrec@90s), from which it goes on. Its workloads' pods do not
-    go through an API server, so that a day takes seconds. The exit code says whether all expectations held (0) or not
-    (1).
+    A story is a scenario file, or a record at a time (run.mrec@90s), from which it continues. Pods of its workloads
+    bypass the API server, so that a day takes seconds. Exit code 0: all expectations held; 1: one did not.
     """
     with without_collecting():  # imports create no garbage
         from mooring.cli.output import progress

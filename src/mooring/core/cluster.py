@@ -163,7 +163,7 @@ class Cluster:
 
     @classmethod
     def of(cls, state: columns.ClusterState, pods: Iterable[Pod], nominations: Nominations) -> Self:
-        """A cluster of what is counted already: its state, which nobody else changes, and its unfinished pods."""
+        """Return a cluster of an existing state, which has no other owner, and its unfinished pods."""
         cluster = cls()
         cluster.state, cluster.nominations = state, nominations
         cluster._pods = {pod.key: pod for pod in pods if not pod.is_finished}

@@ -21,7 +21,7 @@ MAX_MEMORY_BYTES = 4 << 30
 
 
 class _HandlerFailures(logging.Handler):
-    """Keeps the first exception of an informer's handler: the informer logs it and goes on, a learner wants to know."""
+    """Keeps the first exception of an informer's handler: the informer only logs it."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

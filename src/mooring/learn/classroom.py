@@ -190,7 +190,7 @@ class Classroom:
         await self.settle()
 
     async def quit(self) -> None:
-        """Stop the scheduler; the cluster goes on without one."""
+        """Stop the scheduler; the cluster continues without one."""
         await self.stop()
         self._task = None
 

@@ -120,7 +120,7 @@ class Tasks:
 class DeferredChanges:
     """Apply changes to the cluster and the queue immediately or, while a decision runs in another thread, after it.
 
-    Only decisions that ask extenders, or are about large pod groups, run in a thread, so that the event loop goes on.
+    Only decisions that ask extenders, or are about large pod groups, run in a thread, so that the event loop continues.
     Until the decision is made, only that thread may touch the cluster or the queue. So every change goes through here:
     watch events, the end of a binding, a reload. Deferred changes are applied in order.
     """

@@ -363,7 +363,7 @@ class EventRecorder:
                 return
             await self._sleep(RETRY_S * (1 + 0.25 * self._rng.random()))
         self.failed += 1
-        log.error(None, "An event is given up", tries=MAX_TRIES, reason=event.reason, event=event.name)
+        log.error(None, "Giving up on an event", tries=MAX_TRIES, reason=event.reason, event=event.name)
 
     async def _try(self, event: _Event) -> bool:
         """Write one event once; false if a retry may succeed."""
@@ -402,7 +402,7 @@ class EventRecorder:
         path = f"{self._format.path(event)}/{event.name}"
         await self._client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
 
-    # Series that end or go on
+    # Series that end or continue
 
     async def _tend(self) -> None:
         refreshed_at = self._clock.monotonic()

@@ -4,7 +4,7 @@
 |---|---|---|
 | Binding, status patches | as recorded | the same |
 | a delete of a victim | by its name | by its name and uid: a StatefulSet may have made another one of that name |
-| a delete of unknown outcome | has failed | sent again, so that none is on its way when the lease is given back |
+| a delete of unknown outcome | has failed | sent again, so that none is in flight when the lease is released |
 | volumes and their claims | PUT of its copy | GET, then PUT with the version decided on: our copies are partial |
 | ResourceClaims | PUT of its copy | merge patches with uid and resourceVersion: a conflict stays a conflict |
 | a Binding that was not sent | has failed | has failed |

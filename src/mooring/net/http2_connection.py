@@ -344,7 +344,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _on_continuation(self, number: int, flags: int, payload: bytes) -> None:
         if self._fields_of is None or self._fields_of[0] != number:
-            raise BadFrame("fields go on that have not begun")
+            raise BadFrame("CONTINUATION without HEADERS")
         _, begun, block = self._fields_of
         if len(block) + len(payload) > MAX_ANSWER_BYTES >> 6:
             raise BadFrame("an answer has too many fields")

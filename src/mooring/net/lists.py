@@ -192,7 +192,7 @@ def _end_of_value(text: bytes, at: int) -> int:
         if trailing := _TRAILING.search(str(error)):
             return at + int(trailing[1]) - 1
         return 0 if "truncated" in str(error) else _end_by_brackets(text, at)
-    return 0  # the list goes on behind an item, or at least ends there
+    return 0  # the list continues after an item, or at least ends there
 
 
 def _end_by_brackets(text: bytes, at: int) -> int:

@@ -462,7 +462,7 @@ class Reflector(Generic[T]):
                 fruitless = fruitless + 1 if self.last_version == version else 0
             if fruitless >= FRUITLESS:
                 self._is_version_lost = True
-                raise failure or ServerError("the server closes each watch at once", code=500)
+                raise failure or ServerError("the server closes each watch immediately", code=500)
             await self._sleep(self._pause_after(failure))
 
     async def _stream(

@@ -101,7 +101,7 @@ class Moment:
         fork = Moment.__new__(Moment)
         fork.__dict__.update(self.__dict__)
         fork.state = self.state.fork()
-        self.pods = Overlay(self.pods)  # what was told so far lies below both, and is not written to any more
+        self.pods = Overlay(self.pods)  # earlier pods are below both, and read-only
         self._handlers = _HandlersOfRecord(self)
         fork.pods, fork.waiting = Overlay(self.pods), set(self.waiting)
         fork.queue = {uid: copy(waiting) for uid, waiting in self.queue.items()}

@@ -105,7 +105,7 @@ def _pending(run: ReportedRun, *, is_only: bool) -> list[str]:
     found = run.measures.pending
     if not found:
         return []
-    rows = [_row(["pending at the end", "pods", "longest", "such as", "which was told"])]
+    rows = [_row(["pending at the end", "pods", "longest", "such as", "message"])]
     rows.append(_row(["---", "---:", "---:", "---", "---"]))
     for each in found[:MOST_CAUSES]:
         message = each.message if len(each.message) <= MOST_MESSAGE else each.message[: MOST_MESSAGE - 1] + "…"

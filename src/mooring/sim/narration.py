@@ -345,7 +345,7 @@ class Narrator(SchedulerObserver):
             elif place == "backoff":
                 self.note("waits", f"{name} for its backoff" + (f" ({why})" if why else ""), **fields)
             else:
-                self.note("queue", f"{name} is tried again at once", **fields)
+                self.note("queue", f"{name} is retried immediately", **fields)
             return
         if place == "gated":
             self.note("waits", f"{name} is held back: {info.message or info.gating_plugin}", **fields)

@@ -172,7 +172,7 @@ class Witness(SchedulerObserver):
         self._waits = array("d")
         self.attempts = self.evictions = 0
         self.placements: dict[str, Placed] | None = {} if keeps_placements else None
-        self.fleet: Fleet | None = None  # of the autoscaler, which is told, too
+        self.fleet: Fleet | None = None  # of the autoscaler, which is notified, too
         self.evicted_at: dict[str, float] | None = {} if keeps_placements else None
 
     @property

@@ -68,7 +68,7 @@ def test_a_filter_is_given_the_state_the_plain_pod_and_each_node(cluster: Cluste
 def test_a_filter_that_answers_with_something_else(cluster: ClusterState, answer: Any) -> None:
     with pytest.raises(PluginError) as caught:
         in_columns("filter", lambda *_: answer)(STATE, pod(cluster), cluster.snapshot())
-    assert str(caught.value) == f"filter returned {answer!r} where a Status such as sdk.SUCCESS would be right"
+    assert str(caught.value) == f"filter returned {answer!r}, expected a Status such as sdk.SUCCESS"
 
 
 # ---- Score -------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_numbers_become_a_column(cluster: ClusterState) -> None:
 def test_a_score_that_is_no_whole_number(cluster: ClusterState, answer: Any) -> None:
     with pytest.raises(PluginError) as caught:
         in_columns("score", lambda *_: answer)(STATE, pod(cluster), cluster.snapshot())
-    assert str(caught.value) == f"score returned {answer!r} for a where a whole number would be right"
+    assert str(caught.value) == f"score returned {answer!r} for a, expected a whole number"
 
 
 def test_scores_are_normalised_by_node_name(cluster: ClusterState) -> None:
@@ -134,10 +134,8 @@ def test_room_is_made_on_a_node(cluster: ClusterState, victims: tuple[str, ...],
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param(
-            None, "post_filter returned None where a Status or an sdk.Preemption would be right", id="nothing"
-        ),
-        pytest.param("b", "post_filter returned 'b' where a Status or an sdk.Preemption would be right", id="a name"),
+        pytest.param(None, "post_filter returned None, expected a Status or an sdk.Preemption", id="nothing"),
+        pytest.param("b", "post_filter returned 'b', expected a Status or an sdk.Preemption", id="a name"),
         pytest.param(Preemption("z"), "post_filter nominated 'z', which is not a node", id="an unknown node"),
         pytest.param(
             Preemption("a", (make_pod("running", node="b"),)),

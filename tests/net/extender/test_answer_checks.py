@@ -93,7 +93,7 @@ def scores(*pairs: tuple[str, int]) -> list[dict[str, Any]]:
         pytest.param(scores(("a", 1)), [], ["1 of 2 nodes get no score"], id="not all"),
         pytest.param(scores(("a", 1), ("b", 1), ("c", 1)), [], ["scores 'c', which was not offered"], id="a stranger"),
         pytest.param(scores(("a", 1), ("b", 1), ("a", 2)), ["scores a node twice"], [], id="one twice"),
-        pytest.param(reply([], 404), ["status 404: a scheduler then goes on"], [], id="another status"),
+        pytest.param(reply([], 404), ["status 404: a scheduler then continues"], [], id="another status"),
         pytest.param({"a": 1}, ["a scheduler would say: json: cannot unmarshal object"], [], id="a mapping"),
         pytest.param([{"Host": "a", "Score": 1.5}], ["a scheduler would say: json: cannot"], [], id="a fraction"),
     ],

@@ -282,12 +282,12 @@ def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
         pytest.param('{"time": "noon", "event": "Add", "resource": {}}', "line 2: time: 'noon' is not a timestamp",
                      id="no timestamp"),
         pytest.param('{"event": "Add", "resource": {}}', "line 2: no 'time'; expected", id="no time"),
-        pytest.param(line(11, "Sync", node("b")), "event: 'Sync' where Add, Update, Delete", id="no such event"),
+        pytest.param(line(11, "Sync", node("b")), "event: 'Sync', expected Add, Update, Delete", id="no such event"),
         pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node without a name: metadata.name",
                      id="an object without a name"),
-        pytest.param(line(11, "Add", "x"), "line 2: resource: the text 'x' where a Kubernetes object", id="no object"),
+        pytest.param(line(11, "Add", "x"), "line 2: resource: the text 'x', expected a Kubernetes object", id="text"),
         pytest.param(line(11, "Add", node("b"))[:50], "line 2: column", id="a line that was cut"),
-        pytest.param("[1]", "line 2: list where an object with time", id="a list"),
+        pytest.param("[1]", "line 2: list, expected an object with time", id="a list"),
         pytest.param('{"time": "\\ud800"}', "line 2: nested too deeply, or half a character", id="half a character"),
     ],
 )  # fmt: skip
@@ -324,11 +324,11 @@ def test_an_export_is_a_cluster_and_a_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "want"),
     [
-        pytest.param({"nodes": {}}, "nodes: dict where a list would be right", id="no list"),
-        pytest.param({"nodes": [1]}, "nodes[0]: int where an object would be right", id="no object"),
+        pytest.param({"nodes": {}}, "nodes: dict, expected a list", id="no list"),
+        pytest.param({"nodes": [1]}, "nodes[0]: int, expected an object", id="no object"),
         pytest.param({"nodes": [{}]}, "nodes[0]: Node without a name: metadata.name: is missing", id="no name"),
         pytest.param({"nodes": [node("a"), node("a")]}, "nodes[1]: Node a is already in", id="a node twice"),
-        pytest.param({"pods": [], "schedulerConfig": 3}, "schedulerConfig: int where a KubeSchedulerConfiguration",
+        pytest.param({"pods": [], "schedulerConfig": 3}, "schedulerConfig: int, expected a KubeSchedulerConfiguration",
                      id="no configuration"),
     ],
 )  # fmt: skip

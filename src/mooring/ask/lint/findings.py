@@ -159,7 +159,7 @@ def draw(to: Console, found: Findings) -> None:
     colour = "green" if not told else "red"
     to.print(f"[{colour}]{told or 'Nothing found'}[/{colour}]: {looked}.")
     if found.without_cluster:
-        to.print(f"Not asked, for want of a cluster: {', '.join(found.without_cluster)}.")
+        to.print(f"Skipped without a cluster: {', '.join(found.without_cluster)}.")
 
 
 def text(found: Findings) -> str:

@@ -418,7 +418,7 @@ def _report_ready(status: Object, is_ready: bool, now: str) -> None:
         "type": "Ready",
         "status": "True" if is_ready else "False",
         "reason": "KubeletReady" if is_ready else "KubeletNotReady",
-        "message": "the fake kubelet is posting ready status" if is_ready else "the fake kubelet is told to say no",
+        "message": "the fake kubelet is posting ready status" if is_ready else "the fake kubelet is set to not ready",
         "lastHeartbeatTime": now,
         "lastTransitionTime": now,
     }

@@ -76,7 +76,7 @@ class Workload:
     assignment: Assignment | None = None
     reserved: float = 0.0  # since when it has quota
     is_evicted: bool = False  # its quota is free when its pods are gone
-    last: Assignment | None = None  # of the last attempt, while it says where to go on
+    last: Assignment | None = None  # of the last attempt, while the next one continues from it
     last_cycle: int = 0
     last_generation: int = 0
     message: str = ""
@@ -133,7 +133,7 @@ class ClusterQueue:
     pending: dict[str, Workload] = field(default_factory=dict)
     waiting: dict[str, Workload] = field(default_factory=dict)  # until something changes in the cohort
     first: str = ""  # the workload that waits for its victims; it goes first
-    generation: int = 0  # how often quota was given back
+    generation: int = 0  # how often quota was released
 
     @property
     def name(self) -> str:

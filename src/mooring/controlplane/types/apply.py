@@ -168,7 +168,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     _prune(type_name, merged, _tree(before - still_there))
     kept = []
     for entry in others:
-        # Forcing takes over only fields whose value changes; equal values go on being shared.
+        # Forcing takes over only fields whose value changes; equal values stay shared.
         rest = owned[id(entry)] - differing if force else owned[id(entry)]
         if rest:
             kept.append({**entry, "fieldsV1": to_fields(rest)} if rest != owned[id(entry)] else entry)

@@ -217,5 +217,5 @@ def _load(point: EntryPoint) -> type:
     except Exception as error:
         raise PluginError(f"plugin {reference}: {problem_in(error, point.module)}") from error
     if not isinstance(plugin, type):
-        raise PluginError(f"plugin {reference}: is {type(plugin).__name__}, a class would be right")
+        raise PluginError(f"plugin {reference}: is {type(plugin).__name__}, expected a class")
     return plugin

@@ -111,11 +111,11 @@ _CHANGES = {
     },
     (37, "messages"): {
         "DeallocationIsSilent": (
-            "DynamicResources says nothing where no claim can be given back.",
+            "DynamicResources has no message if no claim can be released.",
             "kubernetes#140222",
         ),
         "PreemptorIsToldItsPlace": (
-            "A pod that preempts is told the node and the number of victims.",
+            "The message of a preemptor names the node and the number of victims.",
             "kubernetes#140180",
         ),
     },
@@ -203,7 +203,7 @@ _CHANGES = {
             "kubernetes#138708",
         ),
         "WaitingVictimsWake": (
-            "A preemptor is tried again at once if its last victim was only waiting to be bound.",
+            "A preemptor is retried immediately if its last victim was only waiting to be bound.",
             "kubernetes#139162",
         ),
         "AnyAntiAffinityTermWakes": (

@@ -16,7 +16,7 @@ The life of a pod, and the effect of a status::
 
 | status | means |
 |---|---|
-| SUCCESS | go on |
+| SUCCESS | continue |
 | SKIP | this plugin has nothing to say about this pod; allowed where it is mentioned |
 | UNSCHEDULABLE | a rejection: evicting pods may help, so PostFilter may look at the node |
 | UNSCHEDULABLE_AND_UNRESOLVABLE | a rejection: evicting pods cannot help |

@@ -190,7 +190,7 @@ def _filter(method: Callable[..., Status]) -> Callable[..., Verdict | None]:
         for i, view in enumerate(NodeViews(nodes)):
             status = method(state, pod.pod, view)
             if not isinstance(status, Status):
-                raise PluginError(f"filter returned {status!r} where a Status such as sdk.SUCCESS would be right")
+                raise PluginError(f"filter returned {status!r}, expected a Status such as sdk.SUCCESS")
             if not status.is_success:
                 ids[i] = numbers.setdefault(status, len(numbers) + 1)
         return Verdict.choose(ids, list(numbers)) if numbers else None
@@ -204,7 +204,7 @@ def _score(method: Callable[..., int]) -> Callable[..., Scores]:
         for i, view in enumerate(NodeViews(nodes)):
             value = method(state, pod.pod, view)
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise PluginError(f"score returned {value!r} for {view.name} where a whole number would be right")
+                raise PluginError(f"score returned {value!r} for {view.name}, expected a whole number")
             scores[i] = value
         return scores
 
@@ -231,7 +231,7 @@ def _post_filter(method: Callable[..., Status | Preemption]) -> Callable[..., Po
         if isinstance(answer, Status):
             return PostFilterResult(answer)
         if not isinstance(answer, Preemption):
-            raise PluginError(f"post_filter returned {answer!r} where a Status or an sdk.Preemption would be right")
+            raise PluginError(f"post_filter returned {answer!r}, expected a Status or an sdk.Preemption")
         position = next((i for i, info in enumerate(nodes.infos) if info.name == answer.node_name), None)
         if position is None:
             raise PluginError(f"post_filter nominated {answer.node_name!r}, which is not a node")

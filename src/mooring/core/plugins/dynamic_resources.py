@@ -197,7 +197,7 @@ class DynamicResources:
         )
 
     def _after_rule_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
-        """To upstream this is an update of the slices whose devices have other taints now; of others nobody hears."""
+        """Treat it, like upstream, as an update of the slices whose devices have other taints now."""
         old, new = (rule if isinstance(rule, DeviceTaintRule) else None for rule in (before, after))
         return Hint.QUEUE if self._devices.taints_differ(old, new) else Hint.SKIP
 

@@ -110,7 +110,7 @@ def check_scores(check: Check, reply: ExtenderReply, offered: Collection[str]) -
     """Check the answer to a prioritize request about the offered nodes."""
     try:
         if reply.status != 200:
-            check.problems.append(f"status {reply.status}: a scheduler then goes on without these scores")
+            check.problems.append(f"status {reply.status}: a scheduler then continues without these scores")
             return
         scores = wire.read_priorities(reply.body)
     except ExtenderError as error:
@@ -375,7 +375,7 @@ class Kit:
             ("another type", b'{"Pod": 7, "Nodes": "many"}'),
             ("bytes that are no text", bytes(range(256))),
         )
-        check = self._check(f"{verb}: nonsense is answered, and the server goes on")
+        check = self._check(f"{verb}: invalid requests are answered")
         for what, body in nonsense:
             try:
                 answer = self._post(verb, body)

@@ -96,7 +96,7 @@ class Extender:
     ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score, or a list with a
     score for each node.
 
-    ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns those to go on with: fewer nodes, or fewer
+    ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns the remaining ones: fewer nodes, or fewer
     or other victims (a mapping from node name to Victims or to uids).
 
     ``bind(binding)`` binds the pod itself; users see the message of an exception.

@@ -38,7 +38,7 @@ class Autoscaler(Protocol):
         """Whether nothing is on its way, and all that happened has been looked at."""
 
     async def start(self) -> None:
-        """Begin; it goes on beside the story."""
+        """Begin; it continues beside the story."""
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return mask
 
     def clone(self) -> SchedulingEnv:
-        """An environment that goes on from here by itself, for a search that tries several ways."""
+        """Return an independent copy of the environment, for tree search."""
         other = copy(self)
         if self._world is not None:
             assert self._rewards is not None

@@ -287,7 +287,7 @@ class GymWorld:
         return offer if len(offer[1].rows) else None
 
     def _make_room(self, info: PodInfo) -> bool:
-        """Evict the victims that preemption finds; they do not come again."""
+        """Evict the victims that preemption finds; they are not recreated."""
         victims = self.session.engine.decide(info, self.profile, detail=False).victims
         for victim in victims:
             self.cluster.remove_pod(victim.uid)
@@ -297,7 +297,7 @@ class GymWorld:
     # ---- copies --------------------------------------------------------------------------------------------------
 
     def clone(self) -> GymWorld:
-        """A world that goes on from here by itself. The two share what neither has changed."""
+        """Return an independent copy of the world. Unchanged parts are shared."""
         other = copy(self)
         other.cluster = self.cluster.fork()
         other.clock = VirtualClock(self.clock.now())

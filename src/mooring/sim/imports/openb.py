@@ -63,7 +63,7 @@ class Row:
         """What stands in a column that must not be empty."""
         found = self.values[column]
         if not found:
-            raise InputError(f"{self.where}: {column}: nothing where a text would be right")
+            raise InputError(f"{self.where}: {column}: nothing, expected a text")
         return found
 
     def number(self, column: str, *, default: int | None = None) -> int:
@@ -74,9 +74,9 @@ class Row:
         # Only ASCII digits: int() also takes "1_000" and "٣".
         if not (found.isascii() and found.isdigit()):
             kind = "a negative number" if found[:1] == "-" and found[1:].isdigit() else repr(found[:40])
-            raise InputError(f"{self.where}: {column}: {kind} where a whole number, 0 or more, would be right")
+            raise InputError(f"{self.where}: {column}: {kind}, expected a whole number, 0 or more")
         if len(found) > 15 or int(found) > MOST:
-            raise InputError(f"{self.where}: {column}: {found[:20]} where at most {MOST} would be right")
+            raise InputError(f"{self.where}: {column}: {found[:20]}, expected at most {MOST}")
         return int(found)
 
 
@@ -175,7 +175,7 @@ def _arrival(row: Row, shapes: dict[tuple[int, int, int, int, str], Pod], omissi
     gpus = row.number("num_gpu")
     milli = row.number("gpu_milli") if gpus else 0
     if milli > WHOLE_GPU or (gpus and not milli):
-        raise InputError(f"{row.where}: gpu_milli: {milli} where 1 to {WHOLE_GPU}, a part of one GPU, would be right")
+        raise InputError(f"{row.where}: gpu_milli: {milli}, expected 1 to {WHOLE_GPU}, a part of one GPU")
     models = row.values.get("gpu_spec", "") if gpus else ""
     for model in models.split("|") if models else ():
         _check_model(row, "gpu_spec", model, can_lack=False)

@@ -56,12 +56,12 @@ def decode_msgpack(path: Path, data: bytes) -> Any:
 def import_trace(path: Path, value: Any) -> Imported:
     """What was applied and deleted, from the first event on."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{path}: {_said(value)} where a SimKube trace would be right: a map of {', '.join(_FIELDS)}")
+        raise InputError(f"{path}: {_said(value)}, expected a SimKube trace: a map of {', '.join(_FIELDS)}")
     if value.get("version") != VERSION:
-        raise InputError(f"{path}: version: {_said(value.get('version'))} where {VERSION} would be right")
+        raise InputError(f"{path}: version: {_said(value.get('version'))}, expected {VERSION}")
     events = value.get("events")
     if not isinstance(events, list):
-        raise InputError(f"{path}: events: {_said(events)} where a list would be right")
+        raise InputError(f"{path}: events: {_said(events)}, expected a list")
     reading = TraceReading(Lifetimes(path, value.get("pod_lifecycles")))
     for field in value:
         if field not in _FIELDS:
@@ -79,10 +79,10 @@ def import_trace(path: Path, value: Any) -> Imported:
 
 def _timestamp(event: Any, where: str) -> int:
     if not isinstance(event, Mapping):
-        raise InputError(f"{where}: {_said(event)} where a map of ts, applied_objs and deleted_objs would be right")
+        raise InputError(f"{where}: {_said(event)}, expected a map of ts, applied_objs and deleted_objs")
     at = event.get("ts")
     if type(at) is not int or abs(at) > 2**53:
-        raise InputError(f"{where}: ts: {_said(at)} where seconds since 1970, a whole number, would be right")
+        raise InputError(f"{where}: ts: {_said(at)}, expected seconds since 1970 as a whole number")
     return at
 
 
@@ -106,7 +106,7 @@ class TraceReading:
         for field in ("applied_objs", "deleted_objs"):
             listed = event.get(field) or []
             if not isinstance(listed, list):
-                raise InputError(f"{where}: {field}: {_said(listed)} where a list would be right")
+                raise InputError(f"{where}: {field}: {_said(listed)}, expected a list")
             for i, item in enumerate(listed):
                 obj = self._reader.read(item, f"{where}: {field}[{i}]", is_gone=field == "deleted_objs")
                 if obj is None:
@@ -159,7 +159,7 @@ class TraceReading:
 
     def _delete(self, at_s: float, obj: Object | Workload) -> None:
         if isinstance(obj, Mapping) and obj.get("kind") == "CronJob":
-            return  # what it started goes on
+            return  # its Jobs continue
         if isinstance(obj, Pod):
             known = self._pods.pop(obj.key, None)
             if known is None:
@@ -224,7 +224,7 @@ def _template(workload: Mapping[str, Any], where: str) -> Any:
         spec = job.get("spec") if isinstance(job, Mapping) else None
     template = spec.get("template") if isinstance(spec, Mapping) else None
     if not isinstance(template, dict) or not isinstance(template.get("metadata") or {}, dict):
-        raise InputError(f"{where}: spec.template: {_said(template)} where the template of a pod would be right")
+        raise InputError(f"{where}: spec.template: {_said(template)}, expected the template of a pod")
     if template.get("metadata") is None:
         template.pop("metadata", None)
     return template
@@ -237,14 +237,14 @@ class Lifetimes:
         self._by_owner: dict[tuple[str, str], list[_StartEnd]] = {}
         self._asked: set[tuple[str, str]] = set()
         if not isinstance(value, Mapping | None):
-            raise InputError(f"{path}: pod_lifecycles: {_said(value)} where a map by owner would be right")
+            raise InputError(f"{path}: pod_lifecycles: {_said(value)}, expected a map by owner")
         for owner, by_hash in (value or {}).items():
             where = f"{path}: pod_lifecycles of {str(owner)[:80]}"
             if not isinstance(by_hash, Mapping):
-                raise InputError(f"{where}: {_said(by_hash)} where a map by hash of the pod would be right")
+                raise InputError(f"{where}: {_said(by_hash)}, expected a map by hash of the pod")
             for lives in by_hash.values():
                 if not isinstance(lives, list):
-                    raise InputError(f"{where}: {_said(lives)} where a list would be right")
+                    raise InputError(f"{where}: {_said(lives)}, expected a list")
                 found = [each for life in lives if (each := _life(life, where)) is not None]
                 self._by_owner.setdefault(_owner(owner, where), []).extend(found)
 
@@ -269,7 +269,7 @@ def _owner(owner: Any, where: str) -> tuple[str, str]:
         kind, comma, name = owner.strip("()[] ").partition(",")
         owner = (kind.strip(" \"'"), name.strip(" \"'")) if comma else ()
     if not isinstance(owner, tuple | list) or len(owner) != 2 or not all(isinstance(each, str) for each in owner):
-        raise InputError(f"{where}: {_said(owner)} where a pair of kind and namespace/name would be right")
+        raise InputError(f"{where}: {_said(owner)}, expected a pair of kind and namespace/name")
     return owner[0].removeprefix("/"), owner[1]  # "/v1.Pod" is how older tracers wrote "v1.Pod"
 
 
@@ -286,7 +286,7 @@ def _life(life: Any, where: str) -> _StartEnd | None:
             return start, end
         case {"start_ts": int() as start}:
             return start, None
-    raise InputError(f"{where}: {_said(life)} where Empty, Running (start) or Finished (start, end) would be right")
+    raise InputError(f"{where}: {_said(life)}, expected Empty, Running (start) or Finished (start, end)")
 
 
 def _said(value: Any) -> str:

@@ -75,14 +75,12 @@ def import_record(path: Path, text: str) -> Imported:
 
 def _time(value: Any, where: str) -> float:
     if not isinstance(value, Mapping):
-        raise InputError(
-            f"{where}: {type(value).__name__} where an object with time, event and resource would be right"
-        )
+        raise InputError(f"{where}: {type(value).__name__}, expected an object with time, event and resource")
     for name in ("time", "event", "resource"):
         if name not in value:
             raise InputError(f"{where}: no {name!r}; expected an object with time, event and resource")
     if value["event"] not in _EVENTS:
-        raise InputError(f"{where}: event: {str(value['event'])[:40]!r} where {', '.join(_EVENTS)} would be right")
+        raise InputError(f"{where}: event: {str(value['event'])[:40]!r}, expected {', '.join(_EVENTS)}")
     try:
         return parse_time(_micros(str(value["time"])))
     except ParseError as error:
@@ -282,7 +280,7 @@ def _config(path: Path, found: Any, omissions: Omissions) -> Mapping[str, Any] |
     if found is None:
         return None
     if not isinstance(found, Mapping):
-        raise InputError(f"{path}: {CONFIG}: {type(found).__name__} where a KubeSchedulerConfiguration would be right")
+        raise InputError(f"{path}: {CONFIG}: {type(found).__name__}, expected a KubeSchedulerConfiguration")
     config: Mapping[str, Any] = found
     # The first versions, which had v1beta2, did not say it. v1 lost plugins after it began, as v1beta3 lost them.
     version = config.get("apiVersion") or OLD_VERSIONS[1]
@@ -306,11 +304,11 @@ def _items(path: Path, value: Mapping[str, Any], field: str) -> list[tuple[str, 
     if listed is None:
         return []
     if not isinstance(listed, list):
-        raise InputError(f"{path}: {field}: {type(listed).__name__} where a list would be right")
+        raise InputError(f"{path}: {field}: {type(listed).__name__}, expected a list")
     version, kind = _KINDS[field]
     items: list[tuple[str, Any]] = []
     for i, item in enumerate(listed):
         if not isinstance(item, Mapping):
-            raise InputError(f"{path}: {field}[{i}]: {type(item).__name__} where an object would be right")
+            raise InputError(f"{path}: {field}[{i}]: {type(item).__name__}, expected an object")
         items.append((f"{path}: {field}[{i}]", {**item, "apiVersion": version, "kind": kind}))
     return items

@@ -96,7 +96,7 @@ class DeviceChecks:
     ) -> Refusal | None:
         """Why a request cannot have a device, for people: the first check that it fails; None if it passes all.
 
-        What nobody can change soon comes first: a device that is in use, too, is refused by a selector.
+        Lasting obstacles come first: a device that is in use, too, is refused by a selector.
         """
         for i, expression in enumerate(request.expressions):
             of_class = i < request.class_expressions and request.device_class is not None

@@ -191,7 +191,7 @@ class DevicesExplained:
         near = sorted((node for node in self.nodes if node.looked), key=lambda node: node.missing)[:FEW]
         for plan in self._task.plans:
             if plan.claim.name == IN_MEMORY_NAME:
-                continue  # nobody wrote it
+                continue  # not written by a user
             for request in (each for alternatives in plan.requests for each in alternatives):
                 yield from _about_request(plan.claim, request, near)
             for i, constraint in enumerate(plan.claim.spec.devices.constraints):
@@ -280,7 +280,7 @@ def held_elsewhere(claim: ResourceClaim, cluster: ClusterState) -> Iterator[str]
 
 
 def release(claim: ResourceClaim, cluster: ClusterState) -> Remedy:
-    """The claim gives back what it holds, and the pods that use it do not run."""
+    """Release the claim, without the pods that use it."""
     users = _users(claim, cluster)
     text = f"deallocate claim {claim.key}"
     if users:
