@@ -194,3 +194,13 @@ def test_asking_changes_nothing() -> None:
     before = msgspec.json.encode((slice, asked))
     assert explained(slice, asked).suggestions
     assert msgspec.json.encode((slice, asked)) == before
+
+
+def test_programs_get_every_device_with_its_reason() -> None:
+    near, far = sliced("b", device("x"), device("y", taints=[HOT])), sliced("a", device("x", model="t4"))
+    found = explained(near, far, claim("c", 2), claim("o", status=held("old", "a/x")), nodes=("a", "b"))
+    assert [(each["node"], each["device"], each["refused"]) for each in found.to_dict()["devices"]] == [
+        ("a", "drv/a/x", "in use by claim ns/o"),
+        ("b", "drv/b/x", ""),
+        ("b", "drv/b/y", "tainted: hot:NoSchedule"),
+    ]

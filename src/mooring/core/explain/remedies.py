@@ -24,6 +24,8 @@ from mooring.core.engine.decision import Outcome, ScheduleResult
 from mooring.core.framework.interfaces import Change, Remedy
 from mooring.core.framework.runtime import Profile
 from mooring.core.framework.status import Status
+from mooring.core.plugins.devices.allocator import KEY
+from mooring.core.plugins.dynamic_resources import DynamicResources
 from mooring.core.session import Session, decide
 from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_rows import NodeRows, distance
@@ -450,6 +452,17 @@ def facts(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> 
         except Exception as error:  # a user's plugin must not cost the whole explanation
             found.append(f"plugin {name} could not state facts: {type(error).__name__}: {error}")
     return list(dict.fromkeys(found))
+
+
+def devices(decision: ScheduleResult, profile: Profile, cluster: ClusterState) -> list[dict[str, str]]:
+    """Return the devices that the nodes rejected by DynamicResources have, and why each does not serve the pod."""
+    plugin = profile.plugins.get(KEY)
+    rejected = decision.statuses.groups() if decision.statuses is not None else ()
+    rows = [rows for status, rows in rejected if KEY in signers(status, decision)]
+    if plugin is None or not isinstance(plugin.plugin, DynamicResources) or not rows:
+        return []
+    nodes = cluster.nodes().subset(np.array(sorted(np.concatenate(rows).tolist()), np.int64))
+    return plugin.plugin.devices_for(decision.state, nodes)
 
 
 def volume_notes(pod: PodInfo, cluster: ClusterState) -> Iterator[str]:

@@ -22,7 +22,7 @@ from mooring.core.engine.decision import ScheduleResult as EngineDecision
 from mooring.core.engine.pod_groups import GroupDecision
 from mooring.core.explain.decision import Decision, NodeShare, RefusalRow
 from mooring.core.explain.group_remedies import GroupRemedies
-from mooring.core.explain.remedies import PRIORITY, RemedySearch, Suggestion, WhatIf, facts, volume_notes
+from mooring.core.explain.remedies import PRIORITY, RemedySearch, Suggestion, WhatIf, devices, facts, volume_notes
 from mooring.core.framework.pod_groups import PodGroupInfo
 from mooring.core.framework.runtime import Profile, run_pre_enqueue
 from mooring.core.session import Session
@@ -37,6 +37,7 @@ class Explanation(Decision):
         super().__init__(decided, scheduler_name, cluster)
         self.suggestions: list[Suggestion] = []  # the smallest change first
         self.notes: list[str] = []  # facts behind refusals, claims and volumes that matter
+        self.devices: list[dict[str, str]] = []  # of a rejected pod's claims: those looked at, and why each is refused
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values in camelCase, as ``-o json`` prints it."""
@@ -45,7 +46,8 @@ class Explanation(Decision):
             | ({"alsoOn": list(s.also)} if s.also else {})
             for s in self.suggestions
         ]
-        return {**super().to_dict(), "suggestions": suggestions, "notes": self.notes}
+        looked = {"devices": self.devices} if self.devices else {}
+        return {**super().to_dict(), "suggestions": suggestions, "notes": self.notes, **looked}
 
     def __repr__(self) -> str:
         # imported late, because it imports this module
@@ -77,6 +79,7 @@ def explain(session: Session, decided: EngineDecision, profile: Profile, *, sugg
     found.notes += volume_notes(decided.pod, cluster)
     if not found.is_scheduled:
         found.notes += facts(decided, profile, cluster)
+        found.devices = devices(decided, profile, cluster)
     if suggest and found.outcome in (Outcome.UNSCHEDULABLE, Outcome.GATED):
         search = RemedySearch(WhatIf(session, profile.scheduler_name, decided.pod.pod), decided)
         found.suggestions = search.run()

@@ -170,6 +170,11 @@ class DynamicResources:
             source = claim.resource_claim_name or claim.resource_claim_template_name or ""
             yield _without_claim(claim.name, source)
 
+    def devices_for(self, state: CycleState, nodes: NodeRows) -> list[dict[str, str]]:
+        """Which devices were looked at for the pod's claims on these nodes, and why each was refused."""
+        explained = self._explained(attempt_of(state), nodes)
+        return [] if explained is None else explained.rows()
+
     def _explained(self, attempt: ClaimAttempt | None, nodes: NodeRows) -> DevicesExplained | None:
         """What can be said about the devices of these nodes; None if the pod asks for none of them."""
         wanted = None if attempt is None else next(iter(attempt.node_tasks.values()), None)

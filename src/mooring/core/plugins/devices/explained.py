@@ -134,6 +134,20 @@ class DevicesExplained:
         yield from self._about_constraints()
         yield from self._nearest()
 
+    def rows(self) -> list[dict[str, str]]:
+        """Every device of every node for every request, for programs: ``refused`` is empty where it would do."""
+        return [
+            {
+                "claim": each.claim.key,
+                "request": each.request.full_name,
+                "node": node.node.name,
+                "device": str(each.candidate.id),
+                "refused": "" if each.refusal is None else self._why(each),
+            }
+            for node in self.nodes
+            for each in node.looked
+        ]
+
     def _nearest(self) -> Iterator[str]:
         """The devices of the node that lacks least, each with its reason."""
         if len(self.nodes) == 1 and len(self.nodes[0].looked) == 1:
