@@ -93,7 +93,7 @@ condition, the evicted pods, the events, and the number of attempts.
 Trees of groups (CompositePodGroup) are refused as a gate.
 """
 
-GATES = """## Gates away from their defaults
+GATES = """## Devices, and gates away from their defaults
 
 Recorded and compared in the same way, with the claims: their devices, their shares and whom they are reserved for;
 [the README](../tests/parity/gates/README.md) names the gate and the version of each family.
