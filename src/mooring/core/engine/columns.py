@@ -340,6 +340,20 @@ MAX_MEMOS = 65_536  # the same for all templates together, approximately
 FIXED_BYTES = 4096  # size of a template's columns independent of the number of nodes
 
 
+MAX_KNOWN = 16
+
+
+class KnownTemplate(msgspec.Struct):
+    """A template that these columns decide alone, as long as the other plugins skip it as they did."""
+
+    shape: PodShape  # holds its number
+    plan: FilterPlan
+    skip_filter: set[str]
+    skip_score: set[str]
+    filters: FilterColumns
+    scores: ScoreColumns
+
+
 class TemplateColumns:
     """Columns by template, updated on access. Do not change what is returned."""
 
@@ -347,7 +361,8 @@ class TemplateColumns:
         self.filters: Kept[FilterColumns] = Kept(MAX_SEEN)
         self.scores: Kept[ScoreColumns] = Kept(MAX_SEEN)
         self.kinds: Kept[Kinds] = Kept(0)
-        self._figures = Figures()
+        self.figures = Figures()
+        self.known: dict[int, KnownTemplate] = {}  # by shape: templates of which the rest is known, too
 
     def is_worth_keeping(self, shape: PodShape) -> bool:
         """Report whether the template has been seen before."""
@@ -361,7 +376,7 @@ class TemplateColumns:
         if columns is None:
             columns = FilterColumns(plan, table, _max_memo(len(self.filters)))
             self.filters.put(key, columns, _most(len(table)))
-        columns.update(attempt, self._figures)
+        columns.update(attempt, self.figures)
         return columns
 
     def scores_of(self, attempt: CycleAttempt, plan: ScorePlan) -> ScoreColumns:
@@ -372,8 +387,15 @@ class TemplateColumns:
         if columns is None:
             columns = ScoreColumns(plan, table, _max_memo(len(self.scores)))
             self.scores.put(key, columns, _most(len(table)))
-        columns.update(attempt, self._figures)
+        columns.update(attempt, self.figures)
         return columns
+
+    def learn(self, attempt: CycleAttempt, filters: FilterColumns, scores: ScoreColumns) -> None:
+        """Remember that these columns alone decided about the pod."""
+        if len(self.known) >= MAX_KNOWN:
+            self.known.clear()
+        shape, state = attempt.pod.shape, attempt.state
+        self.known[shape.id] = KnownTemplate(shape, attempt.plan, state.skip_filter, state.skip_score, filters, scores)
 
     def kinds_of(self, attempt: CycleAttempt, filters: FilterColumns, facets: Sequence[Facet]) -> Kinds | None:
         """The kinds of nodes by these facets, if they are few."""

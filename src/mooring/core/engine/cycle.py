@@ -12,7 +12,7 @@ from mooring.core.engine.batching import Batching, Ranking
 from mooring.core.engine.decision import NO_NODES, CycleAttempt, Outcome, ScheduleResult, Stopwatch
 from mooring.core.engine.extenders import Extenders
 from mooring.core.engine.nominated import NominatedJudge, NominatedPods
-from mooring.core.engine.search import Search, SearchResult, choose
+from mooring.core.engine.search import Search, SearchResult, choose, decide_known
 from mooring.core.framework.cycle_state import UNLIMITED, Budget, CycleError, CycleState, guarded
 from mooring.core.framework.handle import Nominator
 from mooring.core.framework.interfaces import Scores
@@ -119,6 +119,11 @@ class Engine:
             raise CycleError(Status.error(pod.shape.problem))
         decision.start = self.search.next_start
         batching = self.batching if self.batching.concerns(attempt.profile) else None
+        known = self.search.known(attempt) if batching is None else None
+        if known is not None:
+            if decide_known(known, attempt, decision, self.search.kept_for(attempt.profile).figures):
+                return
+            decision.state = attempt.state = attempt.state.again()
         signed = batching.sign(attempt) if batching is not None else None
         result = self.search.run(attempt, None if batching is None else lambda: batching.hint(attempt, signed))
         attempt.state.check_time()

@@ -9,8 +9,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.core.engine.columns import ColumnRefusal, FilterColumns, ScoreColumns, TemplateColumns, check_range
-from mooring.core.engine.decision import CycleAttempt, ScoreTable
+from mooring.core.engine.columns import (
+    ColumnRefusal,
+    FilterColumns,
+    KnownTemplate,
+    ScoreColumns,
+    TemplateColumns,
+    check_range,
+)
+from mooring.core.engine.decision import CycleAttempt, ScheduleResult, ScoreTable
+from mooring.core.engine.derived import Figures
 from mooring.core.engine.extenders import Extenders, ExtenderScores, StatusesWithExtenders
 from mooring.core.engine.kinds import FEW_NODES, Kinds
 from mooring.core.engine.nominated import NominatedJudge
@@ -177,6 +185,20 @@ class Search:
         if nodes.index is not None or not attempt.uses_kept:
             return None
         return self.kept_for(attempt.profile).filters_of(attempt)
+
+    def known(self, attempt: CycleAttempt) -> KnownTemplate | None:
+        """Return what is known of the pod's template, if nothing else has a say."""
+        known = self.kept_for(attempt.profile).known.get(attempt.pod.shape.id)
+        if (
+            known is None
+            or attempt.profile.observer is not None
+            or attempt.within is not None
+            or attempt.pod.pod.status.nominated_node_name
+            or not attempt.uses_kept
+            or not self._looks_at_all(attempt, known.filters)
+        ):
+            return None
+        return known
 
     def _is_known(self, attempt: CycleAttempt, columns: FilterColumns) -> bool:
         """Report whether the cached verdicts alone decide which rows are feasible, and no caller reads them later."""
@@ -423,6 +445,7 @@ def choose(
         if result.filters is not None:
             row, best = columns.winner(result.filters)
             later = partial(_kept_totals, columns, nodes, columns.revision)
+            kept.learn(attempt, result.filters, columns)
             return Choice(row, nodes.table.infos[row].name, ScoreTable(nodes, by_plugin, later, best))
         totals = columns.totals_of(nodes)
     scored: ExtenderScores | None = None
@@ -436,6 +459,41 @@ def choose(
     row = int(result.rows[position])
     winner = nodes.table.infos[row] if result.nodes is None else result.nodes.infos[position]
     return Choice(row, winner.name, ScoreTable(nodes, by_plugin, totals, totals.item(position)), scored)
+
+
+def decide_known(known: KnownTemplate, attempt: CycleAttempt, decision: ScheduleResult, figures: Figures) -> bool:
+    """Decide about another pod of a template that was decided by what is kept alone. False: decide as usual.
+
+    The usual way looks for what is kept, asks who else has a say, and notes what others may want to read. Here all of
+    that is known. Plugins that answer anew for every pod are asked as always, and have to say what they said before.
+    """
+    state, pod, nodes, profile = attempt.state, attempt.pod, attempt.nodes, attempt.profile
+    pre = profile.run_pre_filter(state, pod, nodes)
+    if pre.status is not SUCCESS or pre.node_names is not None or state.skip_filter != known.skip_filter:
+        return False
+    if not known.plan.keeps_all(pod):
+        return False
+    attempt.plan, filters, scores = known.plan, known.filters, known.scores
+    filters.update(attempt, figures)
+    size, n = filters.num_feasible, len(nodes)
+    if size < 2:
+        return False
+    rows = nodes if size == n else LateRows(nodes.table, lambda: filters.feasible, size)
+    profile.run_pre_score(state, pod, rows)
+    if state.skip_score != known.skip_score:
+        return False
+    scores.update(attempt, figures)
+    for plugin, _ in scores.open:
+        if plugin.name in scores.raw or guarded(plugin.name, _SCORE, plugin.score, state, pod, rows) is not None:
+            return False
+    state.check_time()
+    row, best = scores.winner(filters)
+    table = nodes.table
+    decision.node = table.infos[row].name
+    decision.scores = ScoreTable(rows, {}, partial(_kept_totals, scores, rows, scores.revision), best)
+    decision.statuses = NodeStatuses(table, filters.refusals())
+    decision.feasible_nodes, decision.evaluated_nodes = size, n
+    return True
 
 
 def _feasible(attempt: CycleAttempt, result: SearchResult) -> NodeRows:

@@ -62,6 +62,13 @@ class CycleState:
         """Return the value of the key, or None."""
         return self._data.get(key)
 
+    def again(self) -> CycleState:
+        """Return the state of a fresh start of the same attempt."""
+        fresh = CycleState()
+        fresh.timer, fresh.asks_all, fresh.budget = self.timer, self.asks_all, self.budget
+        fresh.group_cycle = self.group_cycle
+        return fresh
+
     def clone(self) -> CycleState:
         """Return a copy for a dry run: values that have ``clone`` are cloned, others are shared."""
         copy = CycleState()
