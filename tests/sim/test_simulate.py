@@ -223,6 +223,7 @@ def test_a_scheduler_that_breaks_ends_the_story(monkeypatch: pytest.MonkeyPatch)
         raise TypeError("not like this")
 
     monkeypatch.setattr(Tasks, "spawn", spawn)
+    monkeypatch.setattr(Tasks, "spawn_brief", spawn)
     with pytest.raises(TypeError, match="not like this"):
         simulate([make_node("a")], [Arrival(0, pod("p"))])
 

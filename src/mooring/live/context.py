@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mooring.api.clock import Clock, SystemClock
 from mooring.api.core import Pod
@@ -66,6 +66,7 @@ class SchedulerOptions:
     limits: TimeLimits = field(default_factory=TimeLimits)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # awaited before a pod's condition is patched
+    binds_at_once: Callable[[str], bool] = lambda key: False  # whether a pod is bound without a request
     is_held: Callable[[], bool] = lambda: False  # asked before each turn: whether the cached state is out of date
     is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
@@ -75,12 +76,43 @@ class SchedulerOptions:
     pause_thread: Callable[[float], None] | None = None  # blocks the scheduler's thread; None if others need the thread
 
 
+class Briefs(NamedTuple):
+    """Coroutines that share a callback."""
+
+    handle: asyncio.Handle
+    works: list[Coroutine[Any, Any, Any]]
+
+
+async def _go_on(work: Coroutine[Any, Any, Any], awaited: Any) -> None:
+    """Continue a coroutine that awaits something after all."""
+    await _Rest(work, awaited)
+
+
+class _Rest:
+    def __init__(self, work: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._work, self._awaited = work, awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        work, awaited = self._work, self._awaited
+        while True:
+            try:
+                try:
+                    answer = yield awaited
+                except BaseException as error:
+                    awaited = work.throw(error)
+                else:
+                    awaited = work.send(answer)
+            except StopIteration:
+                return
+
+
 class Tasks:
     """Background tasks: bindings, evictions, patches. ``drain`` waits for all of them, ``abort`` cancels them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._running: dict[asyncio.Future[Any], None] = {}  # ordered, so that two runs in virtual time do the same
+        self._briefs: Briefs | None = None
         self.is_aborted = False
 
     def __len__(self) -> int:
@@ -92,6 +124,41 @@ class Tasks:
         self._running[task] = None
         task.add_done_callback(self._done)
         return task
+
+    def spawn_brief(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine that awaits nothing, when its task would begin.
+
+        Coroutines that would begin right after one another share a callback, in a loop that knows (``is_latest``).
+        Nothing can tell, as long as it does not ask for its task.
+        """
+        loop, briefs = asyncio.get_running_loop(), self._briefs
+        is_latest: Callable[[asyncio.Handle], bool] | None = getattr(loop, "is_latest", None)
+        if is_latest is None:
+            self.spawn(work)
+        elif briefs is not None and is_latest(briefs.handle):
+            briefs.works.append(work)
+        else:
+            ended = loop.create_future()
+            self._running[ended] = None
+            works = [work]
+            self._briefs = Briefs(loop.call_soon(self._run_briefs, works, ended), works)
+
+    def _run_briefs(self, works: list[Coroutine[Any, Any, Any]], ended: asyncio.Future[None]) -> None:
+        for work in works:
+            if ended.cancelled():
+                work.close()
+                continue
+            try:
+                awaited = work.send(None)
+            except StopIteration:
+                continue
+            except Exception as error:
+                log.error(error, "Unexpected error in a background task")
+                continue
+            self.spawn(_go_on(work, awaited))
+        self._running.pop(ended, None)
+        if not ended.done():
+            ended.set_result(None)
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._running.pop(task, None)

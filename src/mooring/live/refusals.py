@@ -88,7 +88,7 @@ class RepeatedRefusals:
             and not decision.victims
             and decision.rejectors
             and decision.start == session.engine.search.next_start
-            and self._is_pure(session, profile)
+            and self.is_pure(session, profile)
             and is_plain(info)
             and all(plugin.name in decision.state.skip_filter for plugin in profile.told_of_failures)
         ):
@@ -96,7 +96,7 @@ class RepeatedRefusals:
                 profile, decision, Failure.of_decision(decision), tuple(self._draws)
             )
 
-    def _is_pure(self, session: Session, profile: Profile) -> bool:
+    def is_pure(self, session: Session, profile: Profile) -> bool:
         """Report whether only the template and the cluster count, and no attempt is measured or batched."""
         if session is not self._session:
             self._session, self._pure = session, {}

@@ -46,7 +46,7 @@ from mooring.live.failure import SCHEDULER_ERROR, Failure, FailureHandler
 from mooring.live.logs import get_logger
 from mooring.live.pod_groups import GroupAttempts
 from mooring.live.preemption import PreemptionExecutor
-from mooring.live.refusals import RepeatedRefusals
+from mooring.live.refusals import RepeatedRefusals, is_plain
 from mooring.live.status_patch import StatusPatches, status_patch
 from mooring.live.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, DecisionThread, Limit, ThreadLeft
 from mooring.live.waiting_pods import PermitWait, PreBinding
@@ -316,7 +316,13 @@ class PodAttempts:
                 tell(info, node_name, placement.waiting.pending_plugins)
         if to_activate:
             self._context.queue.activate(pods_to_activate(placement))
-        self._context.tasks.spawn(self.bind_pod(placement))
+        is_brief = (
+            not waits
+            and self._context.options.binds_at_once(info.key)
+            and self.refusals.is_pure(self._context.session, profile)
+            and is_plain(info)
+        )
+        (self._context.tasks.spawn_brief if is_brief else self._context.tasks.spawn)(self.bind_pod(placement))
 
     def _not_permitted(self, placement: PodPlacement, status: Status) -> None:
         """Handle a Reserve or Permit plugin that rejected the node, or failed."""

@@ -112,6 +112,7 @@ class SimulatedWorld(EmbeddedWorld):
                 plugin_timeout_s=0,
                 attempt_timeout_s=0,
                 is_metered=False,
+                binds_at_once=self.streamed.pods.__contains__,
             ),
         )
 

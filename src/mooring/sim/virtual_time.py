@@ -160,6 +160,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
+    def is_latest(self, handle: asyncio.Handle) -> bool:
+        """Report whether a callback is still to run, and nothing is to run after it."""
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        return bool(ready) and ready[-1] is handle
+
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
