@@ -1,4 +1,5 @@
-"""Would a Job in one of Kueue's queues be admitted, whom would it preempt, and would its pods then fit?
+"""Admission of Jobs by Kueue's queues: whether a Job is admitted, which workloads it preempts, and whether its pods
+fit.
 
 The quotas and workloads are those of a dump or a live cluster. Admission cycles run on a copy until nothing changes;
 preempted workloads leave immediately. Then the pods of the Job are placed, as the scheduler would place them.
@@ -46,7 +47,7 @@ _ASKED = "asked"  # the uid of the workload in question
 
 @dataclass(slots=True)
 class Admission:
-    """What happens to a Job in its queue. Printed, it reads as ``mooring admission`` shows it."""
+    """Outcome for a Job in its queue. Printed, it reads as ``mooring admission`` shows it."""
 
     job: str
     queue: str  # the ClusterQueue
@@ -67,7 +68,7 @@ class Admission:
         return self.is_admitted and self.placed == self.pods
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "job": self.job,
             "clusterQueue": self.queue,
@@ -94,7 +95,7 @@ class Admission:
 
 
 def admission(found: Manifests, session: Session, job: str, *, queue: str = "", is_fair: bool = False) -> Admission:
-    """Ask about a Job: a file with its manifest, or the name of one that waits.
+    """Decide about a Job: a file with its manifest, or the name of a pending one.
 
     ``found`` has all objects of the cluster, Kueue's among them; ``session`` is a scheduler for the same cluster.
     """
@@ -129,7 +130,7 @@ def admission(found: Manifests, session: Session, job: str, *, queue: str = "", 
 
 
 async def read_queues(kubeconfig: str, context: str, *, give: str) -> list[Plain]:
-    """All objects of Kueue in a live cluster, and its Jobs' Workloads among them; nothing is written."""
+    """Return all Kueue objects in a live cluster, including its Jobs' Workloads; nothing is written."""
     from mooring.net.kubeconfig import find_config
     from mooring.net.rest import RestClient, user_agent
 
@@ -147,7 +148,7 @@ async def read_queues(kubeconfig: str, context: str, *, give: str) -> list[Plain
 
 
 async def _served_version(client: RestClient) -> str:
-    """The newest version of Kueue's API that we read; empty if Kueue is not installed."""
+    """Return the newest supported version of Kueue's API; "" if Kueue is not installed."""
     try:
         group = msgspec.json.decode((await client.get(f"/apis/{GROUP}")).body)
     except ApiError as error:
@@ -165,7 +166,7 @@ def _read(objects: Iterable[Plain], namespaces: Mapping[str, Mapping[str, str]],
 
 
 def _settle(read: Queues, asked: Workload) -> list[Victim]:
-    """Run cycles until nothing changes; the victims that the asked workload needs."""
+    """Run cycles until nothing changes; return the victims of the requested workload."""
     found: dict[str, Victim] = {}
     while True:
         preempted = [pair for done in read.quotas.run(0.0) for pair in done.preempted]
@@ -182,7 +183,9 @@ def _settle(read: Queues, asked: Workload) -> list[Victim]:
 def _until(
     objects: Sequence[Plain], namespaces: Mapping[str, Mapping[str, str]], is_fair: bool, asked: str
 ) -> list[str]:
-    """The admitted workloads that must end, the oldest first, before the asked one is admitted; none: that never is."""
+    """Return the admitted workloads that must end, the oldest first, before the requested one is admitted; empty if it
+    never is.
+    """
     first = _read(objects, namespaces, is_fair)
     running = sorted((each for each in first.workloads.values() if each.assignment), key=lambda each: each.reserved)
     for count in range(1, len(running) + 1):
@@ -200,7 +203,7 @@ def _until(
 
 
 def _asked(objects: list[Plain], found: Manifests, job: str, queue: str) -> tuple[list[Plain], str]:
-    """The objects with the Workload in question, and its key."""
+    """Return the objects with the requested Workload, and its key."""
     if Path(job).exists() or job.endswith((".yaml", ".yml", ".json")):
         jobs = [value for _, value in load_manifests([job]).workloads if value["kind"] == "Job"]
         if len(jobs) != 1:
@@ -226,7 +229,7 @@ def _asked(objects: list[Plain], found: Manifests, job: str, queue: str) -> tupl
 
 
 def _workload_of(job: Plain, where: str, objects: Iterable[Plain], found: Manifests, queue: str) -> dict[str, Any]:
-    """The Workload that Kueue would create for a Job, the last in its queue."""
+    """Return the Workload that Kueue would create for a Job, the last in its queue."""
     metadata, spec = job.get("metadata") or {}, job.get("spec") or {}
     labels = metadata.get("labels") or {}
     name = queue or labels.get(QUEUE_LABEL, "")
@@ -266,7 +269,7 @@ def _workload_of(job: Plain, where: str, objects: Iterable[Plain], found: Manife
 
 
 def _shown(workload: Workload, found: Manifests) -> str:
-    """The name of the Job, or of the Workload if it has no owner."""
+    """Return the name of the Job, or of the Workload if it has no owner."""
     for obj in found.other:
         if is_of_kueue(obj) and obj["kind"] == "Workload":
             key = f"{obj['metadata'].get('namespace', 'default')}/{obj['metadata']['name']}"
@@ -281,7 +284,7 @@ def _shown(workload: Workload, found: Manifests) -> str:
 
 
 def _place(answer: Admission, workload: Workload, read: Queues, found: Manifests, session: Session) -> None:
-    """Place the pods without those of the victims; a Job that runs already has its pods."""
+    """Place the pods without those of the victims; a running Job has its pods."""
     fork = session.fork()
     gone = {victim.workload.key for victim in answer.preempted}
     jobs = {_shown(each, found) for key, each in read.workloads.items() if key in gone}
@@ -312,7 +315,7 @@ def _place(answer: Admission, workload: Workload, read: Queues, found: Manifests
 
 
 def _on(spec: PodSpec, flavors: Iterable[Flavor]) -> PodSpec:
-    """The pod's spec with the nodes of its flavors."""
+    """Return the pod's spec restricted to the nodes of its flavors."""
     made = copy(spec)
     for flavor in flavors:
         made.node_selector = {**(made.node_selector or {}), **flavor.labels}
@@ -350,7 +353,7 @@ def draw(to: Console, found: Admission) -> None:
 
 
 def headline(found: Admission) -> str:
-    """One line: whether it is admitted, and whether its pods fit."""
+    """Return one line: whether it is admitted, and whether its pods fit."""
     if not found.is_admitted:
         return f"{found.job} waits for quota" + (f" in ClusterQueue {found.queue}" if found.queue else "")
     flavors = ", ".join(dict.fromkeys(found.flavors.values()))

@@ -1,4 +1,4 @@
-"""What a namespace's ResourceQuotas would say of a new pod. The API server applies them; a scheduler never sees them.
+"""ResourceQuotas and a new pod: the API server applies them, so a scheduler never sees a rejection.
 
 A pod that a quota refuses is not pending: it does not exist. That is what makes the question worth an answer.
 """
@@ -20,7 +20,7 @@ Amounts = Callable[[Container], Mapping[str, object]]
 
 
 def quota_notes(pod: Pod, cluster: Cluster) -> Iterator[str]:
-    """One line per quota that refuses the pod: what it asks for, what is left, and what would do."""
+    """Yield one line per quota that rejects the pod: its request, what is left, and what would fit."""
     for quota in sorted(cluster.state.objects.in_namespace(ResourceQuota, pod.namespace), key=lambda each: each.name):
         if _applies(quota, pod):
             yield from _judge(quota, pod, cluster)
@@ -45,7 +45,7 @@ def _judge(quota: ResourceQuota, pod: Pod, cluster: Cluster) -> Iterator[str]:
 
 
 def usage(pod: Pod, name: str) -> Fraction | None:
-    """What a pod uses of one resource of a quota; None if the resource is not about pods."""
+    """Return a pod's use of one resource of a quota; None if the resource is not about pods."""
     if name in COUNTS:
         return Fraction(1)
     kind, dot, resource = name.partition(".")
@@ -59,7 +59,7 @@ def usage(pod: Pod, name: str) -> Fraction | None:
 
 
 def _total(pod: Pod, amounts: Amounts, resource: str) -> Fraction:
-    """Containers and sidecars together, or the largest init container beside the sidecars before it."""
+    """Return the sum of containers and sidecars, or the largest init container beside the sidecars before it."""
 
     def of(container: Container) -> Fraction:
         found = amounts(container).get(resource)
@@ -78,7 +78,7 @@ def _total(pod: Pod, amounts: Amounts, resource: str) -> Fraction:
 
 
 def _used(quota: ResourceQuota, name: str, cluster: Cluster) -> Fraction:
-    """What the quota's status says, or else what the pods of the namespace ask for."""
+    """Return the quota's status, or else the requests of the namespace's pods."""
     if name in quota.status.used:
         return parse_quantity(quota.status.used[name])
     pods: Iterable[Pod] = (*cluster.pods, *cluster.pending)
@@ -111,6 +111,6 @@ def _in_scope(pod: Pod, scope: str, operator: str, values: list[str]) -> bool:
     is_best_effort = not any(
         each.resources.requests or each.resources.limits for each in (*pod.spec.containers, *pod.spec.init_containers)
     )
-    # Deadlines of pods are not read: few have one. A scope that is not known here gives no reason to object.
+    # Deadlines of pods are not read: few have one. An unknown scope never rejects.
     known = {"BestEffort": is_best_effort, "NotBestEffort": not is_best_effort, "NotTerminating": True}
     return known.get(scope, False)

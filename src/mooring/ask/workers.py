@@ -1,4 +1,4 @@
-"""Workers: other processes of this machine, or a Dask or Ray cluster, that answer parts of a question together.
+"""Workers: other processes of this machine, or a Dask or Ray cluster, that answer parts of a question.
 
 A question is a cluster with its scheduler, and a function that answers one part. Workers get the question once, and
 then only parts. Answers do not depend on where they come from: each part begins with the same cluster.
@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Where parts are answered, and how many at a time."""
+    """Where parts are answered, and how many concurrently."""
 
     executor: Executor
     count: int
@@ -42,7 +42,7 @@ class Workers:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -54,14 +54,14 @@ AHEAD = 2  # tasks per worker that are handed out beforehand
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a worker has to know before it is asked about parts."""
+    """What a worker needs before it gets parts."""
 
     scheduler: Scheduler
     prepare: Callable[[Session], None]  # finds out once what all parts share
     answer: Callable[[Session, Any], Any]
 
     def ask(self, parts: Sequence[Any], workers: Workers | None = None) -> Iterator[tuple[int, Any]]:
-        """Answer all parts; gives their positions and answers as they are found, in any order."""
+        """Answer all parts; yield positions and answers as they arrive, in any order."""
         if workers is None:
             with seldom_collecting():
                 base = self.open()
@@ -87,7 +87,7 @@ class Question:
                 future.cancel()
 
     def open(self) -> Session:
-        """A session to fork for each part."""
+        """Return a session to fork for each part."""
         base = self.scheduler.session.fork()
         self.prepare(base)
         return base
@@ -114,7 +114,7 @@ def _answer(name: str, shared: Any, parts: Sequence[Any]) -> list[Any]:
 
 
 def workers_for(count: int | None, address: str | None, *, pays: bool = True) -> AbstractContextManager[Workers | None]:
-    """The workers that a user means: at an address, a number of processes, or all cores where it ``pays``.
+    """Return the requested workers: at an address, a number of processes, or all cores if it ``pays``.
 
     None: this process does it all.
     """
@@ -129,7 +129,7 @@ def workers_for(count: int | None, address: str | None, *, pays: bool = True) ->
 
 @contextmanager
 def local_workers(count: int) -> Iterator[Workers]:
-    """Processes of this machine. They are started anew, for a fork copies locks that other threads hold.
+    """Start processes on this machine. They are not forked, because a fork copies locks that other threads hold.
 
     A script that calls this does so under ``if __name__ == "__main__":``, because each process imports it.
     """
@@ -153,7 +153,7 @@ def _begin_worker() -> None:
 
 @contextmanager
 def workers_on(address: str) -> Iterator[Workers]:
-    """The workers of a cluster, ``dask://HOST:PORT`` or ``ray://HOST:PORT``. They need this version of mooring."""
+    """Use the workers of a cluster, ``dask://HOST:PORT`` or ``ray://HOST:PORT``. They need this version of mooring."""
     kind, separator, place = address.partition("://")
     if not separator or kind not in ("dask", "ray") or not place:
         raise UsageError(f"--on: found {address!r}; expected dask://HOST:PORT or ray://HOST:PORT")

@@ -1,4 +1,4 @@
-"""Jobs with the label ``kueue.x-k8s.io/queue-name``, admitted by quotas as Kueue does it.
+"""Jobs with the label ``kueue.x-k8s.io/queue-name``, admitted by quotas as in Kueue.
 
 A Job in a queue is suspended. Its Workload waits for quota in the ClusterQueue of its LocalQueue; when it gets some,
 the Job is resumed, and its pods select the nodes of its flavors. A preempted Job is suspended again: its quota is free
@@ -64,7 +64,7 @@ _REASONS = {
 
 @dataclass(slots=True)
 class QueueOutcome:
-    """What has become of the Jobs of a ClusterQueue."""
+    """Outcome of the Jobs of a ClusterQueue."""
 
     admitted: int = 0
     preempted: int = 0
@@ -73,7 +73,7 @@ class QueueOutcome:
 
 
 class QueueController(Controller):
-    """Keeps quotas and the Workload of each Job, and runs admission cycles."""
+    """Maintains quotas and the Workload of each Job, and runs admission cycles."""
 
     watches: ClassVar = (JOBS.resource, *(kind.resource for kind in _READ))
 
@@ -122,7 +122,7 @@ class QueueController(Controller):
         return {entry.name: entry.labels for entry in self.store.iterate(NAMESPACES)}
 
     def outcomes(self) -> dict[str, QueueOutcome]:
-        """What has become of the Jobs so far, by ClusterQueue."""
+        """Return the outcome of Jobs so far, by ClusterQueue."""
         for name, queue in self._queues.quotas.queues.items() if self._queues is not None else ():
             self._outcomes.setdefault(name, QueueOutcome()).pending = len(queue.pending) + len(queue.waiting)
         return self._outcomes
@@ -332,7 +332,7 @@ class QueueController(Controller):
 
 
 def _said_of(entry: StoredEntry) -> Object:
-    """An object without its metadata and status."""
+    """Return an object without its metadata and status."""
     return {name: value for name, value in entry.object().items() if name not in ("metadata", "status")}
 
 
@@ -351,7 +351,7 @@ def _plain_toleration(toleration: Any) -> Object:
 
 
 def _in_use(quotas: Quotas, name: str) -> list[Object]:
-    """What a ClusterQueue uses of each flavor, and how much of it is borrowed."""
+    """Return a ClusterQueue's usage of each flavor, with the borrowed part."""
     node = quotas.queues[name].node
     found: dict[str, list[Object]] = {}
     for (flavor, resource), quota in node.quotas.items():

@@ -1,1 +1,1 @@
-"""Kueue's admission by quotas: the quota tree, flavors, preemption and the admission cycle. It knows no API server."""
+"""Kueue's admission by quotas: the quota tree, flavors, preemption and the admission cycle, without an API server."""

@@ -1,7 +1,7 @@
-"""Admission: which pending workloads get quota, in which flavors, and whom they preempt for it.
+"""Admission: which pending workloads get quota, in which flavors, and which workloads they preempt.
 
-A cycle takes the head of each ClusterQueue, assigns flavors to all of them as if each were alone, and goes through
-them in order, the one that borrows least first. What a workload takes counts for those after it. Kueue: pkg/scheduler.
+A cycle takes the head of each ClusterQueue, assigns flavors to all of them as if each were alone, and goes through them
+in order, the one that borrows least first. What a workload takes counts for those after it. Kueue: pkg/scheduler.
 
 Not modelled: admission checks and provisioning, topology-aware scheduling, partial admission, elastic jobs, waiting for
 ready pods, fair sharing by past usage, several clusters.
@@ -40,7 +40,7 @@ _WORST, _BEST = (Mode.NO_FIT, 1 << 30), (Mode.FIT, 0)
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle has done."""
+    """Result of one cycle."""
 
     admitted: Sequence[Workload] = ()
     preempted: Sequence[tuple[Workload, Victim]] = ()  # by whom, and whom
@@ -63,10 +63,10 @@ class Quotas:
     is_fair: bool = False
     cycles: int = 0
 
-    # ---- workloads come and go ---------------------------------------------------------------------------------
+    # ---- changes of workloads -------------------------------------------------------------------------------------
 
     def submit(self, workload: Workload) -> None:
-        """Let a workload wait for quota."""
+        """Add a workload that waits for quota."""
         workload.assignment, workload.is_evicted = None, False
         self.queues[workload.queue].pending[workload.key] = workload
 
@@ -75,7 +75,7 @@ class Quotas:
         self.queues[workload.queue].charge(workload)
 
     def remove(self, workload: Workload) -> None:
-        """Forget a workload that has finished or was deleted; what it used is free."""
+        """Remove a workload that has finished or was deleted, and release its quota."""
         queue = self.queues[workload.queue]
         queue.pending.pop(workload.key, None)
         queue.waiting.pop(workload.key, None)
@@ -84,14 +84,14 @@ class Quotas:
             self._freed(queue)
 
     def released(self, workload: Workload) -> None:
-        """A preempted workload has no pods any more: its quota is free, and it waits again."""
+        """Release the quota of a preempted workload whose pods are gone; it waits again."""
         queue = self.queues[workload.queue]
         queue.discharge(workload)
         self.submit(workload)
         self._freed(queue)
 
     def _freed(self, queue: ClusterQueue) -> None:
-        """Look at everything again that waits in this tree of cohorts."""
+        """Reconsider everything that waits in this tree of cohorts."""
         root = queue.node.root
         for node in [root] if root.is_queue else root.queues():
             each = self.queues[node.name]
@@ -105,7 +105,7 @@ class Quotas:
     # ---- cycles ------------------------------------------------------------------------------------------------
 
     def run(self, now: float) -> Iterator[Cycle]:
-        """Cycles until nothing changes. What a caller does about a cycle belongs to the next one."""
+        """Run cycles until nothing changes. A caller's reaction to a cycle belongs to the next one."""
         while True:
             done = self.cycle(now)
             yield done
@@ -182,7 +182,7 @@ class Quotas:
             self._requeue(workload, at_once=True)
 
     def _requeue(self, workload: Workload, *, at_once: bool) -> None:
-        """Let a workload wait for the next cycle or for a change; for a change, together with its equals."""
+        """Let a workload wait for the next cycle or for a change; for a change, together with equal ones."""
         queue = self.queues[workload.queue]
         has_more = workload.last is not None and workload.last.has_more_flavors
         if at_once or has_more or queue.strategy == STRICT_FIFO:
@@ -219,7 +219,7 @@ class Quotas:
             yield winner
 
     def _winner(self, cohort: QuotaNode, left: Mapping[str, _Entry]) -> _Entry | None:
-        """The entry whose node right below the cohort would have the smallest share with it."""
+        """Return the entry whose node right below the cohort would have the smallest share with it."""
         found = []
         for child in [*(c for c in cohort.children if not c.is_queue), *(c for c in cohort.children if c.is_queue)]:
             entry = left.get(child.name) if child.is_queue else self._winner(child, left)
@@ -275,7 +275,7 @@ class Quotas:
     def _assign_pod_set(
         self, workload: Workload, queue: ClusterQueue, i: int, usage: Amounts
     ) -> tuple[dict[str, tuple[str, _Level]], dict[str, int], list[str]]:
-        """Flavors by resource; none if one resource has none. Then which were looked at last, and why not others."""
+        """Return flavors by resource (empty if one has none), the last ones tried, and why others were rejected."""
         pod_set = workload.pod_sets[i]
         requests = dict(pod_set.requests)
         if queue.group_of(PODS) is not None:
@@ -309,7 +309,9 @@ class Quotas:
         pod_set: PodSet,
         start: int,
     ) -> tuple[dict[str, tuple[str, _Level]], int, list[str]]:
-        """The best flavor of a group: for each resource with its level; which was looked at last; why not others."""
+        """Return the best flavor of a group: for each resource with its level; the last one tried; and why others were
+        rejected.
+        """
         best: dict[str, tuple[str, _Level]] = {}
         best_level: _Level = _WORST
         reasons: list[str] = []
@@ -350,7 +352,7 @@ class Quotas:
     def _level(
         self, workload: Workload, queue: ClusterQueue, of: FlavorResource, before: int, asked: Mapping[str, int]
     ) -> tuple[_Level, list[str]]:
-        """How well a resource fits in a flavor, with what earlier pod sets take of it."""
+        """Return how well a resource fits in a flavor, including what earlier pod sets take of it."""
         flavor, resource = of
         node = queue.node
         amount = before + asked[resource]
@@ -395,14 +397,14 @@ class Quotas:
 
 
 def _first(workload: Workload, i: int, resource: str) -> int:
-    """The flavor to look at first: after those of the last attempt."""
+    """Return the first flavor to try: after those of the last attempt."""
     if workload.last is None or i >= len(workload.last.tried) or resource not in workload.last.tried[i]:
         return 0
     return workload.last.tried[i][resource] + 1
 
 
 def _reserved(assignment: Assignment, queue: ClusterQueue) -> Amounts:
-    """What is kept for a workload that has to wait: up to the queue's quota, or to its borrowing limit."""
+    """Return what is reserved for a waiting workload: up to the queue's quota, or to its borrowing limit."""
     kept = {}
     for of, amount in assignment.usage.items():
         quota, used = queue.node.quota(of), queue.node.usage.get(of, 0)
@@ -416,7 +418,7 @@ def _reserved(assignment: Assignment, queue: ClusterQueue) -> Amounts:
 
 
 def _about(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
-    """What the pod requires of these labels; other requirements are for the scheduler."""
+    """Return the pod's requirements on these labels; others are left to the scheduler."""
     selector = {key: value for key, value in (spec.node_selector or {}).items() if key in labels}
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     terms: list[NodeSelectorTerm] = []

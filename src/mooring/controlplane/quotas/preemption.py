@@ -1,4 +1,4 @@
-"""Whom a workload may preempt for its quota, and the smallest set that is enough.
+"""Preemption for quota: the smallest sufficient set of victims of a workload.
 
 The usage of candidates is taken from the tree and put back: nothing has changed when a function returns. Kueue:
 pkg/scheduler/preemption.
@@ -32,14 +32,14 @@ FAIR, WHILE_BORROWING = "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A workload to preempt, and why it may be; the reason is that of its Preempted condition."""
+    """A workload to preempt with the reason of its Preempted condition."""
 
     workload: Workload
     reason: str
 
 
 class _Variant(Enum):
-    """Under which condition another queue's workload is a candidate."""
+    """The condition under which a workload of another queue is a candidate."""
 
     HIERARCHICAL = RECLAIM
     WITHOUT_BORROWING = "only if the preemptor does not borrow afterwards"
@@ -72,14 +72,14 @@ class Search:
         self.queue = self.queues[self.workload.queue]
 
     def victims(self) -> list[Victim]:
-        """The workloads to preempt; none if preemption does not help."""
+        """Return the workloads to preempt; empty if preemption does not help."""
         found = self._fair() if self.is_fair else self._classical()
         for victim in found:
             self._put_back(victim.workload)
         return found
 
     def possibility(self, of: FlavorResource) -> tuple[Mode, int]:
-        """What preemption could do for one resource, and from how high up would be borrowed then."""
+        """Return what preemption could do for one resource, and from which height it would borrow then."""
         found = self.victims()
         for victim in found:
             self._take(victim.workload)
@@ -105,7 +105,7 @@ class Search:
         )
 
     def _without_needless(self, found: list[Victim], may_borrow: bool) -> list[Victim]:
-        """Put victims back, the last but one first, while the workload still fits."""
+        """Restore victims, the last but one first, while the workload still fits."""
         kept = list(found)
         for i in range(len(kept) - 2, -1, -1):
             self._put_back(kept[i].workload)
@@ -126,7 +126,7 @@ class Search:
         return policy == ANY
 
     def _order(self, workload: Workload) -> tuple[bool, bool, int, float, str]:
-        """Evicted ones first, other queues', the least important, and those that were admitted last."""
+        """Sort evicted ones first, then other queues', lower priorities, and later admissions."""
         is_own = workload.queue == self.queue.name
         return not workload.is_evicted, is_own, workload.priority, -workload.reserved, workload.uid
 
@@ -155,7 +155,9 @@ class Search:
         return []
 
     def _attempts(self, hierarchical: list[_Candidate], by_priority: list[_Candidate]) -> tuple[bool, ...]:
-        """Whether the workload may borrow, in the order in which both are tried: without, there are more candidates."""
+        """Return whether the workload may borrow, in the order of attempts: without borrowing there are more
+        candidates.
+        """
         may_not_borrow = self.queue.borrow_policy == NEVER
         node = self.queue.node
         is_under = all(node.quota(of).nominal > node.usage.get(of, 0) for of in self.contested)
@@ -164,7 +166,9 @@ class Search:
         return (False, True) if may_not_borrow and not hierarchical else (True, False)
 
     def _is_valid(self, candidate: _Candidate, may_borrow: bool) -> bool:
-        """Victims that have left can make others invalid: only queues and cohorts that still borrow give up more."""
+        """Check a candidate again, because earlier victims can make it invalid: only queues and cohorts that still
+        borrow lose more.
+        """
         if candidate.variant is None:
             return True
         if may_borrow and candidate.variant is _Variant.WITHOUT_BORROWING:
@@ -180,7 +184,7 @@ class Search:
         return True
 
     def _of_other_queues(self) -> tuple[list[_Candidate], list[_Candidate]]:
-        """Those over which the workload has an advantage by its place in the tree, and the others."""
+        """Return candidates over which the workload has an advantage by its place in the tree, and the others."""
         hierarchical: list[_Candidate] = []
         by_priority: list[_Candidate] = []
         node = self.queue.node
@@ -199,7 +203,7 @@ class Search:
         return hierarchical, by_priority
 
     def _borrowing(self, cohort: QuotaNode, skipped: QuotaNode | None) -> Iterator[ClusterQueue]:
-        """The queues in a subtree that borrow what is contested, in cohorts that do so, too."""
+        """Yield the queues in a subtree that borrow contested resources, in cohorts that do so, too."""
         cohorts = [child for child in cohort.children if not child.is_queue]
         for child in cohorts:
             if child is not skipped and not child.is_within(self.contested):
@@ -247,7 +251,7 @@ class Search:
         return fits
 
     def _first_rule(self, candidates: Iterable[Workload], found: list[Victim], again: list[Workload]) -> bool:
-        """S2-a: a workload goes if its queue then still has at least the share of the preemptor's.
+        """Apply S2-a: a workload is preempted if its queue still has at least the preemptor's share afterwards.
 
         Returns whether that is enough. ``again`` gets the workloads that stay.
         """
@@ -280,7 +284,7 @@ class Search:
         return False
 
     def _second_rule(self, candidates: Iterable[Workload], found: list[Victim]) -> bool:
-        """S2-b: a workload goes if its queue has a larger share than the preemptor's now; one for each queue."""
+        """Apply S2-b: preempt a workload if its queue has a larger share than the preemptor's now, one per queue."""
         order = _Order(self, candidates)
         for queue in order:
             mine, theirs = self._level_with(queue)
@@ -291,13 +295,13 @@ class Search:
         return False
 
     def _gives_up(self, found: list[Victim], victim: Victim) -> bool:
-        """Take a victim; whether that is enough."""
+        """Take a victim; return whether that is enough."""
         self._take(victim.workload)
         found.append(victim)
         return self._fits_now()
 
     def _level_with(self, queue: ClusterQueue) -> tuple[QuotaNode, QuotaNode]:
-        """The two nodes to compare: the preemptor's and the queue's, right below the lowest cohort of both."""
+        """Return the nodes to compare: the preemptor's and the queue's, right below their lowest common cohort."""
         mine = {id(node) for node in self.queue.node.ancestors()}
         common = next(node for node in queue.node.ancestors() if id(node) in mine)
         return _below(common, self.queue.node), _below(common, queue.node)
@@ -317,7 +321,7 @@ def _below(cohort: QuotaNode, node: QuotaNode) -> QuotaNode:
 
 
 class _Order:
-    """Which queue gives up a workload next: from the root down, the child with the largest share."""
+    """The queue that loses a workload next: from the root down, the child with the largest share."""
 
     def __init__(self, search: Search, candidates: Iterable[Workload]) -> None:
         self.search = search
@@ -340,7 +344,7 @@ class _Order:
                 yield self.search.queues[found.name]
 
     def _next(self, cohort: QuotaNode) -> QuotaNode | None:
-        """The queue; None if it only became clear that some nodes have none to give."""
+        """Return the queue; None if some nodes turned out to have no candidates."""
         queue: QuotaNode | None = None
         other: QuotaNode | None = None
         for child in cohort.children:

@@ -1,4 +1,4 @@
-"""Kueue's objects read as quotas: v1beta1 and v1beta2, as they stand on the wire."""
+"""Decoding of Kueue's objects, v1beta1 and v1beta2, to quotas."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Queues:
-    """All that the objects say: quotas with the workloads in them, and how jobs name them."""
+    """The content of the objects: quotas with their workloads, and the names that jobs use."""
 
     quotas: Quotas
     local: dict[str, str] = field(default_factory=dict)  # namespace/name of a LocalQueue -> ClusterQueue
@@ -215,7 +215,7 @@ def put_workload(read: Queues, obj: Plain, namespaces: Mapping[str, Mapping[str,
 
 
 def pod_set_of(obj: Plain, where: str) -> PodSet:
-    """A pod set with the requests of all its pods."""
+    """Return a pod set with the requests of all its pods."""
     name, count = str(obj.get("name") or "main"), int(obj.get("count") or 0)
     template = obj.get("template") or {}
     try:
@@ -227,7 +227,7 @@ def pod_set_of(obj: Plain, where: str) -> PodSet:
 
 
 def _assignment(admission: Plain, workload: Workload) -> Assignment:
-    """What an admitted workload holds, as its status says it."""
+    """Return the quota that an admitted workload holds, from its status."""
     flavors: list[Mapping[str, str]] = []
     usage: dict[FlavorResource, int] = {}
     by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
@@ -248,7 +248,7 @@ def _assignment(admission: Plain, workload: Workload) -> Assignment:
 
 
 def _lets_in(queue: ClusterQueue, labels: Mapping[str, str]) -> bool:
-    """Without a selector a ClusterQueue takes workloads of no namespace; an empty one takes all."""
+    """Match a namespace: without a selector a ClusterQueue takes workloads of none; an empty one takes all."""
     return queue.namespaces is not None and compile_selector(queue.namespaces).matches(dict(labels))
 
 

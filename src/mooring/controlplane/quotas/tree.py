@@ -1,4 +1,4 @@
-"""Quotas as a tree: cohorts, and ClusterQueues as its leaves.
+"""The tree of quotas: cohorts, and ClusterQueues as its leaves.
 
 A node's quota is its own and what its children lend. What a child keeps for itself (its quota above its lending limit)
 is invisible to its parent; usage beyond that is counted in the parent, too. Kueue: pkg/cache/scheduler/resource_node.go
@@ -20,7 +20,7 @@ Amounts: TypeAlias = dict[FlavorResource, int]  # CPU in thousandths, everything
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a node has of a resource in a flavor. Without a limit it may borrow or lend everything."""
+    """A node's quota of a resource in a flavor. Without a limit it may borrow or lend everything."""
 
     nominal: int
     borrowing_limit: int | None = None
@@ -47,7 +47,7 @@ class QuotaNode:
         return self.quotas.get(of, _NONE)
 
     def ancestors(self) -> Iterator[QuotaNode]:
-        """Its cohort, that one's cohort, and so on up to the root."""
+        """Yield its cohort, that one's cohort, and so on up to the root."""
         node = self.parent
         while node is not None:
             yield node
@@ -61,7 +61,7 @@ class QuotaNode:
         return node
 
     def queues(self) -> Iterator[QuotaNode]:
-        """The ClusterQueues below a cohort."""
+        """Yield the ClusterQueues below a cohort."""
         for child in self.children:
             if child.is_queue:
                 yield child
@@ -70,7 +70,7 @@ class QuotaNode:
 
     @property
     def height(self) -> int:
-        """The distance to the furthest leaf."""
+        """Distance to the furthest leaf."""
         if self.is_queue:
             return 0
         below = [child.height + 1 for child in self.children if not child.is_queue]
@@ -79,16 +79,16 @@ class QuotaNode:
     # ---- quota and usage ---------------------------------------------------------------------------------------
 
     def kept(self, of: FlavorResource) -> int:
-        """What is never lent to the parent."""
+        """Return what is never lent to the parent."""
         limit = self.quota(of).lending_limit
         return 0 if limit is None else max(0, self.total.get(of, 0) - limit)
 
     def kept_free(self, of: FlavorResource) -> int:
-        """What of that is unused."""
+        """Return the unused part of that."""
         return max(0, self.kept(of) - self.usage.get(of, 0))
 
     def available(self, of: FlavorResource) -> int:
-        """How much more may be used here, borrowing included; below 0 where quotas have shrunk."""
+        """Return how much more may be used here, including borrowing; below 0 if quotas have shrunk."""
         used = self.usage.get(of, 0)
         if self.parent is None:
             return self.total.get(of, 0) - used
@@ -101,7 +101,7 @@ class QuotaNode:
         return self.kept_free(of) + of_parent
 
     def potential(self, of: FlavorResource) -> int:
-        """How much could be used here if nothing were in use."""
+        """Return how much could be used here if nothing were in use."""
         total = self.total.get(of, 0)
         if self.parent is None:
             return total
@@ -139,7 +139,7 @@ class QuotaNode:
             self.parent._remove(of, min(amount, in_parent))
 
     def height_that_fits(self, of: FlavorResource, amount: int) -> tuple[int, bool]:
-        """The height of the lowest subtree with room for this, and whether there is a larger one."""
+        """Return the height of the lowest subtree with room for this, and whether there is a larger one."""
         if self.parent is None or not self.is_borrowing(of, amount):
             return 0, self.parent is not None
         amount -= self.kept_free(of)
@@ -152,7 +152,7 @@ class QuotaNode:
     # ---- fair sharing ------------------------------------------------------------------------------------------
 
     def share(self) -> Share:
-        """How much is borrowed, as a share of all that can be lent; the resource with the largest share decides."""
+        """Return the borrowed share of everything lendable; the resource with the largest share decides."""
         if self.parent is None:
             return Share(0.0, self.weight)
         borrowed: dict[str, int] = {}
@@ -179,7 +179,7 @@ class Share:
 
     @property
     def key(self) -> tuple[bool, float]:
-        """Shares compare by this. A node of weight 0 that borrows comes after all others."""
+        """Sort key of shares. A borrowing node of weight 0 comes after all others."""
         if self.weight == 0 and self.ratio:
             return True, self.ratio
         return False, self.ratio / self.weight if self.ratio else 0.0
@@ -194,7 +194,7 @@ class Share:
 
 
 def count_totals(root: QuotaNode) -> None:
-    """Compute ``total`` from the leaves up. Usage is not touched."""
+    """Compute ``total`` from the leaves up, without changing usage."""
     root.total = {of: quota.nominal for of, quota in root.quotas.items()}
     for child in root.children:
         count_totals(child)
@@ -203,7 +203,7 @@ def count_totals(root: QuotaNode) -> None:
 
 
 def join(nodes: Iterable[QuotaNode], parents: Mapping[QuotaNode, QuotaNode]) -> None:
-    """Build the trees and compute their totals. A cohort that is its own ancestor is an InputError."""
+    """Build the trees and compute their totals. Raise InputError for a cycle of cohorts."""
     nodes = list(nodes)
     for node in nodes:
         node.parent, node.children = None, []

@@ -1,4 +1,4 @@
-"""What queues hold: workloads, ClusterQueues with their policies, and flavors."""
+"""The content of queues: workloads, ClusterQueues with their policies, and flavors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The flavors of a workload's pod sets, and what its admission would take."""
+    """The flavors of a workload's pod sets, and the quota that its admission would take."""
 
     flavors: Sequence[Mapping[str, str]]  # of each pod set, by resource
     usage: Amounts
@@ -54,7 +54,7 @@ class Assignment:
 
     @property
     def message(self) -> str:
-        """Why it does not fit, as the Workload's condition says it."""
+        """Why it does not fit, as in the Workload's condition."""
         return "; ".join(self.reasons)
 
     @property
@@ -88,7 +88,7 @@ class Workload:
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """Its place among the pending workloads of a ClusterQueue."""
+        """Sort key among the pending workloads of a ClusterQueue."""
         return -self.priority, self.created, self.uid
 
     def uses(self, resources: frozenset[FlavorResource]) -> bool:
@@ -97,7 +97,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A kind of node that quota is counted for."""
+    """A kind of node with its own quota."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that a workload takes from one flavor, and the flavors in the order in which they are tried."""
+    """Resources that a workload takes from one flavor, and the flavors in order of preference."""
 
     resources: frozenset[str]
     flavors: Sequence[str]
@@ -143,7 +143,7 @@ class ClusterQueue:
         return next((group for group in self.groups if resource in group.resources), None)
 
     def head(self) -> Workload | None:
-        """The workload to look at next."""
+        """The next workload to consider."""
         if self.is_stopped or not self.pending:
             return None
         if self.first in self.pending and self.strategy == BEST_EFFORT_FIFO:

@@ -1,4 +1,4 @@
-"""Which node wins if the rules that read the whole cluster cannot tell most nodes apart.
+"""The winning node where rules that read the whole cluster treat most nodes alike.
 
 "Spread over zones" gives one answer to all nodes of a zone. Nodes that agree in everything that such rules look at are
 of one *kind*, and the rules are asked about one node of each kind. The score of a node is the sum that is kept of it
@@ -35,7 +35,7 @@ _FEW = 64  # if more than one row in 64 has changed, all are sorted again
 
 
 class Kinds(Derived):
-    """The kinds of nodes to the rules of one template, and the best nodes of each."""
+    """The kinds of nodes for the rules of one template, and the best nodes of each."""
 
     __slots__ = (
         *("_bits", "_counts", "_dirty", "_facets", "_kinds", "_maxima", "_numbers", "_representatives", "_sizes"),
@@ -59,17 +59,17 @@ class Kinds(Derived):
         self._stale: set[int] = set()  # rows whose sum may have changed since the maxima were found
         self._dirty: set[tuple[int, int]] = set()  # (kind, block) where a maximum has to be found again
         self._totals_version = -1
-        # What was asked last, and what was found out for it.
+        # The last question and its results.
         self._asked: tuple[list[int], list[int]] = ([], [])  # kinds, what they add
         self._chosen = self._bests = self._feasible = np.zeros(0, np.int64)  # kinds; [block]: best total; feasible rows
         self._ends: Ints | None = None  # [block]: feasible rows up to its end
         self._begins = self._begin_blocks = self._chosen  # by level of the heap: first position, and its block
         self.are_too_many = False  # which they remain until all rows are sorted anew
 
-    # ---- following changes -------------------------------------------------------------------------------------
+    # ---- updates --------------------------------------------------------------------------------------------------
 
     def follow(self, version: int, feasible: Mask) -> bool:
-        """Bring the kinds up to date. ``feasible`` by the kept filters. False: there are too many kinds."""
+        """Update the kinds. ``feasible`` by the cached filters. False: there are too many kinds."""
         token: Hashable = (version, self._table.generation, *[facet.token(self._table) for facet in self._facets])
         changes = self.changes(token)
         if changes is None:
@@ -117,7 +117,7 @@ class Kinds(Derived):
         self._maxima = np.full((size, blocks), _NEVER, np.int64)
 
     def _move(self, rows: Set[int], feasible: Mask) -> None:
-        """Move a few rows to the kinds that they are of now."""
+        """Move a few rows to their current kinds."""
         kinds, sizes, counts, table = self.kind_of, self._sizes, self._counts, self._table
         for row in rows:
             old, new, block = kinds.item(row), REFUSED, row >> _SHIFT
@@ -161,33 +161,33 @@ class Kinds(Derived):
             self._maxima = np.concatenate((self._maxima, np.full((more, self._maxima.shape[1]), _NEVER, np.int64)))
         return kind
 
-    # ---- what rules are asked about ----------------------------------------------------------------------------
+    # ---- queries --------------------------------------------------------------------------------------------------
 
     def present(self) -> list[int]:
-        """The kinds that some feasible node is of."""
+        """Return the kinds with a feasible node."""
         return [kind for kind, size in enumerate(self._sizes) if size and kind != REFUSED]
 
     def size_of(self, kinds: list[int]) -> int:
-        """How many nodes are of one of these kinds."""
+        """Return the number of nodes of these kinds."""
         return sum(map(self._sizes.__getitem__, kinds))
 
     def rows_of(self, kinds: list[int]) -> KindRows:
-        """A row of each of these kinds."""
+        """Return one row of each of these kinds."""
         rows = np.array([self._representatives[kind] for kind in kinds], np.int64)
         return KindRows(self._table, rows, np.array([self._sizes[kind] for kind in kinds], np.int64))
 
     def mask_of(self, kinds: list[int]) -> Mask:
-        """The nodes that are of one of these kinds."""
+        """Return the nodes of these kinds."""
         mask = np.zeros(len(self._sizes), np.bool_)
         mask[kinds] = True
         return mask.take(self.kind_of)
 
     def numbers_of(self, kinds: list[int], numbers: Ints) -> Ints:
-        """What is known of these kinds, for every node; 0 for the nodes of others."""
+        """Return the kinds' numbers for every node; 0 for other nodes."""
         return self._by_kind(kinds, numbers, 0).take(self.kind_of)
 
     def added_to(self, totals: Ints, kinds: list[int], added: Ints) -> Ints:
-        """The sums of the nodes of these kinds, in the order of rows, with what their kinds add."""
+        """Return the totals of the nodes of these kinds, in row order, with their kinds' additions."""
         rows = self.mask_of(kinds).nonzero()[0]
         by_kind = self._by_kind(kinds, added, 0)
         return totals.take(rows) + by_kind.take(self.kind_of.take(rows))
@@ -200,7 +200,7 @@ class Kinds(Derived):
     # ---- the winner --------------------------------------------------------------------------------------------
 
     def find(self, version: int, totals: Ints, kinds: list[int], added: Ints) -> tuple[int, int]:
-        """The row that kube-scheduler takes from the nodes of these kinds, and its total. There is one.
+        """Return the row that kube-scheduler takes from the nodes of these kinds, and its total.
 
         ``totals`` are the sums that are kept, ``added`` what each kind adds. A version is another number when all
         totals are new.
@@ -229,7 +229,7 @@ class Kinds(Derived):
         return self._first(hits, best, self._by_kind(kinds, added, _NEVER)), best
 
     def _first(self, hits: Ints, best: int, by_kind: Ints) -> int:
-        """The row that comes first in pre-order of those with the best total; all are in the blocks ``hits``."""
+        """Return the first row in pre-order with the best total; all are in the blocks ``hits``."""
         if len(hits) == 1:
             block = hits.item()
             equals = (self._values[block] + by_kind.take(self._kinds[block]) == best).nonzero()[0]
@@ -255,7 +255,7 @@ class Kinds(Derived):
         return int((blocks.item(first) << _SHIFT) + inside.item(first))
 
     def _repair(self, version: int, totals: Ints) -> set[int] | None:
-        """Find the maxima again where something changed; returns the blocks, None for all."""
+        """Find the maxima again where something changed; return the blocks, None for all."""
         blocks: set[int] | None = None
         values = self._values.reshape(-1)
         if version != self._totals_version:
