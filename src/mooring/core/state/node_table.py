@@ -302,22 +302,18 @@ class NodeTable(Forkable):
         for log in (self.node_log, self.pod_log, self.start_log):
             log.restart()  # its rows are other nodes now
         self._stale = False
+        key, epoch, nodes = self._key, self._epoch, self.nodes
         for row in (old_rows != np.arange(n)).nonzero()[0].tolist():
-            is_new, info = infos[row].row < 0, self._at_row(infos[row], row)
+            info = infos[row]
+            is_new = info.row < 0
+            if info.owner is not key or info.stamp < epoch:
+                info = infos[row] = nodes[info.name] = info.copy(key, epoch)
+            info.row = row
             if is_new:
                 self._write_node(info)
                 self.lowest_priority[row] = NOBODY
                 for pod in info.pods.values():
                     self._count_pod(info, pod, 1)
-
-    def _at_row(self, info: NodeInfo, row: int) -> NodeInfo:
-        """Move a node info to its new row."""
-        if info.owner is not self._key or info.stamp < self._epoch:
-            info = info.copy(self._key, self._epoch)
-            self.nodes[info.name] = info
-        info.row = row
-        self.infos[row] = info
-        return info
 
     def _write_node(self, info: NodeInfo) -> None:
         """Read the node object into its row. The caller has made the node columns writable."""
