@@ -127,11 +127,11 @@ def test_a_quantity_that_is_too_long_is_one_short_line(value: str | int) -> None
     [
         pytest.param("9223372036854775807", INT64_MAX, -1000, id="the largest int64; its thousandths overflow"),
         pytest.param("9223372036854775", 9223372036854775, 9223372036854775000, id="the most thousandths"),
-        pytest.param("9223372036854776", 9223372036854776, -(2**63) + 192, id="one more, multiplied at once"),
+        pytest.param("9223372036854776", 9223372036854776, -(2**63) + 192, id="one more, multiplied in one step"),
         pytest.param("9223372036854775808", -(2**63), 0, id="one more than the largest: the lowest 64 bits"),
         pytest.param("10E", 0, 0, id="scaled place by place, an overflow makes nothing"),
         pytest.param("9E", 9 * 10**18, 0, id="in thousandths only"),
-        pytest.param("10000000001G", 10000000001 * 10**9 - 2**64, 0, id="nine places are multiplied at once"),
+        pytest.param("10000000001G", 10000000001 * 10**9 - 2**64, 0, id="nine places are multiplied in one step"),
         pytest.param("10000000000G", 0, 0, id="but this is 10E"),
         pytest.param("1e30", 0, 0, id="an exponent"),
         pytest.param("-1e30", 0, 0, id="below zero"),

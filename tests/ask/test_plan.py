@@ -212,7 +212,7 @@ def test_without_a_solver_the_bound_is_rough_and_the_plan_is_still_proved(monkey
         pytest.param(
             {"types": [{"name": "x", "price": 1, "like": "b"}]},
             r"types\[0\].like: there is no node 'b'",
-            id="like nobody",
+            id="like a missing node",
         ),
         pytest.param(
             {"types": [{"name": "x", "price": -1, "like": "a"}]},

@@ -55,7 +55,7 @@ MEASURED_20 = "  - {opcode: createPods, count: 20, collectMetrics: true}"
                      " intervalMilliseconds: 1}\n  - {opcode: sleep, duration: 50ms}", 20, id="churn that recreates"),
         pytest.param("  - {opcode: createPods, count: 4, namespace: doomed, podTemplatePath: pod.yaml}\n"
                      "  - {opcode: deletePods, namespace: doomed, labelSelector: {type: waiting}}", 20,
-                     id="pods deleted at once"),
+                     id="pods deleted together"),
         pytest.param("  - {opcode: createPods, count: 4, namespace: doomed, podTemplatePath: pod.yaml}\n"
                      "  - {opcode: deletePods, namespace: doomed, deletePodsPerSecond: 500,"
                      " skipWaitToCompletion: true}",

@@ -53,15 +53,15 @@ def test_the_sampler_finds_the_busy_function() -> None:
         pytest.param("Engine.decide (mooring/core/engine/cycle.py);snapshot (mooring/core/state/cluster.py)", "decide",
                      id="a snapshot belongs to the decision"),
         pytest.param("Informer.apply (mooring/net/informer.py);put (mooring/live/event_handlers.py);"
-                     "pop (mooring/core/queue/sub_queues.py)", "queue", id="the innermost that says so"),
+                     "pop (mooring/core/queue/sub_queues.py)", "queue", id="the innermost marked frame"),
         pytest.param("PodAttempts.bind_pod (mooring/live/schedule_one.py);ApiWriter.bind (mooring/live/writer.py);"
                      "request (mooring/sim/backend.py);bind (mooring/controlplane/registry/subresources.py)",
                      "API server: bindings and patches", id="the server, for a binding"),
         pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/registry/verbs.py)",
                      "API server: making objects", id="the server, for the load"),
         pytest.param("handle (mooring/controlplane/server.py)",
-                     "API server: the rest", id="the server, for nobody"),
-        pytest.param("select (selectors.py)", "event loop and the rest", id="nobody's"),
+                     "API server: the rest", id="the server, without a caller"),
+        pytest.param("select (selectors.py)", "event loop and the rest", id="without an owner"),
     ],
 )  # fmt: skip
 def test_whose_time_a_stack_is(stack: str, want: str) -> None:

@@ -65,7 +65,7 @@ def test_a_missed_threshold_is_exit_code_1(tmp_path: Path, capsys: pytest.Captur
     [
         pytest.param(["Nothing"], "no workload 'Nothing'", id="an unknown case"),
         pytest.param(["--dir", "/nowhere"], "/nowhere: no such directory", id="a directory that is not there"),
-        pytest.param([TINY, "--no-scheduler"], "give --kubeconfig", id="nobody to schedule"),
+        pytest.param([TINY, "--no-scheduler"], "give --kubeconfig", id="no scheduler"),
         pytest.param([TINY, "--scheduler-pid", "1"], "only with --no-scheduler", id="a process that is not asked"),
         pytest.param([TINY, "--http", "--kubeconfig", "x"], "only for the embedded cluster", id="HTTP to where"),
         pytest.param([TINY, "--plot", "/nowhere/a.svg"], "no such directory", id="nowhere to draw"),

@@ -59,7 +59,7 @@ def test_the_story_it_writes_can_be_simulated_from_anywhere(
             "dump/s.yaml: dump is what is read, and is not replaced",
             id="into an imported directory",
         ),
-        pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="columns that nobody knows"),
+        pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="unknown columns"),
         pytest.param(["late.csv"], "late.csv, line 3: at: 1 after 5; pods must come in", id="times that go backwards"),
         pytest.param(["runs.csv"], "or a story with the step workload: {csv: runs.csv, every: 1s}", id="no times"),
         pytest.param(["columns.csv"], "columns.csv, line 1: the column 'cpu' occurs twice", id="a column twice"),

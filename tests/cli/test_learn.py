@@ -170,7 +170,7 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
         pytest.param(["1", "--file", "no.py"], "for example lesson1/my_scheduler.py", id="no such file to play"),
         pytest.param(["9" * 5000], "expected a number from 1 to 14, or diff", id="a number without end"),
         pytest.param(
-            ["3", "--check", "a.py", "--text"], "--check and --text exclude each other", id="two things at once"
+            ["3", "--check", "a.py", "--text"], "--check and --text exclude each other", id="two options together"
         ),
         pytest.param(["3", "--with", "9"], "lesson 9: there are lessons 1 to 7", id="with a lesson that is not there"),
         pytest.param(

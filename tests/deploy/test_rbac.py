@@ -346,7 +346,7 @@ async def test_the_roles_are_enough_and_not_more(kustomize, tmp_path):
         pytest.param(("update", "", "pods", "", "default"), id="change a pod"),
         pytest.param(("create", "", "pods", "exec", "default"), id="execute in a pod"),
         pytest.param(("create", "", "pods", "eviction", "default"), id="evict through the eviction API"),
-        pytest.param(("deletecollection", "", "pods", "", "default"), id="delete all pods at once"),
+        pytest.param(("deletecollection", "", "pods", "", "default"), id="delete a collection of pods"),
         pytest.param(("patch", "", "nodes", "", ""), id="change a node"),
         pytest.param(("delete", "", "nodes", "", ""), id="delete a node"),
         pytest.param(("delete", "", "persistentvolumes", "", ""), id="delete a volume"),
@@ -354,7 +354,7 @@ async def test_the_roles_are_enough_and_not_more(kustomize, tmp_path):
         pytest.param(("update", LEASES, "leases", "", "kube-system", "kube-scheduler"), id="take another's lease"),
         pytest.param(("create", LEASES, "leases", "", "default"), id="make a lease elsewhere"),
         pytest.param(("bind", RBAC_GROUP, "clusterroles", "", ""), id="bind a role"),
-        pytest.param(("impersonate", "", "users", "", ""), id="be somebody else"),
+        pytest.param(("impersonate", "", "users", "", ""), id="impersonate a user"),
     ],
 )  # fmt: skip
 async def test_a_stolen_token_is_of_little_use(kustomize, asked):

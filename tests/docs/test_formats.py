@@ -231,7 +231,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         ),
         pytest.param("decide-v1", f"mooring decide {GOLDEN}/gates.jsonl.gz", id="gated pods"),
         pytest.param("decide-v1", f"mooring decide {GOLDEN}/preemption.jsonl.gz", id="preempting pods"),
-        pytest.param("decide-v1", f"mooring decide {GOLDEN}/requeue.jsonl.gz", id="pods that come again"),
+        pytest.param("decide-v1", f"mooring decide {GOLDEN}/requeue.jsonl.gz", id="recreated pods"),
         *(pytest.param("story-v1", f"mooring scenario run --virtual-time {s} -o json -v", id=s) for s in STORIES),
         pytest.param(
             "bench-decide-v1", "mooring bench decide --nodes 20 --pods 5 --workload plain -o json", id="decide"

@@ -27,7 +27,7 @@ BINDING = r"/binding$"
         pytest.param(
             FaultRule("error", "POST", BINDING, code=409),
             'running Bind plugin "DefaultBinder": fault injected',
-            id="a conflict although nobody has bound it",
+            id="a conflict of an unbound pod",
         ),
         pytest.param(
             FaultRule("error", "POST", BINDING, code=404),
@@ -167,7 +167,7 @@ async def test_a_victim_that_cannot_be_deleted_is_tried_again(world):
     "rule",
     [
         pytest.param(FaultRule("drop", on_watch=True, path="/pods$"), id="the watch of pods is cut"),
-        pytest.param(FaultRule("gone", on_watch=True, path="/pods$"), id="410: everything is listed anew"),
+        pytest.param(FaultRule("gone", on_watch=True, path="/pods$"), id="410: everything is listed again"),
         pytest.param(FaultRule("duplicate", on_watch=True, path="/pods$", times=20), id="events come twice"),
         pytest.param(FaultRule("gone", on_watch=True, path="/nodes$"), id="410 on nodes"),
     ],

@@ -73,7 +73,7 @@ def test_a_scheduler_at_rest_holds_what_the_api_server_has(at_rest):
                 InvolvedObject(name="x"), type="Normal", reason="Scheduled", action="Binding", note=""
             ),
             ["events to be written: 1 instead of 0"],
-            id="an event that nobody writes",
+            id="an event without a writer",
         ),
     ],
 )

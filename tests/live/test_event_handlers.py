@@ -490,7 +490,7 @@ def timed(cluster, queue):
     [
         pytest.param((), make_pod(), ["UnschedulablePodAdd"], id="a pending pod"),
         pytest.param((), make_pod(node="n1"), ["AssignedPodAdd"], id="a running pod"),
-        pytest.param((), make_pod(scheduler="other"), [], id="somebody else's pod"),
+        pytest.param((), make_pod(scheduler="other"), [], id="a pod of another scheduler"),
         pytest.param(
             (make_pod(),), make_pod(version="2", node="n1"), ["AssignedPodAdd", "UnschedulablePodDelete"], id="bound"
         ),

@@ -61,7 +61,7 @@ async def test_an_attempt_that_broke_is_tried_again_after_its_backoff(make_stage
     [
         pytest.param(None, 1, "Pod doesn't exist in informer cache", id="it is gone: an event, no condition"),
         pytest.param(bound(make_pod("big", cpu="2"), "b"), 0, "Pod has been assigned to node", id="it runs elsewhere"),
-        pytest.param(make_pod("big", uid="another"), 0, "", id="it was made anew"),
+        pytest.param(make_pod("big", uid="another"), 0, "", id="it was recreated"),
     ],
 )
 async def test_a_pod_that_changed_while_it_was_tried_does_not_come_back(make_stage, caplog, known, events, says):

@@ -107,8 +107,8 @@ def test_observers_are_called_in_order():
 @pytest.mark.parametrize(
     ("answers", "wanted"),
     [
-        pytest.param([], False, id="nobody is there"),
-        pytest.param([False, False], False, id="nobody wants it"),
+        pytest.param([], False, id="no observers"),
+        pytest.param([False, False], False, id="no observer wants it"),
         pytest.param([True, False], True, id="one of two wants it"),
     ],
 )

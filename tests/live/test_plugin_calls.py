@@ -52,7 +52,7 @@ IDLE_BESIDE, IDLE_ALONE = PreFlight(SKIP, allow_parallel=True), PreFlight(SKIP)
 @pytest.mark.parametrize(
     ("flights", "groups"),
     [
-        pytest.param([], [], id="nobody"),
+        pytest.param([], [], id="none"),
         pytest.param([ALONE, ALONE], ["A", "B"], id="one after another"),
         pytest.param([BESIDE, BESIDE], ["AB"], id="side by side"),
         pytest.param([None, BESIDE], ["A", "B"], id="without a pre-flight a plugin runs alone"),
@@ -167,7 +167,7 @@ NO, BROKEN, WAIT = Status.unschedulable("no"), Status.error("broken"), Status(Co
 @pytest.mark.parametrize(
     ("answers", "code", "message", "waits", "ends"),
     [
-        pytest.param([], Code.SUCCESS, "", {}, "Success", id="nobody is asked"),
+        pytest.param([], Code.SUCCESS, "", {}, "Success", id="no plugin is asked"),
         pytest.param([(SUCCESS, 0.0)], Code.SUCCESS, "", {}, "Success", id="all allow"),
         pytest.param([(WAIT, 5.0), (SUCCESS, 0.0)], Code.SUCCESS, "", {"A": 5.0}, "Wait", id="one lets it wait"),
         pytest.param([(WAIT, 5.0), (WAIT, 9.0)], Code.SUCCESS, "", {"A": 5.0, "B": 9.0}, "Wait", id="two let it wait"),
@@ -195,7 +195,7 @@ def test_permit(answers: Any, code: Code, message: str, waits: Any, ends: str) -
         pytest.param([NO, SUCCESS], Code.UNSCHEDULABLE, "no", id="a refusal is the end"),
         pytest.param([BROKEN], Code.ERROR, 'running Bind plugin "A": broken', id="an error is the end"),
         pytest.param([ValueError("odd")], Code.ERROR, 'running Bind plugin "A": ValueError: odd', id="it raises"),
-        pytest.param([SKIP, SKIP], Code.ERROR, "all Bind plugins skipped the pod", id="nobody wants it"),
+        pytest.param([SKIP, SKIP], Code.ERROR, "all Bind plugins skipped the pod", id="no observer wants it"),
         pytest.param([], Code.ERROR, "no Bind plugin in the profile default-scheduler", id="there is none"),
     ],
 )

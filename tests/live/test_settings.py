@@ -71,8 +71,8 @@ def test_a_plugin_that_no_profile_of_the_file_enables_is_warned_of(write):
     [
         pytest.param(["--authentication-kubeconfig", "FILE"], True, id="the file that is given"),
         pytest.param(["--kubeconfig", "FILE"], True, id="the cluster that is scheduled for"),
-        pytest.param(["--kubeconfig", "FILE", "--authentication-kubeconfig="], False, id="nobody, if the flag says so"),
-        pytest.param([], False, id="nobody, where there is no cluster"),
+        pytest.param(["--kubeconfig", "FILE", "--authentication-kubeconfig="], False, id="none, by flag"),
+        pytest.param([], False, id="none, without a cluster"),
     ],
 )
 def test_whom_to_ask_about_visitors(write, monkeypatch, flags, asks):

@@ -151,7 +151,7 @@ NO, YES = stored(""), stored("a")
         pytest.param([TAKEN], [NO], "post look", TAKEN, id="a conflict is an answer"),
         pytest.param([BROKEN, TAKEN], [NO, YES], "post look post look", None, id="the first one came first"),
         pytest.param([BROKEN, TAKEN], [NO, NO], "post look post look post", None, id="a conflict, the first not here"),
-        pytest.param([BROKEN, NOBODY], [NO, NO], "post look post look post", None, id="then nobody listens"),
+        pytest.param([BROKEN, NOBODY], [NO, NO], "post look post look post", None, id="then nothing listens"),
         pytest.param([BROKEN, BUSY], [NO, NO], "post look post look post", None, id="then the server is busy"),
         pytest.param([BROKEN, FENCED], [NO], "post look post", FENCED, id="then the lease is lost"),
         pytest.param([BROKEN] * 4, [NO] * 4 + [YES], "post look " * 4 + "look", None, id="there at the last look"),
@@ -204,7 +204,7 @@ async def test_what_the_watch_knows_already_need_not_be_asked():
     ("failures", "tries"),
     [
         pytest.param([Conflict("x", code=409)] * 2, 3, id="conflicts are repeated"),
-        pytest.param([ServerError("x", code=503), NOBODY], 3, id="so are troubled servers and nobody home"),
+        pytest.param([ServerError("x", code=503), NOBODY], 3, id="so are 5xx errors and unreachable servers"),
     ],
 )
 async def test_a_status_patch_is_repeated(failures, tries):
@@ -295,7 +295,9 @@ AT_7, AT_8 = ({"metadata": {"name": "c", "namespace": "d", "resourceVersion": ve
         pytest.param([TROUBLED, SILENT], [], "patch patch patch", None, id="nor the second"),
         pytest.param([BROKEN, TAKEN], [], "patch patch", Conflict, id="the first one was carried out after all"),
         pytest.param([BROKEN] * 4, [AT_8], "patch patch patch patch get", Conflict, id="found out by looking"),
-        pytest.param([BROKEN] * 4, [SILENT, AT_8], "patch patch patch patch get get", Conflict, id="asked until told"),
+        pytest.param(
+            [BROKEN] * 4, [SILENT, AT_8], "patch patch patch patch get get", Conflict, id="retried until answered"
+        ),
         pytest.param([BROKEN] * 4, [AT_7], "patch patch patch patch get", ConnectionFailed, id="none was carried out"),
         pytest.param([BROKEN] * 4, [ABSENT], "patch patch patch patch get", NotFound, id="the claim is gone"),
         pytest.param([BROKEN, FENCED], [], "patch patch", Fenced, id="the lease is lost"),

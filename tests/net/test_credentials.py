@@ -28,7 +28,7 @@ from mooring.net.kubeconfig import load_kubeconfig
 @pytest.mark.parametrize(
     ("credentials", "header"),
     [
-        pytest.param(StaticCredentials(), None, id="nobody in particular"),
+        pytest.param(StaticCredentials(), None, id="anonymous"),
         pytest.param(bearer("abc"), "Bearer abc", id="a token"),
         pytest.param(basic("me", "pass:word"), "Basic bWU6cGFzczp3b3Jk", id="a user and a password"),
         pytest.param(basic("zoë", ""), "Basic em/Dqzo=", id="a user beyond ASCII"),

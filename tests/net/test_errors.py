@@ -57,7 +57,7 @@ TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge", "messa
         pytest.param(409, {"reason": "Conflict"}, Conflict, id="409"),
         pytest.param(409, {"reason": "AlreadyExists"}, AlreadyExists, id="409 of a name that is taken"),
         pytest.param(410, {}, Gone, id="410"),
-        pytest.param(418, {}, ApiError, id="a code that nobody knows"),
+        pytest.param(418, {}, ApiError, id="an unknown code"),
         pytest.param(422, {}, Invalid, id="422"),
         pytest.param(429, {}, TooManyRequests, id="429"),
         pytest.param(500, {}, ServerError, id="500"),
@@ -99,7 +99,7 @@ def test_the_line_of_an_answer(code, body, line):
     ("value", "want"),
     [
         pytest.param(None, None, id="no header"),
-        pytest.param("0", 0.0, id="at once"),
+        pytest.param("0", 0.0, id="immediately"),
         pytest.param("7", 7.0, id="seconds"),
         pytest.param("-1", None, id="less than nothing"),
         pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", None, id="a date, which API servers do not send"),
@@ -145,7 +145,7 @@ def test_an_error_event_that_is_nested_without_end():
         pytest.param(ConnectionFailed("x", was_sent=True), True, id="a connection that broke"),
         pytest.param(ConnectionFailed("x", was_sent=False), False, id="a connection that never was"),
         pytest.param(RequestTimeout("x", was_sent=True), True, id="no answer in time"),
-        pytest.param(Unreachable("x"), False, id="nobody listens"),
+        pytest.param(Unreachable("x"), False, id="nothing listens"),
     ],
 )
 def test_whether_it_was_sent(error, was_sent):

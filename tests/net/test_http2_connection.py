@@ -273,7 +273,7 @@ async def test_a_silent_server_is_given_up_one_that_is_slow_is_not(speaks):
         pytest.param(frame(http2.HEADERS, http2.END_HEADERS, 1, b""), id="no fields"),
         pytest.param(frame(http2.DATA, http2.END_STREAM, 1, b"x"), id="a body without fields"),
         pytest.param(frame(http2.HEADERS, 0, 1, b"\x88") + frame(http2.PING, 0, 0, bytes(8)), id="interrupted"),
-        pytest.param(frame(http2.CONTINUATION, 0, 1, b"\x88"), id="goes on without a beginning"),
+        pytest.param(frame(http2.CONTINUATION, 0, 1, b"\x88"), id="a continuation without a beginning"),
         pytest.param(frame(http2.SETTINGS, 0, 0, b"123"), id="half a setting"),
         pytest.param(frame(http2.GOAWAY, 0, 0, b"1"), id="half a farewell"),
         pytest.param(
@@ -286,7 +286,7 @@ async def test_a_silent_server_is_given_up_one_that_is_slow_is_not(speaks):
         ),
         pytest.param(
             frame(http2.SETTINGS, 0, 0, http2.MAX_FRAME_SIZE.to_bytes(2, "big") + (100).to_bytes(4, "big")),
-            id="frames shorter than everybody must take",
+            id="frames below the minimum size",
         ),
     ],
 )

@@ -93,7 +93,7 @@ async def test_what_handlers_hear_of_events(informer, heard, events, lines):
         pytest.param([thing("a", 1)], [thing("a", 1)], [], id="what has not changed"),
         pytest.param([thing("a", 1)], [thing("a", 4)], ["~a1>4"], id="what has changed meanwhile"),
         pytest.param([thing("a", 1)], [], ["-a1"], id="what has gone meanwhile"),
-        pytest.param([thing("a", 1)], [thing("a", 4, "v")], ["-a1", "+a4"], id="what has gone and come again"),
+        pytest.param([thing("a", 1)], [thing("a", 4, "v")], ["-a1", "+a4"], id="deleted and recreated"),
         pytest.param([thing("a", 9)], [thing("a", 4)], ["~a9>4"], id="a server that was restored from a backup"),
         pytest.param([thing("a", 1), thing("b", 2)], [thing("c", 3), thing("b", 2)], ["+c3", "-a1"],
                      id="adds come before deletes"),

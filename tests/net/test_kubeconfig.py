@@ -63,7 +63,7 @@ def test_a_context_resolves_to_server_user_and_namespace(tmp_path):
     [
         pytest.param({"token": "abc"}, "Bearer abc", id="a token"),
         pytest.param({"username": "me", "password": "pw"}, "Basic " + b64(b"me:pw"), id="basic auth"),
-        pytest.param({}, None, id="nobody in particular"),
+        pytest.param({}, None, id="anonymous"),
     ],
 )
 def test_authorization_agrees_with_the_official_client(tmp_path, user, want):

@@ -15,7 +15,7 @@ from mooring.net.tls import FILES_PERIOD_S, Identity, TlsSettings
     ("settings", "mode", "checks_names"),
     [
         pytest.param({}, ssl.CERT_REQUIRED, True, id="the authorities of this machine"),
-        pytest.param({"insecure": True}, ssl.CERT_NONE, False, id="nobody is verified"),
+        pytest.param({"insecure": True}, ssl.CERT_NONE, False, id="no verification"),
     ],
 )
 def test_who_is_verified(settings, mode, checks_names):

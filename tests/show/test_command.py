@@ -32,7 +32,7 @@ def test_a_page_that_was_not_built_is_named_in_one_line(tmp_path):
         pytest.param([], "expected one record or two", id="no record"),
         pytest.param(["a", "b", "c"], "expected one record or two", id="three records"),
         pytest.param(["nothing.mooring"], "nothing.mooring: No such file or directory", id="a file that is not there"),
-        pytest.param([__file__.replace(".py", ".pyc"), "--kubeconfig", "x"], "expected no records", id="both at once"),
+        pytest.param([__file__.replace(".py", ".pyc"), "--kubeconfig", "x"], "expected no records", id="both together"),
     ],
 )
 def test_wrong_arguments_get_one_line(arguments, line, capsys, monkeypatch):

@@ -200,7 +200,7 @@ def test_both_ways_agree(steps: str, workload: str) -> None:
             BUDGET % "maxUnavailable: 1",
             "count: 4, every: 250ms, cpu: '1', labels: {app: web}",
             "- advance: 2s\n- drain: node1\n- advance: 3m\n",
-            id="a drain goes on when the budget allows it",
+            id="a drain continues when the budget allows it",
         ),
         pytest.param(
             BUDGET % "minAvailable: 2",

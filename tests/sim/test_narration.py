@@ -56,7 +56,7 @@ def came(*objects: Object) -> Tell:
     [
         pytest.param([make_pod("a")], "+       pod a", id="a pod"),
         pytest.param([make_pod("a", namespace="x")], "+       pod x/a", id="a pod of another namespace"),
-        pytest.param([make_pod("a"), make_pod("b")], "+       2 pods: a, b", id="two at once"),
+        pytest.param([make_pod("a"), make_pod("b")], "+       2 pods: a, b", id="two together"),
         pytest.param([make_node(f"n{i}") for i in range(7)], "+       7 nodes: n0, n1 … n6", id="many are shortened"),
         pytest.param([make_node("n", unschedulable=True)], "+       node n (unschedulable)", id="a cordoned node"),
         pytest.param(

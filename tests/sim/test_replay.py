@@ -118,7 +118,7 @@ def test_a_preemptor_is_retried_when_its_victims_are_gone() -> None:
 @pytest.mark.parametrize(
     ("priority", "fits"),
     [
-        pytest.param(20, True, id="a more important preemptor takes the node, and nobody is promised it any more"),
+        pytest.param(20, True, id="a preemptor of higher priority takes over the nomination"),
         pytest.param(10, False, id="an equally important one does not"),
     ],
 )
@@ -139,7 +139,7 @@ def test_who_preempts_takes_a_promised_node(priority: int, fits: bool) -> None:
     ("policy", "promised"),
     [
         pytest.param("Never", "a", id="a pod that may not preempt keeps what it was promised"),
-        pytest.param("PreemptLowerPriority", None, id="one that finds nobody to evict loses it"),
+        pytest.param("PreemptLowerPriority", None, id="without victims the nomination is lost"),
     ],
 )
 def test_a_promise_after_a_refusal(policy: str, promised: str | None) -> None:

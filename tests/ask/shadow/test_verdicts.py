@@ -205,7 +205,7 @@ def test_bindings_that_overtake_each_other() -> None:
 @pytest.mark.parametrize(
     ("version", "want"),
     [
-        pytest.param(1, Agreement.SAME, id="it came before the outcome, and was told late"),
+        pytest.param(1, Agreement.SAME, id="before the outcome, delivered late"),
         pytest.param(10_000, Agreement.REFUSED_HERE, id="it came after the outcome"),
     ],
 )

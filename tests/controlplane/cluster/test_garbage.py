@@ -104,7 +104,7 @@ def test_the_foreground_reaches_down_the_chain() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"uid": "nobody"}, id="a uid of nobody"),
+        pytest.param({"uid": "nobody"}, id="an unknown uid"),
         pytest.param({"name": "another"}, id="another name"),
         pytest.param({"kind": "Secret"}, id="another kind"),
     ],
@@ -186,9 +186,7 @@ def test_a_namespace_with_a_finalizer_of_its_own_waits_for_it() -> None:
     [
         pytest.param({}, True, id="made long ago"),
         pytest.param({"lastTimestamp": "2026-01-01T01:30:00Z"}, False, id="seen again"),
-        pytest.param(
-            {"series": {"lastObservedTime": "2026-01-01T01:30:00.000000Z"}}, False, id="a series that goes on"
-        ),
+        pytest.param({"series": {"lastObservedTime": "2026-01-01T01:30:00.000000Z"}}, False, id="a continuing series"),
         pytest.param({"series": {"lastObservedTime": "2026-01-01T00:10:00.000000Z"}}, True, id="a series that ended"),
     ],
 )

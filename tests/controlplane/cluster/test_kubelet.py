@@ -109,7 +109,7 @@ def test_leases_are_renewed_until_the_kubelet_stops(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("annotations", "delay_s"), [
-    pytest.param({}, 0, id="at once"),
+    pytest.param({}, 0, id="immediately"),
     pytest.param({"mooring/start-after": "5s"}, 5, id="after a while"),
 ])  # fmt: skip
 def test_a_bound_pod_runs_and_is_ready(lab: Lab, annotations: dict[str, str], delay_s: int) -> None:
@@ -176,7 +176,7 @@ def test_a_container_that_ran_for_long_is_restarted_immediately(lab: Lab) -> Non
 @pytest.mark.parametrize(("codes", "phase", "restarts"), [
     pytest.param("1 1 0", "Succeeded", 2, id="the third time it succeeds"),
     pytest.param("0", "Succeeded", 0, id="success is not started again"),
-    pytest.param("1", "Running", 3, id="the last one goes on"),
+    pytest.param("1", "Running", 3, id="the last one is repeated"),
 ])  # fmt: skip
 def test_each_run_may_end_otherwise(lab: Lab, codes: str, phase: str, restarts: int) -> None:
     lab.nodes(1)
@@ -213,7 +213,7 @@ def test_a_deleted_pod_vanishes(lab: Lab, annotations: dict[str, str], options: 
 
 
 @pytest.mark.parametrize(("annotations", "seconds"), [
-    pytest.param({}, 0, id="at once"),
+    pytest.param({}, 0, id="immediately"),
     pytest.param({"mooring/terminates-after": "2s"}, 2, id="an annotation says otherwise"),
 ])  # fmt: skip
 def test_kubelets_can_skip_grace_periods(lab: Lab, annotations: dict[str, str], seconds: int) -> None:

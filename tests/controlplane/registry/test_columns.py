@@ -148,7 +148,7 @@ SELECTOR = {
             id="a revision and its owner",
         ),
         pytest.param(
-            "controllerrevisions.apps", {}, {"Controller": "<none>", "Revision": 0}, id="a revision of nobody"
+            "controllerrevisions.apps", {}, {"Controller": "<none>", "Revision": 0}, id="a revision without an owner"
         ),
         pytest.param(
             "replicationcontrollers",
@@ -422,7 +422,7 @@ def test_cells_of_nodes(obj: dict[str, Any], want: dict[str, Any]) -> None:
                 "message": "Started\n",
             },
             {"Object": "pod/web", "Source": "kubelet, n1", "Message": "Started"},
-            id="what it is about and who said it",
+            id="object and reporter",
         ),
         pytest.param(
             {"involvedObject": {"kind": "Pod"}, "reportingComponent": "default-scheduler"},

@@ -126,7 +126,7 @@ VOLUME = {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1G
             "deployments.apps",
             {"spec": {**WORKLOAD["spec"], "strategy": {"type": "Recreate"}}},
             {"spec.strategy": {"type": "Recreate"}},
-            id="a deployment that is made anew",
+            id="a recreated deployment",
         ),
         pytest.param("replicasets.apps", WORKLOAD, {"spec.replicas": 1, "status": {"replicas": 0}}, id="a replica set"),
         pytest.param(
@@ -527,7 +527,9 @@ def spec(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "preemptionPolicy: Unsupported",
             id="a preemption policy",
         ),
-        pytest.param("storageclasses.storage.k8s.io", {}, "provisioner: Required", id="a storage class of nobody"),
+        pytest.param(
+            "storageclasses.storage.k8s.io", {}, "provisioner: Required", id="a storage class without a provisioner"
+        ),
         pytest.param(
             "storageclasses.storage.k8s.io",
             {"provisioner": "p", "volumeBindingMode": "Later"},

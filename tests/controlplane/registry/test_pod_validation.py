@@ -115,7 +115,9 @@ def test_pods(spec: dict[str, Any], want: list[str]) -> None:
         ),
         pytest.param({"env": [{"value": "x"}]}, ["env[0].name Required"], id="a variable without name"),
         pytest.param(
-            {"resources": {"claims": [{"name": "g"}]}}, ["resources.claims[0].name NotFound"], id="a device of nobody"
+            {"resources": {"claims": [{"name": "g"}]}},
+            ["resources.claims[0].name NotFound"],
+            id="a device without a claim",
         ),
         pytest.param(
             {"resources": {"requests": {"cpu": "-1"}}}, ["resources.requests[cpu] Invalid"], id="less than none"

@@ -147,7 +147,7 @@ def test_an_eviction_takes_one_disruption_out_of_the_budget(api: Api) -> None:
     ("pod", "setup", "code"),
     [
         pytest.param({}, {"disruptionsAllowed": 0}, 429, id="no disruption left"),
-        pytest.param({}, {"disruptionsAllowed": 1, "observed": 0}, 429, id="a budget nobody has looked at"),
+        pytest.param({}, {"disruptionsAllowed": 1, "observed": 0}, 429, id="a budget without a status"),
         pytest.param({"phase": "Pending"}, {}, 0, id="a pending pod disrupts nothing"),
         pytest.param({"phase": "Succeeded"}, {}, 0, id="nor does one that has ended"),
         pytest.param({"is_ready": False}, {}, 429, id="a sick pod of a budget that is short"),

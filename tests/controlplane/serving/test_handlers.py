@@ -104,7 +104,7 @@ async def test_methods_that_are_not_allowed(desk: Desk, method: str, target: str
     [
         pytest.param(f"{PATH}/web/binding", {"target": {"name": "node-1"}}, 201, id="binding"),
         pytest.param(f"{PATH}/web/eviction", {"metadata": {"name": "web"}}, 201, id="eviction"),
-        pytest.param("/api/v1/namespaces/default/serviceaccounts/nobody/token", {}, 404, id="a token for nobody"),
+        pytest.param("/api/v1/namespaces/default/serviceaccounts/nobody/token", {}, 404, id="a token without a user"),
     ],
 )
 async def test_subresources_that_are_created(desk: Desk, target: str, obj: Any, code: int) -> None:

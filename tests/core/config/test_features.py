@@ -47,7 +47,7 @@ def test_alpha_is_off_and_ga_is_on() -> None:
         ),
         pytest.param(["StorageCapacityScoring=true", "StorageCapacityScoring=false"], {}, id="the last word counts"),
         pytest.param(["SchedulerQueueingHints=true"], {}, id="a locked gate with its own value"),
-        pytest.param(["WatchList=false"], {}, id="somebody else's gate"),
+        pytest.param(["WatchList=false"], {}, id="a gate of another component"),
     ],
 )
 def test_parse(texts: list[str], changed: dict[str, bool]) -> None:

@@ -147,7 +147,7 @@ def test_duplicates_in_json() -> None:
             'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/v2"; '
             "expected kind KubeSchedulerConfiguration, version kubescheduler.config.k8s.io/v1 "
             "(v1beta1 to v1beta3 are converted)",
-            id="a version nobody knows",
+            id="an unknown version",
         ),
         pytest.param(
             "kind: Policy\napiVersion: v1\n",

@@ -60,7 +60,7 @@ def second(change: Any) -> bool:
         pytest.param(lambda on, pod: full_size(1, image="other:1"), False, id="images are"),
         pytest.param(lambda on, pod: make_pod("q", host_ports=[8080], cpu="200m"), False, id="requests are"),
         pytest.param(lambda on, pod: on.decide(make_pod("between")) and None, False, id="another pod came between"),
-        pytest.param(lambda on, pod: on.put(make_node("new")), False, id="nodes were laid out anew"),
+        pytest.param(lambda on, pod: on.put(make_node("new")), False, id="nodes were laid out again"),
         pytest.param(lambda on, pod: on.cluster.remove_pod("uid-default-p0"), False, id="the last node is free again"),
         pytest.param(
             lambda on, pod: full_size(1, spec={"topologySpreadConstraints": [

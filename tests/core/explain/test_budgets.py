@@ -25,7 +25,7 @@ def budget(name: str, selector: Any, allowed: int = 0, namespace: str = "default
         pytest.param([budget("keep", WEB, 1)], [], id="it allows one more"),
         pytest.param([budget("keep", {"matchLabels": {"app": "db"}})], [], id="it is about other pods"),
         pytest.param([budget("keep", WEB, namespace="shop")], [], id="it is in another namespace"),
-        pytest.param([budget("keep", {})], [], id="an empty selector means nobody, as upstream has it"),
+        pytest.param([budget("keep", {})], [], id="an empty selector matches no pod, as upstream"),
         pytest.param([budget("a", WEB), budget("b", WEB)], ["default/a", "default/b"], id="there are two"),
         pytest.param(
             [budget("odd", {"matchExpressions": [{"key": "app", "operator": "Near"}]}), budget("keep", WEB)],

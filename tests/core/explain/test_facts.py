@@ -99,7 +99,7 @@ def test_spreading_over_a_label_that_nodes_lack(racks: int, want: list[str]) -> 
         pytest.param(
             {"cpu": "5", "memory": "20Gi"},
             ["cpu: 5 asked for, at most 3500m free (on a)", "memory: 20Gi asked for, at most 16Gi free (on b)"],
-            id="two at once",
+            id="two together",
         ),
     ],
 )

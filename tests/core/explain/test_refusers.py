@@ -16,7 +16,7 @@ AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        pytest.param(make_pod(), [], id="nobody"),
+        pytest.param(make_pod(), [], id="none"),
         pytest.param(make_pod(cpu="9"), ["NodeUnschedulable", "NodeResourcesFit"], id="each on other nodes"),
         pytest.param(make_pod(spec={"affinity": AFFINITY}), ["NodeAffinity"], id="before filtering"),
     ],

@@ -28,7 +28,7 @@ def extender(answer: Any, asked: list[Any]) -> Any:
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param([], id="nobody to ask"),
+        pytest.param([], id="no extender"),
         pytest.param([FIRST, SECOND], id="answers in order"),
         pytest.param([BROKEN, SECOND], id="one that fails does not stop the others"),
     ],

@@ -22,7 +22,7 @@ def outcome(*refused: list[bool]) -> FilterOutcome:
 @pytest.mark.parametrize(
     ("refused", "passed"),
     [
-        pytest.param([], [True, True, True], id="nobody refuses"),
+        pytest.param([], [True, True, True], id="no refusal at all"),
         pytest.param([[True, False, False]], [False, True, True], id="one refuses"),
         pytest.param([[True, False, False], [True, True, False]], [False, False, True], id="two refuse"),
     ],
@@ -36,7 +36,7 @@ def test_the_nodes_that_pass_so_far(refused: list[list[bool]], passed: list[bool
     [
         pytest.param(0, NO.by("First"), id="refused by both"),
         pytest.param(1, NEVER.by("Second"), id="refused by the second"),
-        pytest.param(2, SUCCESS, id="refused by nobody"),
+        pytest.param(2, SUCCESS, id="no refusal"),
     ],
 )
 def test_the_first_refusal_of_a_node_counts(position: int, want: Status) -> None:

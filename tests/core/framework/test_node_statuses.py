@@ -31,7 +31,7 @@ def statuses(rows: list[int] | None = None, absent: Status = SUCCESS) -> NodeSta
     [
         pytest.param("a", NEVER.by("First"), id="refused by both: the first counts"),
         pytest.param("b", NO.by("Second"), id="refused by the second"),
-        pytest.param("c", SUCCESS, id="refused by nobody"),
+        pytest.param("c", SUCCESS, id="no refusal"),
         pytest.param("unknown", SUCCESS, id="a node that is not there"),
     ],
 )
@@ -64,7 +64,7 @@ def test_rows_that_were_not_looked_at_have_the_absent_status(rows: list[int], wa
         pytest.param(statuses(), [3, 2, 0, 0], id="all were looked at"),
         pytest.param(statuses([2, 0], ELSEWHERE), [2, 3, 3, 3], id="some were"),
         pytest.param(statuses([2, 0]), [2, 0, 3, 0], id="the others pass"),
-        pytest.param(NodeStatuses(table()), [0, 0, 0, 0], id="nobody refuses"),
+        pytest.param(NodeStatuses(table()), [0, 0, 0, 0], id="no refusal at all"),
     ],
 )
 def test_codes_of_all_nodes(found: NodeStatuses, codes: list[int]) -> None:

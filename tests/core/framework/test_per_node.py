@@ -122,7 +122,7 @@ def test_a_post_filter_status_nominates_no_pod(cluster: ClusterState) -> None:
 
 @pytest.mark.parametrize(
     ("victims", "want"),
-    [pytest.param((), [], id="nobody has to go"), pytest.param(("running",), ["running"], id="one has to go")],
+    [pytest.param((), [], id="no victims"), pytest.param(("running",), ["running"], id="one has to go")],
 )
 def test_room_is_made_on_a_node(cluster: ClusterState, victims: tuple[str, ...], want: list[str]) -> None:
     result = post_filtered(cluster, Preemption("b", tuple(make_pod(name, node="b") for name in victims)))

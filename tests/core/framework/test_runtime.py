@@ -101,7 +101,7 @@ def test_a_profile_without_a_plugin_at_some_points(made: Made, profile: MakeProf
 @pytest.mark.parametrize(
     ("answers", "want", "asked"),
     [
-        pytest.param([], SUCCESS, "", id="nobody objects"),
+        pytest.param([], SUCCESS, "", id="no objection"),
         pytest.param([SUCCESS, SUCCESS], SUCCESS, "AB", id="all let it pass"),
         pytest.param([NO, SUCCESS], NO.by("A"), "A", id="the first refusal ends it"),
         pytest.param([SUCCESS, NEVER], NEVER.by("B"), "AB", id="the refusing plugin signs"),
@@ -155,7 +155,9 @@ def test_pre_enqueue_is_timed_if_there_is_a_timer(made: Made) -> None:
             "AB",
             id="nothing is left of one",
         ),
-        pytest.param([NEVER, SUCCESS], NEVER.by("A"), None, "A", "A", id="an unresolvable no ends it at once"),
+        pytest.param(
+            [NEVER, SUCCESS], NEVER.by("A"), None, "A", "A", id="an unresolvable rejection ends it immediately"
+        ),
         pytest.param([NO, SUCCESS], NO.by("A"), None, "A", "AB", id="a resolvable no lets the others speak"),
         pytest.param([NO, PENDING, SUCCESS], PENDING.by("B"), None, "B", "ABC", id="the last resolvable no counts"),
         pytest.param([NO, NEVER], NEVER.by("B"), None, "B", "AB", id="an unresolvable no counts more"),

@@ -11,7 +11,7 @@ from mooring.core.framework.interfaces import default_normalize
 @pytest.mark.parametrize(
     ("scores", "plain", "reverse"),
     [
-        pytest.param([0, 0], [0, 0], [100, 100], id="nobody has any"),
+        pytest.param([0, 0], [0, 0], [100, 100], id="no node has any"),
         pytest.param([0, 1, 2, 3], [0, 33, 66, 100], [100, 67, 34, 0], id="rounded down, then turned round"),
         pytest.param([5], [100], [0], id="one node is the best"),
         pytest.param([1, 3], [33, 100], [67, 0], id="two nodes"),

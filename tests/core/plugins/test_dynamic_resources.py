@@ -196,7 +196,7 @@ class TestPreEnqueue:
                     status={"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "free"}]},
                 ),
                 "ResourceClaim ns/free was not created for Pod ns/p (Pod is not owner)",
-                id="somebody else's claim",
+                id="a claim of another pod",
             ),
             pytest.param(
                 pod(spec={"resourceClaims": [{"name": "x"}]}),
@@ -346,10 +346,10 @@ class TestPostFilter:
     @pytest.mark.parametrize(
         ("users", "text"),
         [
-            pytest.param((), "deallocation of ResourceClaim completed", id="an idle claim is given back"),
+            pytest.param((), "deallocation of ResourceClaim completed", id="an idle claim is released"),
             pytest.param(("p",), "deallocation of ResourceClaim completed", id="also one only this pod holds"),
             pytest.param(("p", "q"), "still not schedulable", id="not one that others use"),
-            pytest.param(("q",), "still not schedulable", id="not somebody else's"),
+            pytest.param(("q",), "still not schedulable", id="not that of another pod"),
         ],
     )
     async def test_claims_in_the_way(self, users: tuple[str, ...], text: str) -> None:
@@ -800,7 +800,7 @@ class TestPreBind:
         [
             pytest.param({"ready": "True"}, "success", 5.0, id="ready after a while"),
             pytest.param({"failed": "True"}, "failure", 5.0, id="the device says that it failed"),
-            pytest.param({}, "timeout", 600.0, id="nothing is heard"),
+            pytest.param({}, "timeout", 600.0, id="no event"),
         ],
     )
     async def test_the_wait_is_counted_by_driver(

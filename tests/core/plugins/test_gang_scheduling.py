@@ -32,7 +32,7 @@ def member(name: str, group: str = "g"):
     ("objects", "want"),
     [
         pytest.param([], WAITING_FOR_GROUP, id="the group is not there"),
-        pytest.param([make_pod_group("g")], "", id="a basic group waits for nobody"),
+        pytest.param([make_pod_group("g")], "", id="a basic group does not wait"),
         pytest.param([make_pod_group("g", gang=2), member("p")], WAITING_FOR_PODS, id="one of two is there"),
         pytest.param([make_pod_group("g", gang=2), member("p"), member("q")], "", id="both are there"),
         pytest.param(

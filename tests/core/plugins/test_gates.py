@@ -21,7 +21,7 @@ def message(pod, *nodes, **features: bool) -> str:
 @pytest.mark.parametrize(
     ("toleration", "is_on", "fits"),
     [
-        pytest.param({"operator": "Gt", "value": "900"}, False, False, id="Gt means nothing without the gate"),
+        pytest.param({"operator": "Gt", "value": "900"}, False, False, id="Gt is ignored without the gate"),
         pytest.param({"operator": "Gt", "value": "900"}, True, True, id="950 is greater than 900"),
         pytest.param({"operator": "Gt", "value": "950"}, True, False, id="950 is not greater than 950"),
         pytest.param({"operator": "Lt", "value": "1000"}, True, True, id="950 is less than 1000"),
@@ -74,7 +74,7 @@ def test_dra_prioritized_list(is_on, says):
 @pytest.mark.parametrize(
     ("is_on", "fits"),
     [
-        pytest.param(True, True, id="a device class stands for the resource"),
+        pytest.param(True, True, id="a device class backs the resource"),
         pytest.param(False, False, id="without the gate the node has none of it"),
     ],
 )

@@ -46,10 +46,8 @@ def test_after_a_pod_is_deleted(fit, pod, ask, node_name, nominated, want):
     ("who", "node_name", "before", "after", "want"),
     [
         pytest.param("waiting", "", {"cpu": "1"}, {"cpu": "500m"}, "Queue", id="the pod itself asks for less"),
-        pytest.param(
-            "other", "n1", {"cpu": "1"}, {"cpu": "500m"}, "Queue", id="a running pod gives back what it needs"
-        ),
-        pytest.param("other", "", {"cpu": "1"}, {"cpu": "500m"}, "Skip", id="a waiting pod gives back nothing"),
+        pytest.param("other", "n1", {"cpu": "1"}, {"cpu": "500m"}, "Queue", id="a running pod shrinks enough"),
+        pytest.param("other", "", {"cpu": "1"}, {"cpu": "500m"}, "Skip", id="a pending pod frees nothing"),
         pytest.param("other", "n1", {"x.io/gpu": "2"}, {"x.io/gpu": "1"}, "Skip", id="something it does not need"),
         pytest.param("other", "n1", {"cpu": "1"}, {"cpu": "1"}, "Skip", id="nothing"),
     ],
@@ -117,14 +115,14 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 @pytest.mark.parametrize(
     ("asks_for", "before", "after", "want"),
     [
-        pytest.param("x.io/gpu", "absent", "x.io/gpu", "Queue", id="a new class stands for it"),
-        pytest.param("x.io/gpu", "absent", "x.io/other", "Skip", id="a new class stands for another"),
-        pytest.param("x.io/gpu", "absent", None, "Skip", id="a new class stands for nothing"),
+        pytest.param("x.io/gpu", "absent", "x.io/gpu", "Queue", id="a new class backs it"),
+        pytest.param("x.io/gpu", "absent", "x.io/other", "Skip", id="a new class backs another"),
+        pytest.param("x.io/gpu", "absent", None, "Skip", id="a new class backs nothing"),
         pytest.param(IMPLICIT, "absent", None, "Queue", id="a new class is asked for by its own name"),
         pytest.param(IMPLICIT, None, "x.io/other", "Skip", id="a class's own name does not change"),
-        pytest.param("x.io/gpu", None, "x.io/gpu", "Queue", id="a class now stands for it"),
+        pytest.param("x.io/gpu", None, "x.io/gpu", "Queue", id="a class now backs it"),
         pytest.param("x.io/gpu", "x.io/gpu", "x.io/gpu", "Skip", id="a class stood for it before"),
-        pytest.param("x.io/gpu", "x.io/gpu", None, "Skip", id="a class stands for it no longer"),
+        pytest.param("x.io/gpu", "x.io/gpu", None, "Skip", id="a class no longer backs it"),
     ],
 )
 def test_after_a_device_class_event(fit, pod, ask, asks_for, before, after, want):

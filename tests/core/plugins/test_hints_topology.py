@@ -164,7 +164,7 @@ BOTH = [term(WEB), term({"tier": "front"})]
         pytest.param(NEAR_WEB, "UPDATE_POD_LABEL", WEB, {}, "Skip", id="a friend becomes a stranger"),
         pytest.param(FAR_WEB, "UPDATE_POD_LABEL", WEB, {}, "Queue", id="a foe becomes a stranger"),
         pytest.param(FAR_WEB, "UPDATE_POD_LABEL", {}, WEB, "Skip", id="a stranger becomes a foe"),
-        pytest.param({}, "DELETE", WEB, None, "Skip", id="without terms nobody matters"),
+        pytest.param({}, "DELETE", WEB, None, "Skip", id="without terms no pod matters"),
     ],
 )
 @pytest.mark.parametrize("where", [{"node": "n1"}, {"nominated": "n1"}], ids=["running", "promised a node"])

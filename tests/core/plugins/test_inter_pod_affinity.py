@@ -279,7 +279,7 @@ class TestScore:
     @pytest.mark.parametrize(
         ("running", "affinity"),
         [
-            pytest.param([], wish((10, app("db"))), id="a wish that nobody meets"),
+            pytest.param([], wish((10, app("db"))), id="an unmet preference"),
             pytest.param([pod("p", "db", "d")], wish((10, app("db"))), id="met only where the label is missing"),
             pytest.param([pod("p", "db", "a", **away(app("new")))], {}, id="an existing pod's anti-affinity demand"),
             pytest.param([pod("p", "db", "a")], {}, id="no wishes at all"),

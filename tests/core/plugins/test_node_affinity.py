@@ -110,7 +110,7 @@ class TestAddedAffinity:
     [
         pytest.param([(50, on("disk", "In", "ssd"))], (100, 0, 0), id="one wish"),
         pytest.param([(50, on("disk")), (25, on("disk", "In", "ssd"))], (100, 66, 0), id="weights add up"),
-        pytest.param([(10, on("nowhere"))], (0, 0, 0), id="nobody fits: nobody gains"),
+        pytest.param([(10, on("nowhere"))], (0, 0, 0), id="no match: no gain"),
         pytest.param([(0, on("disk")), (5, on("gpu"))], (0, 0, 100), id="weight 0 does not count"),
         pytest.param([(5, {}), (5, on("gpu"))], (0, 0, 100), id="an empty preference does not count"),
     ],

@@ -45,9 +45,7 @@ def test_which_placements_there_are(topology, running, want):
     ("running", "want"),
     [
         pytest.param([("old", "bare")], "no topology domain found for pod default/old", id="on a bare node"),
-        pytest.param(
-            [("x", "a"), ("y", "b")], "more than 1 domain found for pod group: 1, 2", id="in two racks at once"
-        ),
+        pytest.param([("x", "a"), ("y", "b")], "more than 1 domain found for pod group: 1, 2", id="in two racks"),
         pytest.param(
             [("lost", "gone")],
             'getting node for pod default/lost: nodeinfo not found for node name "gone"',

@@ -79,7 +79,7 @@ class TestFilter:
     @pytest.mark.parametrize(
         ("zones", "constraint", "wanted"),
         [
-            pytest.param([("x", 0), ("y", 0)], hard(), "ab", id="nobody anywhere"),
+            pytest.param([("x", 0), ("y", 0)], hard(), "ab", id="no pods anywhere"),
             pytest.param([("x", 1), ("y", 0)], hard(), "b", id="the emptier zone only"),
             pytest.param([("x", 1), ("y", 0)], hard(max_skew=2), "ab", id="a larger skew is allowed"),
             pytest.param([("x", 1), ("x", 0), ("y", 0)], hard(), "c", id="zones, not nodes, are counted"),
@@ -130,9 +130,9 @@ class TestFilter:
         ("selector", "wanted"),
         [
             pytest.param(WEB, "b", id="a selector that means the pod"),
-            pytest.param({"matchLabels": {"app": "web", "v": "2"}}, "ab", id="one that means nobody there"),
-            pytest.param({}, "ab", id="trap 22: {} counts nobody and means the pod itself"),
-            pytest.param(None, "ab", id="trap 22: none at all means nobody"),
+            pytest.param({"matchLabels": {"app": "web", "v": "2"}}, "ab", id="one that matches no pod there"),
+            pytest.param({}, "ab", id="trap 22: {} counts no pod and matches the pod itself"),
+            pytest.param(None, "ab", id="trap 22: a missing one matches no pod"),
         ],
     )
     def test_selectors(self, selector: Any, wanted: str) -> None:
@@ -146,7 +146,7 @@ class TestFilter:
         [
             pytest.param({"namespace": "else"}, "ab", id="another namespace does not count"),
             pytest.param({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "ab", id="terminating neither"),
-            pytest.param({}, "b", id="everybody else does"),
+            pytest.param({}, "b", id="all others do"),
         ],
     )
     def test_who_is_counted(self, other: Any, wanted: str) -> None:

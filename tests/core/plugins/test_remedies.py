@@ -95,7 +95,7 @@ def test_a_node_is_uncordoned_together_with_its_taint() -> None:
             ["n no longer not-ready and tolerate a=b:NoSchedule"],
             id="a condition is for the node to recover from",
         ),
-        pytest.param(["a=b:PreferNoSchedule"], [], [], id="a taint that refuses nobody"),
+        pytest.param(["a=b:PreferNoSchedule"], [], [], id="a taint that rejects no pod"),
     ],
 )
 def test_taints(taints: list[str], tolerations: list[dict[str, str]], want: list[str]) -> None:
@@ -308,7 +308,7 @@ NO_WEB = f"without the required affinity term on {HOST} (app=web)"
 @pytest.mark.parametrize(
     ("pod", "running", "want"),
     [
-        pytest.param(make_pod(spec=_pod_affinity("podAffinity", _term(app="web"))), [], [NO_WEB], id="nobody is near"),
+        pytest.param(make_pod(spec=_pod_affinity("podAffinity", _term(app="web"))), [], [NO_WEB], id="no pod is near"),
         pytest.param(
             make_pod(spec=_pod_affinity("podAffinity", _term(app="web"), _term(ZONE, app="db"))),
             [],

@@ -24,7 +24,7 @@ GPU = {"key": "dedicated", "operator": "Equal", "value": "gpu"}
         pytest.param([], [], True, id="no taints"),
         pytest.param(["dedicated=gpu:NoSchedule"], [], False, id="NoSchedule"),
         pytest.param(["dedicated=gpu:NoExecute"], [], False, id="NoExecute"),
-        pytest.param(["dedicated=gpu:PreferNoSchedule"], [], True, id="PreferNoSchedule keeps nobody away"),
+        pytest.param(["dedicated=gpu:PreferNoSchedule"], [], True, id="PreferNoSchedule rejects no pod"),
         pytest.param(["dedicated=gpu:NoSchedule"], [GPU], True, id="tolerated"),
         pytest.param(["dedicated=gpu:NoSchedule", "x:NoExecute"], [GPU], False, id="one of two is not tolerated"),
         pytest.param(["dedicated=gpu:NoSchedule"], [{**GPU, "effect": "NoExecute"}], False, id="for another effect"),

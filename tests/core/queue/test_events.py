@@ -111,7 +111,7 @@ def everything(node):
                 "UpdateNodeAnnotation",
                 "UpdateNodeDeclaredFeature",
             ],
-            id="all at once, in upstream's order",
+            id="all together, in upstream's order",
         ),
     ],
 )

@@ -60,7 +60,7 @@ SKIP, AFTER_BACKOFF, IMMEDIATELY = MoveStrategy
 @pytest.mark.parametrize(
     ("hints", "unschedulable", "pending", "want"),
     [
-        pytest.param([], (), (), AFTER_BACKOFF, id="a pod that nobody refused is always worth it"),
+        pytest.param([], (), (), AFTER_BACKOFF, id="a pod without rejectors is always retried"),
         pytest.param([("P", yes)], ("P",), (), AFTER_BACKOFF, id="a yes is worth an attempt after backoff"),
         pytest.param([("P", None)], ("P",), (), AFTER_BACKOFF, id="no hint at all is a yes"),
         pytest.param([("P", no)], ("P",), (), SKIP, id="a no is not"),

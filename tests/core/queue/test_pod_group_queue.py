@@ -115,7 +115,7 @@ def test_a_pod_that_comes_while_its_group_is_tried_waits_for_the_end_of_it(queue
     [
         pytest.param(Status.unschedulable("no"), "backoff", id="a group that was refused backs off"),
         pytest.param(Status.error("broke"), "backoff", id="so does one whose attempt broke"),
-        pytest.param(SUCCESS, "active", id="after a success the rest is tried at once"),
+        pytest.param(SUCCESS, "active", id="after a success the rest is tried immediately"),
     ],
 )
 def test_where_a_group_goes_after_an_attempt(queue, clock, status, want):

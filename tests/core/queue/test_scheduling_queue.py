@@ -204,7 +204,7 @@ def test_a_pod_that_is_in_a_queue_already_stays_there(make_queue, info, caplog):
     [
         pytest.param(NODE_ADD, ("P",), (), "backoff", id="an event that helps is made up for"),
         pytest.param(NODE_ADD, ("Q",), (), "unschedulable", id="one that is not for the plugin is not"),
-        pytest.param(NODE_DELETE, ("P",), (), "unschedulable", id="one that nobody registered is not even kept"),
+        pytest.param(NODE_DELETE, ("P",), (), "unschedulable", id="an unregistered one is not kept"),
         pytest.param(NODE_ADD, (), ("P",), "active", id="a pending plugin needs no backoff"),
         pytest.param(NODE_ADD, ("Q",), ("P",), "active", id="among others, too"),
         pytest.param(NODE_ADD, (), (), "backoff", id="after an error events do not matter"),
@@ -253,7 +253,7 @@ def test_done_forgets_a_pod(make_queue, info):
 @pytest.mark.parametrize(
     ("waited_s", "want"),
     [
-        pytest.param(0.0, "backoff", id="at once: it backs off"),
+        pytest.param(0.0, "backoff", id="immediately: it backs off"),
         pytest.param(1.7, "backoff", id="during the second in which backoff ends: it still does"),
         pytest.param(1.8, "active", id="afterwards: it is ready"),
     ],
@@ -366,7 +366,7 @@ def test_the_gating_plugin_is_asked_first(make_queue, info, gate):
     [
         pytest.param(NODE_ADD, "active", id="an event of the gating plugin frees it"),
         pytest.param(NODE_LABEL, "gated", id="an event of a plugin that refused it does not"),
-        pytest.param(NODE_DELETE, "gated", id="an event that nobody registered does not"),
+        pytest.param(NODE_DELETE, "gated", id="an unregistered event does not"),
     ],
 )
 def test_gated_pods_react_to_their_gate_only(make_queue, info, gate, clock, event, want):

@@ -21,7 +21,7 @@ CLUSTER = make_cluster(
     [
         pytest.param({"cpu": 1000}, {"cpu": [0, 0, 1000]}, id="there is room on some"),
         pytest.param({"cpu": 5000}, {"cpu": [1000, 3000, 5000]}, id="there is room on none"),
-        pytest.param({"example.com/gpu": 2}, {"example.com/gpu": [2, 2, 2]}, id="nobody has it"),
+        pytest.param({"example.com/gpu": 2}, {"example.com/gpu": [2, 2, 2]}, id="no node has it"),
         pytest.param({"cpu": 0}, {}, id="nothing is asked for"),
     ],
 )

@@ -115,7 +115,7 @@ def victims(**uids: list[str]) -> dict[str, Any]:
         pytest.param(victims(a=["u"]), "", id="one node"),
         pytest.param(victims(), "", id="no node"),
         pytest.param(victims(z=["u"]), "answers with 'z', which was not offered", id="a stranger"),
-        pytest.param(victims(a=[]), "leaves a without victims", id="nobody"),
+        pytest.param(victims(a=[]), "leaves a without victims", id="none"),
         pytest.param(reply({}, 500), "status 500: preemption then fails", id="another status"),
         pytest.param([], "a scheduler would say: json: cannot unmarshal array", id="another type"),
     ],

@@ -126,7 +126,7 @@ def test_an_extender_that_takes_anything_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("dies_at", "failed"),
     [
-        pytest.param(0, ["it answers"], id="at once"),
+        pytest.param(0, ["it answers"], id="immediately"),
         pytest.param(3, None, id="later"),
     ],
 )

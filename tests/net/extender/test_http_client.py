@@ -100,7 +100,7 @@ def test_answers(pieces: list[bytes], status: int, body: bytes, keeps: bool) -> 
         pytest.param([OK[:20]], "unexpected EOF", id="cut in the headers"),
         pytest.param([OK[:-1]], "unexpected EOF", id="cut in the body"),
         pytest.param([OK[:-1], ConnectionResetError(104, "x")], "unexpected EOF", id="reset in the body"),
-        pytest.param([ConnectionResetError(104, "Oh No")], "read tcp: read: oh no", id="reset at once"),
+        pytest.param([ConnectionResetError(104, "Oh No")], "read tcp: read: oh no", id="reset immediately"),
         pytest.param(
             [b"SSH-2.0-OpenSSH\r\n"],
             'net/http: HTTP/1.x transport connection broken: malformed HTTP response "SSH-2.0-OpenSSH"',

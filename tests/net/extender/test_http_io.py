@@ -160,7 +160,7 @@ def test_refusals_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> No
         pytest.param(gzip.compress(b" " * 5_000_000), "gzip", 413, id="a small body that becomes a large one"),
         pytest.param(gzip.compress(BODY)[:-4], "gzip", 400, id="a cut end"),
         pytest.param(BODY, "gzip", 400, id="not compressed at all"),
-        pytest.param(BODY, "br", 415, id="an encoding nobody knows"),
+        pytest.param(BODY, "br", 415, id="an unknown encoding"),
     ],
 )
 def test_bodies_that_cannot_be_unpacked_cost_no_connection(

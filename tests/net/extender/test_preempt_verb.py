@@ -39,7 +39,7 @@ def meta(*uids: str, violations: int = 0) -> dict[str, Any]:
         pytest.param(lambda victims: {}, {}, id="none"),
         pytest.param(lambda victims: {"b": victims["b"]}, {"b": meta(uid_on("b"))}, id="one node"),
         pytest.param(lambda victims: {"a": ["u-1", "u-2"]}, {"a": meta("u-1", "u-2")}, id="other uids"),
-        pytest.param(lambda victims: {"a": ()}, {"a": meta()}, id="nobody on a node"),
+        pytest.param(lambda victims: {"a": ()}, {"a": meta()}, id="no pod on a node"),
         pytest.param(
             lambda victims: {"a": Victims([], ["u"], 2)}, {"a": meta("u", violations=2)}, id="more violations"
         ),

@@ -130,7 +130,7 @@ def test_type_errors_of_priorities(body: bytes, said: str) -> None:
             {"n": MetaVictims(("u", "v"), 2)},
             id="two pods",
         ),
-        pytest.param(b'{"nodenametometavictims":{"n":null}}', {"n": MetaVictims((), 0)}, id="a node with nobody"),
+        pytest.param(b'{"nodenametometavictims":{"n":null}}', {"n": MetaVictims((), 0)}, id="a node without pods"),
         pytest.param(
             b'{"NodeNameToMetaVictims":{"n":{"Pods":[null,{}]}}}', {"n": MetaVictims(("", ""), 0)}, id="no uids"
         ),

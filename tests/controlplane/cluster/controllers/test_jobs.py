@@ -167,7 +167,7 @@ def test_too_many_failed_indexes_end_the_job(lab: Lab) -> None:
     ("rule", "reason", "failed"),
     [
         pytest.param({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [7]}},
-                     "PodFailurePolicy", 1, id="the Job fails at once"),
+                     "PodFailurePolicy", 1, id="the Job fails immediately"),
         pytest.param({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [7]}},
                      "BackoffLimitExceeded", 2, id="another exit code"),
         pytest.param({"action": "FailJob", "onExitCodes": {"containerName": "other", "operator": "In", "values": [7]}},

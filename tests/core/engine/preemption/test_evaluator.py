@@ -55,7 +55,7 @@ def test_why_no_pod_is_evicted(running: Any, pod: dict[str, Any], wanted: str) -
 @pytest.mark.parametrize(
     "running",
     [
-        pytest.param(going(reason="EvictionByEvictionAPI"), id="evicted by somebody else"),
+        pytest.param(going(reason="EvictionByEvictionAPI"), id="evicted by another client"),
         pytest.param(going(status="False"), id="no longer a target"),
         pytest.param(make_pod("going", node="a", cpu="4", metadata=TERMINATING), id="deleted for another reason"),
     ],

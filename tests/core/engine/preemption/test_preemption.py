@@ -193,7 +193,7 @@ class TestBudgets:
     @pytest.mark.parametrize(
         "protecting",
         [
-            pytest.param(budget(1, selector={}), id="an empty selector protects nobody"),
+            pytest.param(budget(1, selector={}), id="an empty selector protects no pod"),
             pytest.param(budget(1, selector={"matchLabels": {"app": "y"}}), id="one that means others"),
             pytest.param(
                 budget(1, selector={"matchExpressions": [{"key": "k", "operator": "Nonsense"}]}), id="nonsense"

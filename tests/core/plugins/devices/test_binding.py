@@ -107,7 +107,7 @@ async def test_a_newer_claim_that_is_known_need_not_be_read() -> None:
         pytest.param(
             stored(4, is_held=True), True, "claim ns/c got allocated elsewhere in the meantime", id="allocated"
         ),
-        pytest.param(stored(4), False, "claim ns/c got deallocated elsewhere in the meantime", id="given back"),
+        pytest.param(stored(4), False, "claim ns/c got deallocated elsewhere in the meantime", id="released"),
         pytest.param(
             stored(4, is_held=True, deletionTimestamp="2026-01-01T00:00:00Z"),
             False,

@@ -54,7 +54,7 @@ def selectors() -> CelSelectors:
         pytest.param('"rack" in device.attributes["gone.org"]', False, id="a missing domain is an empty map"),
         pytest.param('device.attributes["gone.org"].size() == 0', True, id="a missing domain has no entries"),
         pytest.param('"gone.org" in device.attributes', False, id="a missing domain is not listed"),
-        pytest.param("device.allowMultipleAllocations", False, id="not shareable unless it says so"),
+        pytest.param("device.allowMultipleAllocations", False, id="not shareable by default"),
         pytest.param(f'{MEMORY}.compareTo(quantity("40Gi")) == 0', True, id="a capacity compared"),
         pytest.param(f'{MEMORY}.isGreaterThan(quantity("16Gi"))', True, id="a capacity is greater"),
         pytest.param(f'{MEMORY}.isLessThan(quantity("1Ti"))', True, id="a capacity is less"),

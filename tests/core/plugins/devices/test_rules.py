@@ -175,7 +175,7 @@ def all_with(name: str, k: int) -> dict[str, Any]:
             [exactly("x", count=1, cel=K_IS.format(3)), all_with("y", 2)],
             [["r/y=b"]],
             [["r/y=b", "r/y=c"]],
-            id="after its first device the first alternative goes on, which wants one",
+            id="after its first device the first alternative continues",
         ),
         pytest.param(
             [all_with("x", 3), all_with("y", 2)], None, [["r/y=b", "r/y=c"]], id="two that want all select as one"

@@ -17,7 +17,7 @@ SICK: Wire = {"key": "sick", "value": "very", "effect": "NoSchedule"}
     ("taints", "tolerations", "want"),
     [
         pytest.param([], [], False, id="no taint"),
-        pytest.param([SICK], [], True, id="a taint that nobody tolerates"),
+        pytest.param([SICK], [], True, id="an intolerable taint"),
         pytest.param([SICK | {"effect": "NoExecute"}], [], True, id="so does NoExecute"),
         pytest.param([SICK | {"effect": "None"}], [], False, id="an effect that prevents nothing"),
         pytest.param([SICK], [{"operator": "Exists"}], False, id="a toleration of everything"),

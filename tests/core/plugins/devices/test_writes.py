@@ -70,7 +70,7 @@ class Log:
                     {"metadata": {"uid": "u"}, "status": {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}},
                 )
             ],
-            id="take one pod's reservation out, whoever else has changed it",
+            id="remove one pod's reservation after other changes",
         ),
         pytest.param(DeleteClaim(stored()), [("delete",)], id="delete"),
         pytest.param(

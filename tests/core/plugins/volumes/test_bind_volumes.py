@@ -197,7 +197,7 @@ def _relabel(story: Story) -> None:
             "static",
             _relabel,
             'pv "pv" node affinity doesn\'t match node "a": no matching NodeSelectorTerms',
-            id="the node is labelled anew",
+            id="the node is relabelled",
         ),
         pytest.param(
             "new",

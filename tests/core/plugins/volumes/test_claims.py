@@ -59,7 +59,7 @@ def test_a_claim_of_another_namespace_is_another_claim(world: Any) -> None:
     ("owners", "problem"),
     [
         pytest.param(OWNED, "", id="the pod's"),
-        pytest.param([], "PVC ns/c was not created for pod ns/pod (pod is not owner)", id="nobody's"),
+        pytest.param([], "PVC ns/c was not created for pod ns/pod (pod is not owner)", id="without an owner"),
         pytest.param(
             [OWNED[0] | {"uid": "older"}],
             "PVC ns/c was not created for pod ns/pod (pod is not owner)",

@@ -53,7 +53,7 @@ class TestPreFilter:
                 id="a claim that is being deleted",
             ),
             pytest.param(
-                {"cls": "now"}, "pod has unbound immediate PersistentVolumeClaims", id="a class that binds at once"
+                {"cls": "now"}, "pod has unbound immediate PersistentVolumeClaims", id="a class that binds immediately"
             ),
             pytest.param({"cls": None}, "pod has unbound immediate PersistentVolumeClaims", id="no class"),
             pytest.param({"cls": "ghost"}, "pod has unbound immediate PersistentVolumeClaims", id="an unknown class"),
