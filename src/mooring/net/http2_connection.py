@@ -16,8 +16,12 @@ A request that is removed from ``_streams`` must have its future settled right t
 connection nor the pool's alarm knows of it.
 
 Flow control has two windows. ``_window`` is what the server accepts on the whole connection, ``request.window`` what it
-accepts on one stream; a body is sent as far as both allow. What the server may send is not limited in practice: our
-window is the largest that HTTP/2 has, and is reopened when half of it is used.
+accepts on one stream; a body is sent as far as both allow. What the server may send is hardly limited by our window,
+which is the largest that HTTP/2 has. Each time that ``_STEP_BYTES`` have come, the window is reopened and the answers
+under way are measured.
+
+A server that floods is cut off where its frames would cost more than they do: fields without end, questions whose
+answers it does not read, more data than answers have. Everything else ends by the requests' deadlines.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from collections.abc import Callable
 from typing import cast
 
 from mooring.net import http2
-from mooring.net.connect import MAX_ANSWER_BYTES, Broken, HttpAnswer, HttpRequest
+from mooring.net.connect import MAX_ANSWER_BYTES, MAX_HEAD_BYTES, Broken, HttpAnswer, HttpRequest
 from mooring.net.errors import Fenced
 from mooring.net.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
 
@@ -54,9 +58,17 @@ _OPENING = (
 _NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 0x40) for number in range(8, 15))
 """First bytes of a field with the indexed name :status and a literal value."""
 _LAST_FIELDS = END_HEADERS | END_STREAM
-_HALF_WINDOW = http2.MOST_WINDOW // 2
+_STEP_BYTES = MAX_ANSWER_BYTES
+"""Bytes of answers after which our window is reopened."""
+_MOST_HELD_BYTES = 2 * MAX_ANSWER_BYTES
+"""Maximum bytes of all answers under way, measured at each step."""
 _STATUS_BYTES = 5
 """Maximum length of a status field with an indexed name and three digits."""
+_KNOWN_BYTES = 64
+"""Maximum length of fields that are kept with the status they say."""
+_MOST_UNREAD = 10_000
+"""Maximum number of replies to PING and SETTINGS while the server does not read."""
+_PING_BYTES = 8
 _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
 
 
@@ -75,7 +87,8 @@ class Http2Connection(asyncio.Protocol):
         self._next_stream = 1
         self._rest = b""  # beginning of an incomplete frame
         # Stream, flags and the beginning of fields that continue in CONTINUATION frames, which must follow directly.
-        self._fields_of: tuple[int, int, bytes] | None = None
+        self._fields_of: tuple[int, int, bytearray] | None = None
+        self._fields_cost = 0  # their bytes and frames' heads
         self._failure = ""
         self._most_streams = _STREAMS
         loop = asyncio.get_running_loop()
@@ -85,6 +98,8 @@ class Http2Connection(asyncio.Protocol):
         self._window = http2.WINDOW  # bytes that the server accepts now, on all streams together
         self._stream_window = http2.WINDOW  # and on a new stream
         self._taken = 0  # bytes of responses since the last WINDOW_UPDATE
+        self._is_full = False  # the server does not read, and what we write is kept here
+        self._unread = 0  # replies since then
         self._statuses: dict[bytes, int] = {}  # by their encoded fields
 
     # What asyncio calls
@@ -106,6 +121,13 @@ class Http2Connection(asyncio.Protocol):
             return
         if len(self._streams) != under_way:
             self._on_free(self)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full, self._unread = False, 0
+        self._on_free(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
@@ -144,7 +166,7 @@ class Http2Connection(asyncio.Protocol):
     @property
     def room(self) -> int:
         """Number of further requests that the server accepts now."""
-        return 0 if self._window <= 0 else self._most_streams - len(self._streams)
+        return 0 if self._window <= 0 or self._is_full else self._most_streams - len(self._streams)
 
     def send(self, requests: list[HttpRequest]) -> None:
         """Write requests, all in one write."""
@@ -180,7 +202,8 @@ class Http2Connection(asyncio.Protocol):
             self._window -= length
             out += (_pack_head(length >> 8, length & 0xFF, DATA, END_STREAM, number), body)
         else:
-            request.unsent, request.window = body, self._stream_window
+            # A view: a server that opens its window byte by byte must not cost a copy of the rest each time.
+            request.unsent, request.window = memoryview(body), self._stream_window
             self._send_rest(number, request, out)
 
     def _encode_in_parts(self, block: bytes, flags: int, number: int, out: list[bytes]) -> None:
@@ -202,7 +225,7 @@ class Http2Connection(asyncio.Protocol):
             size = min(len(request.unsent), self._window, request.window, self._frame_bytes)
             if size <= 0:
                 return
-            part, request.unsent = request.unsent[:size], request.unsent[size:]
+            part, request.unsent = bytes(request.unsent[:size]), request.unsent[size:]
             self._window -= size
             request.window -= size
             out.append(http2.frame(DATA, 0 if request.unsent else END_STREAM, number, part))
@@ -237,9 +260,9 @@ class Http2Connection(asyncio.Protocol):
             high, low, kind, flags, number = _read_head(data, at)
             start = at + 9
             at = start + (high << 8 | low)
+            if at - start > http2.FRAME_BYTES:
+                raise BadFrame("a frame is longer than we take")
             if at > end:
-                if at - start > http2.FRAME_BYTES:
-                    raise BadFrame("a frame is longer than we take")
                 at = start - 9
                 break
             if self._fields_of is not None and kind != CONTINUATION:
@@ -255,7 +278,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_fields(self, number: int, flags: int, block: bytes) -> None:
         if not flags & END_HEADERS:
-            self._fields_of = number, flags, block
+            self._fields_of, self._fields_cost = (number, flags, bytearray(block)), len(block)
             return
         request = self._streams.get(number)
         if request is None:
@@ -280,10 +303,10 @@ class Http2Connection(asyncio.Protocol):
         status = self._statuses.get(says)
         if status is None:
             name, value = next(http2.decode_fields(block), ("", ""))
-            if name != ":status" or not value.isdecimal():
+            if name != ":status" or len(value) != 3 or not value.isdecimal():
                 raise BadFrame("an answer has no status")
             status = int(value)
-        if len(self._statuses) < 100:
+        if len(self._statuses) < 100 and len(says) <= _KNOWN_BYTES:
             self._statuses[says] = status
             if len(says) <= _STATUS_BYTES:  # decoded without a parse the next time
                 self._statuses[block[:_STATUS_BYTES]] = status
@@ -291,9 +314,11 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_data(self, number: int, flags: int, payload: bytes) -> None:
         taken = self._taken = self._taken + len(payload)
-        if taken > _HALF_WINDOW:
+        if taken > _STEP_BYTES:
             self._write(http2.window_update(0, taken))
             self._taken = 0
+            if sum(len(request.got) for request in self._streams.values()) > _MOST_HELD_BYTES:
+                raise BadFrame(f"answers under way are larger than {_MOST_HELD_BYTES:,} bytes")
         request = self._streams.get(number)
         if request is None:
             return  # abandoned
@@ -333,8 +358,10 @@ class Http2Connection(asyncio.Protocol):
         elif kind == http2.SETTINGS:
             self._on_settings(flags, payload)
         elif kind == http2.PING:
+            if len(payload) != _PING_BYTES:
+                raise BadFrame("a PING frame has another length than it may")
             if not flags & http2.ACK:
-                self._write(http2.frame(http2.PING, http2.ACK, 0, payload))
+                self._reply(http2.frame(http2.PING, http2.ACK, 0, payload))
         elif kind == http2.RST_STREAM:
             self._refused(number, payload)
         elif kind == http2.GOAWAY:
@@ -346,20 +373,29 @@ class Http2Connection(asyncio.Protocol):
         if self._fields_of is None or self._fields_of[0] != number:
             raise BadFrame("CONTINUATION without HEADERS")
         _, begun, block = self._fields_of
-        if len(block) + len(payload) > MAX_ANSWER_BYTES >> 6:
+        self._fields_cost += 9 + len(payload)  # empty frames end, too
+        if self._fields_cost > MAX_HEAD_BYTES:
             raise BadFrame("an answer has too many fields")
-        self._fields_of = None
-        self._take_fields(number, begun | flags & END_HEADERS, block + payload)
+        block += payload
+        if flags & END_HEADERS:
+            self._fields_of = None
+            self._take_fields(number, begun | END_HEADERS, bytes(block))
 
     def _widen(self, number: int, payload: bytes) -> None:
-        more = _number(payload)
+        more = _number(payload) & http2.MOST_WINDOW
+        if not more:
+            raise BadFrame("a window is opened by nothing")
         if not number:
             was_full = self._window <= 0  # only then may a request be waiting
             self._window += more
+            if self._window > http2.MOST_WINDOW:
+                raise BadFrame("a window is larger than there can be")
             if not was_full:
                 return
             out: list[bytes] = []
             for each, request in list(self._streams.items()):
+                if self._window <= 0:
+                    break
                 if request.unsent:
                     self._send_rest(each, request, out)
             self._write(b"".join(out))
@@ -367,6 +403,8 @@ class Http2Connection(asyncio.Protocol):
         elif (widened := self._streams.get(number)) is not None and widened.unsent:
             out = []
             widened.window += more
+            if widened.window > http2.MOST_WINDOW:
+                raise BadFrame("a window is larger than there can be")
             self._send_rest(number, widened, out)
             self._write(b"".join(out))
 
@@ -374,6 +412,7 @@ class Http2Connection(asyncio.Protocol):
         if flags & http2.ACK:
             return
         out: list[bytes] = []
+        window = self._stream_window
         for what, value in http2.read_settings(payload):
             if what == http2.MAX_CONCURRENT_STREAMS:
                 self._most_streams = min(value, _MOST_STREAMS)
@@ -382,12 +421,16 @@ class Http2Connection(asyncio.Protocol):
                     raise BadFrame("a server takes frames of a size that there is not")
                 self._frame_bytes = value
             elif what == http2.INITIAL_WINDOW_SIZE:
-                more, self._stream_window = value - self._stream_window, value
-                for number, request in list(self._streams.items()):
-                    request.window += more
-                    self._send_rest(number, request, out)
-        out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
+                window = value
+        if window > http2.MOST_WINDOW:
+            raise BadFrame("a window is larger than there can be")
+        if window != self._stream_window:  # once, however often a frame says it
+            more, self._stream_window = window - self._stream_window, window
+            for number, request in list(self._streams.items()):
+                request.window += more
+                self._send_rest(number, request, out)
         self._write(b"".join(out))
+        self._reply(http2.frame(http2.SETTINGS, http2.ACK, 0))
         self._begun()
         self._on_free(self)
 
@@ -409,6 +452,14 @@ class Http2Connection(asyncio.Protocol):
                 Broken("the server closes the connection", written=False, took_others=last > 0)
             )
         self._on_free(self)
+
+    def _reply(self, data: bytes) -> None:
+        """Write what the server asked for. One that asks on and on without reading would fill our memory."""
+        if self._is_full:
+            self._unread += 1
+            if self._unread > _MOST_UNREAD:
+                raise BadFrame("the server asks and does not read the replies")
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         if data and self.transport is not None and self.is_open:
