@@ -14,6 +14,7 @@ from mooring.core.plugins.gang_scheduling import GangScheduling
 from mooring.core.queue.events import InFlight
 from mooring.live import scheduling_loop
 from mooring.live.observer import SchedulerObserver
+from mooring.live.waiting_pods import WaitingPodsMap
 from mooring.testing import make_node, make_pod, make_pod_group
 
 FEATURES = Features(V1_37, GenericWorkload=True)
@@ -91,3 +92,25 @@ async def test_each_further_pod_of_a_gang_costs_the_same(make_stage, monkeypatch
     assert len([name for verb, name in stage.writer.sent if verb == "bind"]) == MANY
     assert calls["pre_enqueue"] <= 6 * MANY  # MANY * MANY / 2 if all are asked for each that comes
     assert calls["note"] <= 6 * MANY
+
+
+async def test_each_pod_after_the_first_of_a_gang_asks_only_about_waiting_ones(make_stage, monkeypatch) -> None:
+    asked: Counter[str] = Counter()
+    of_group, get = WaitingPodsMap.of_group, WaitingPodsMap.get
+
+    def count_group(self: WaitingPodsMap, key: str) -> Any:
+        found = of_group(self, key)
+        asked["pods"] += len(found)
+        return found
+
+    def count_one(self: WaitingPodsMap, uid: str) -> Any:
+        asked["pods"] += 1
+        return get(self, uid)
+
+    monkeypatch.setattr(WaitingPodsMap, "of_group", count_group)
+    monkeypatch.setattr(WaitingPodsMap, "get", count_one)
+    stage = make_stage(features=FEATURES)
+    arrive(stage, gang=2)
+    await stage.go()
+    assert len([name for verb, name in stage.writer.sent if verb == "bind"]) == MANY
+    assert asked["pods"] <= 3 * MANY  # MANY * MANY / 2 if each asks about all members with a node

@@ -9,6 +9,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.core.framework.status import SUCCESS, Code
 from mooring.core.state.cluster import ClusterState
 from mooring.live.waiting_pods import MAX_WAIT_S, PreBinding, WaitingPodsMap
+from mooring.testing import make_pod
 
 
 def make(pods, **waits):
@@ -103,3 +104,19 @@ async def test_once_finished_it_cannot_be_stopped():
     assert not guard.cancel("too late")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_pods_of_a_group_wait_in_their_order_until_they_are_removed():
+    pods = WaitingPodsMap()
+    first, second, other = (
+        pods.add(ClusterState().info(make_pod(name, group=group)), "a", {"A": 60})
+        for name, group in (("p", "g"), ("q", "g"), ("r", "h"))
+    )
+    assert pods.of_group("default/g") == (first, second)
+    assert pods.of_group("default/h") == (other,)
+    again = pods.add(first.pod, "b", {"A": 60})  # it has come back before its earlier wait was removed
+    assert pods.of_group("default/g") == (second, again)
+    for waiting in (again, second, again):
+        pods.remove(waiting.pod.uid)
+    assert pods.of_group("default/g") == ()
+    assert pods.all() == (other,)

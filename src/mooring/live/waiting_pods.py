@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mooring.api.times import format_duration
 from mooring.core.framework.status import SUCCESS, Code, Status
+from mooring.core.state.cluster import group_of
 from mooring.core.state.pod_info import PodInfo
 
 MAX_WAIT_S = 15 * 60.0
@@ -97,22 +98,40 @@ class WaitingPodsMap:
 
     def __init__(self) -> None:
         self._pods: dict[str, PermitWait] = {}
+        self._of_group: dict[str, dict[str, PermitWait]] = {}
         self.pre_binding: dict[str, PreBinding] = {}  # by uid
 
     def add(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> PermitWait:
         """Let a pod wait for each plugin up to the given seconds, and at most 15 minutes."""
         bounded = {plugin: min(max(seconds, 0.0), MAX_WAIT_S) for plugin, seconds in max_wait_s.items()}
+        self.remove(pod.uid)
         waiting = self._pods[pod.uid] = PermitWait(pod, node_name, bounded)
+        group = group_of(pod.pod)
+        if group:
+            self._of_group.setdefault(group, {})[pod.uid] = waiting
         return waiting
 
     def remove(self, uid: str) -> None:
-        self._pods.pop(uid, None)
+        waiting = self._pods.pop(uid, None)
+        if waiting is None:
+            return
+        group = group_of(waiting.pod.pod)
+        members = self._of_group.get(group)
+        if members is not None:
+            members.pop(uid, None)
+            if not members:
+                del self._of_group[group]
 
     def get(self, uid: str) -> PermitWait | None:
         return self._pods.get(uid)
 
     def all(self) -> Sequence[PermitWait]:
         return tuple(self._pods.values())
+
+    def of_group(self, key: str) -> Sequence[PermitWait]:
+        """Return the waiting pods of a pod group, in the order in which they began to wait."""
+        members = self._of_group.get(key)
+        return () if members is None else tuple(members.values())
 
     def reject_deleted(self, uid: str) -> bool:
         """Reject a pod that is being deleted; false if it does not wait here."""

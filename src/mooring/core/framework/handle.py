@@ -169,6 +169,8 @@ class WaitingPods(Protocol):
 
     def all(self) -> Sequence[WaitingPod]: ...
 
+    def of_group(self, key: str) -> Sequence[WaitingPod]: ...
+
 
 class NobodyWaits:
     """Stands in where there are no waiting pods: decisions are made without a scheduler."""
@@ -177,6 +179,9 @@ class NobodyWaits:
         return None
 
     def all(self) -> Sequence[WaitingPod]:
+        return ()
+
+    def of_group(self, key: str) -> Sequence[WaitingPod]:
         return ()
 
 
