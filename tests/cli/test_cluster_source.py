@@ -141,6 +141,43 @@ def test_a_record_of_nothing_is_no_story(
     assert "nothing to simulate; expected nodes, pods or workloads; found end of the record" in capsys.readouterr().err
 
 
+NO_CLUSTER = """\
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["simulate"], ["import"], ["tune"], ["report", "--html", "page.html"]], ids=lambda words: words[0]
+)
+def test_objects_without_nodes_and_pods_are_no_story(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("web.yaml").write_text(NO_CLUSTER)
+    assert run([*command, "web.yaml"]) == 2
+    out, err = capsys.readouterr()
+    assert (
+        "nothing to simulate; expected nodes, pods or workloads; found only 1 × Service, 1 × PriorityClass"
+        in " ".join(err.split())
+    )
+    assert out == "" and not Path("page.html").exists()
+
+
+def test_a_step_may_import_what_others_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "web.yaml").write_text(NO_CLUSTER)
+    story = tmp_path / "story.yaml"
+    story.write_text("steps:\n- nodes: {count: 1}\n- import: web.yaml\n")
+    assert run(["simulate", str(story)]) == 0
+    assert "1 node" in capsys.readouterr().out
+
+
 def _has_header(content: bytes) -> bool:
     try:
         Record(io.BytesIO(content))

@@ -38,13 +38,13 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     together: a trace and its nodes.
     """
     from mooring.cli.output import console, keep_inputs
-    from mooring.sim.imports.read import import_all
+    from mooring.sim.imports.read import import_story
 
     if output is not None and output.suffix not in (".yaml", ".yml"):
         raise UsageError(f"-o {output}: expected a name that ends in .yaml")
     if output is not None:
         keep_inputs(output, files)
-    found = import_all(files)
+    found = import_story(files)
     out = console()
     out.print(f"{found.format}: {found.summary()}", markup=False)
     _print_length(found)

@@ -61,6 +61,13 @@ class Imported:
         return not (self.objects or self.known_pods or self.workloads or self.arrivals or self.changes)
 
     @property
+    def has_a_cluster(self) -> bool:
+        """Whether there are nodes or pods, now or later. Services and PriorityClasses alone are none."""
+        return bool(self.known_pods or self.workloads or self.arrivals or self.changes) or any(
+            isinstance(obj, Node | Pod) for obj in self.objects
+        )
+
+    @property
     def length_s(self) -> float:
         """Time of the last event."""
         last_arrival_s = self.arrivals[-1].at_s if self.arrivals else 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,6 +63,22 @@ def _instead(records: Sequence[str]) -> str:
     if file_and_time(cluster)[0] == file_and_time(workload)[0]:
         return found
     return f"{found}, or a story with the steps cluster: {cluster} and workload: {{record: {workload}}}"
+
+
+def import_story(names: Sequence[str]) -> Imported:
+    """Import files that are a story by themselves, unlike those of a step, to which others may add nodes and pods."""
+    found = import_all(names)
+    if not found.has_a_cluster:
+        raise InputError(
+            f"{', '.join(names)}: nothing to simulate; expected nodes, pods or workloads; found only {_kinds(found)}"
+        )
+    return found
+
+
+def _kinds(found: Imported) -> str:
+    """``2 × Service, 1 × PriorityClass``"""
+    counts = Counter(type(obj).__name__ for obj in found.objects)
+    return ", ".join(f"{number} × {kind}" for kind, number in counts.items())
 
 
 def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:

@@ -46,9 +46,9 @@ _OF_A_SERVER = (
 
 def story_of_files(names: Sequence[str]) -> Scenario:
     """A story that is nothing but an import. A record may have a time: ``run.mrec@90s``."""
-    from mooring.sim.imports.read import import_all  # most stories import nothing: it reads every format
+    from mooring.sim.imports.read import import_story  # most stories import nothing: it reads every format
 
-    found = import_all(names)
+    found = import_story(names)
     step = ImportStep(found)
 
     async def play(cluster: ScenarioCluster) -> None:
