@@ -1,4 +1,28 @@
-"""cluster-autoscaler: every ten seconds it adds nodes to one group for pods that wait, or removes unneeded nodes."""
+"""cluster-autoscaler: every ten seconds it adds nodes to one group for pods that wait, or removes unneeded nodes.
+
+Files are those of kubernetes/autoscaler 1.36 in ``cluster-autoscaler``; tests those of ``tests/sim/autoscaler``.
+
+| behaviour | upstream's file | test |
+|---|---|---|
+| pods that fit on what is there are left out | core/podlistprocessor | what_is_added |
+| expendable pods are left out | core/podlistprocessor | what_is_added[expendable pods] |
+| first fit, the largest kinds first, on the last new node | estimator/binpacking_estimator.go | what_is_added |
+| one group in a scan, or several with salvo-scale-up | core/scaleup/orchestrator | one_group_grows |
+| expanders, and chains of them | expander/* | which_group_an_expander_chooses |
+| max, max-nodes-total, max-nodes-per-scaleup | core/scaleup, estimator | what_is_added |
+| a group without capacity waits, ever longer | clusterstate | a_group_without_capacity |
+| no node goes when one was added, nor soon after | core/static_autoscaler.go | what_is_removed[too soon after] |
+| CPU and memory, or GPUs, below the threshold | core/scaledown/eligibility | what_is_removed |
+| pods of a node fit elsewhere, each node after the others | core/scaledown/planner | what_is_removed |
+| what cannot go is looked at again after five minutes | core/scaledown/unremovable | what_is_removed |
+| bare pods, safe-to-evict, budgets, local storage | simulator/drainability/rules | what_is_removed[pods keep] |
+| unneeded for the whole time | core/scaledown/unneeded | a_node_is_unneeded |
+| empty nodes before others; ten at once, one drained | core/scaledown/budgets | nodes_are_drained_one_at_a_time |
+| a node that cannot be drained stays | core/scaledown/actuation | (not tested) |
+
+Differences: similar groups, atomic groups, provisioning requests and unready nodes are left out. ``price`` values pods
+at the rate of the cheapest group, where upstream asks the cloud.
+"""
 
 from __future__ import annotations
 

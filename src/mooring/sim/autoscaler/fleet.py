@@ -243,6 +243,7 @@ class Fleet:
         name = self.name(pool, 0)
         machine = Machine(name, pool, offering, offering.node(name, taints), self.now_s)
         self.machines[name] = machine
+        self.outcome.ordered(machine)
         await self._join(machine)
         machine.settled.set()
 

@@ -1,7 +1,31 @@
 """Karpenter: nodes for pods that wait, and disruption of nodes that are empty, underused or old.
 
-Provisioning looks a second after the last pod was refused, or ten seconds after the first. Disruption looks every ten
-seconds, and carries out one command at a time: what it has found must still hold after fifteen seconds.
+Files are those of kubernetes-sigs/karpenter in ``pkg/controllers``; tests those of ``tests/sim/autoscaler``.
+
+| behaviour | upstream's file | test |
+|---|---|---|
+| a batch ends a second after its last pod, or after ten | provisioning/batcher.go | a_pod_waits_for_the_batch |
+| pods by CPU and memory, the largest first | provisioning/scheduling/queue.go | what_is_launched[largest first] |
+| existing nodes, planned ones with the fewest pods, new ones | scheduling/scheduler.go | what_is_launched |
+| NodePools by weight, then by name from the end | utils/nodepool | what_is_launched[the heavier pool first] |
+| limits leave types out; the largest that may come is counted | scheduling/scheduler.go | what_is_launched[a limit] |
+| a planned node keeps its types, and minValues of them | scheduling/nodeclaim.go | min_values_keep |
+| preferences are requirements until none helps | scheduling/preferences.go | preferences_are_requirements |
+| zones without nodes count for pods that spread | scheduling/topology.go | upstream_knows_zones |
+| budgets: numbers, shares rounded up, reasons, schedules | apis/v1/nodepool.go | how_many_nodes_may_go |
+| empty nodes, then several, then single ones, every ten seconds | disruption/controller.go | what_goes |
+| a command must still hold after fifteen seconds | disruption/validation.go | no_more_nodes_go_together |
+| nodes by what they save for the disruption | disruption/types.go | what_an_eviction_costs |
+| at most one node comes, and it is cheaper | disruption/consolidation.go | what_goes, two_nodes_become_one |
+| no spot node for a spot node | disruption/consolidation.go | spot_nodes_are_not_replaced |
+| several go for one of another type only | disruption/multinodeconsolidation.go | two_nodes_become_one |
+| nodes go when their replacement is there, else they stay | disruption/queue.go | a_node_stays_until |
+| pods and their budgets can forbid it | state/statenode.go | what_goes, what_a_pod_forbids |
+| expireAfter goes past budgets, a grace period past pods | nodeclaim/expiration | a_node_expires, after_the_grace |
+
+Differences: a planned node settles its zone and architecture with its first pod; the first of several required terms
+of node affinity is not tried alone; drift, Balanced, static pools, reserved capacity, buffers and devices of DRA are
+left out. Upstream's simulation takes time, which virtual time does not: see ``SIMULATION_S``.
 """
 
 from __future__ import annotations
@@ -10,6 +34,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mooring.api.core import Taint
+from mooring.core.state.pod_info import PodInfo
 from mooring.sim.autoscaler.disruption import Command, Disruption
 from mooring.sim.autoscaler.fleet import NO_CAPACITY, Fleet, Machine, again, stays_with_node
 from mooring.sim.autoscaler.node_pool import EXPIRED, NodePool
@@ -31,7 +56,7 @@ class Karpenter:
         self._provisioning = Provisioning(fleet, pools, is_exact=is_exact)
         self._disruption = Disruption(fleet, self._pools, self._provisioning)
         self._commands = 0  # that are being carried out
-        self._replacements: set[str] = set()  # machines of commands
+        self._leaving: set[str] = set()  # machines whose pods were planned for at the last look
 
     @property
     def is_idle(self) -> bool:
@@ -57,11 +82,20 @@ class Karpenter:
                 info = fleet.info(machine)
                 on_it = [] if info is None else info.pods.values()
                 pods += [again(pod, session) for pod in on_it if not stays_with_node(pod.pod)]
-            if pods:
+            if pods and not self._is_planned([info.pod_info for info in waiting], leaving):
                 plan = self._provisioning.plan(Wish(pods, [machine.name for machine in leaving]))
                 for claim in plan.claims:
                     self.launch(claim, plan.pods_on(claim, pods))
             fleet.decisions_seen = decisions
+
+    def _is_planned(self, pods: Sequence[PodInfo], leaving: Sequence[Machine]) -> bool:
+        """Whether nodes for all of these are on their way: to simulate it again would find the same."""
+        names = {machine.name for machine in leaving}
+        is_same, self._leaving = names == self._leaving, names
+        machines, planned_for = self._fleet.machines, self._fleet.outcome.planned_for
+        return is_same and all(
+            (machine := machines.get(planned_for(pod.pod.key))) is not None and machine.is_coming for pod in pods
+        )
 
     async def _batch(self) -> None:
         """Wait for a pod that was refused, and for those that follow it soon."""

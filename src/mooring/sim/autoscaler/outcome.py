@@ -163,6 +163,10 @@ class Outcome:
         if len(self._result.mismatches) < MOST_MISMATCHES:
             self._result.mismatches.append(Mismatch(pod, planned, node, self._clock.monotonic()))
 
+    def planned_for(self, pod: str) -> str:
+        """The machine that was ordered for a pod that has no node yet; empty if none was."""
+        return self._planned.get(pod, "")
+
     def has_open_plans(self, name: str) -> bool:
         """Report whether pods that the machine was ordered for have no node yet."""
         return self._open[name] > 0
