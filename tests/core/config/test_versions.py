@@ -9,6 +9,7 @@ import pytest
 
 import mooring
 from mooring.api.errors import ConfigError, UsageError
+from mooring.api.type_table import types
 from mooring.core.config.defaults import default_plugins
 from mooring.core.config.features import Features, parse_feature_gates
 from mooring.core.config.load import config_from_dict, examine
@@ -25,6 +26,7 @@ from mooring.core.config.types import (
 from mooring.core.config.validation import validate_args
 from mooring.core.config.versions import (
     CHANGES,
+    V1_34,
     V1_35,
     V1_36,
     V1_37,
@@ -217,3 +219,10 @@ def test_fields_that_a_version_does_not_know(version: KubernetesVersion, unknown
     assert problems == [
         f'strict decoding error: unknown field "profiles[0].plugins.{name}" {where}' for name in unknown
     ]
+
+
+def test_every_field_of_the_api_that_came_later_is_in_the_table_of_types() -> None:
+    known = {f"{name}.{field}" for name, described in types().items() for field in described.fields}
+    assert V1_34.later_api_fields <= known
+    assert V1_37.later_api_fields == frozenset()
+    assert V1_36.later_api_fields < V1_35.later_api_fields < V1_34.later_api_fields

@@ -472,6 +472,22 @@ _API_FIELDS_SINCE = {
         resource.v1.Device.nodeAllocatableResourceMappings resource.v1.DeviceAttribute.bools
         resource.v1.DeviceAttribute.ints resource.v1.DeviceAttribute.strings resource.v1.DeviceAttribute.versions
         storage.v1.CSIDriverSpec.preventPodSchedulingIfMissing""",
+    37: """
+        authentication.v1.TokenRequestSpec.attestations batch.v1.JobSpec.scheduling
+        core.v1.ClusterTrustBundleProjection.user core.v1.ConfigMapVolumeSource.defaultUser
+        core.v1.DownwardAPIVolumeFile.user core.v1.DownwardAPIVolumeSource.defaultUser
+        core.v1.EmptyDirVolumeSource.mode core.v1.GRPCAction.mode core.v1.HTTPGetAction.protocol core.v1.KeyToPath.user
+        core.v1.NodeAllocatableResourceClaimStatus.mapping core.v1.NodeAllocatableResourceClaimStatus.overhead
+        core.v1.NodeSpec.podPreemptionPolicy core.v1.NodeSystemInfo.runningInUserNamespace
+        core.v1.PersistentVolumeClaimStatus.healthStatus core.v1.PodCertificateProjection.user
+        core.v1.PodSpec.evictionResponders core.v1.PodStatus.volumeHealth core.v1.ProjectedVolumeSource.defaultUser
+        core.v1.SecretVolumeSource.defaultUser core.v1.ServiceAccountTokenProjection.user
+        core.v1.VolumeMount.bindMountOptions resource.v1.Device.nodeAllocatableResources
+        resource.v1.DeviceCounterConsumption.compatibilityGroups
+        resource.v1.DeviceRequestAllocationResult.skipNodeOperations
+        resource.v1.DeviceSubRequest.derivedAttributes resource.v1.ExactDeviceRequest.derivedAttributes
+        resource.v1.ResourceSliceSpec.partitionTypeAttribute resource.v1.ResourceSliceSpec.skipNodeOperations
+        storage.v1.CSINode.status""",
 }
 
 # ---- versions ------------------------------------------------------------------------------------------------------
