@@ -65,7 +65,7 @@ async def test_a_decision_is_stepped_through_by_extension_point(story, serve, br
         await sees(page, ".point", "Score Each score plugin gives points to the 4 nodes that are left.")
         scored = await drawn(page, REFUSED, without=(CHOSEN,))
         await page.keyboard.press(",")
-        await sees(page, ".point", "Filter PodTopologySpread refuses 2 nodes: ")
+        await sees(page, ".point", "Filter PodTopologySpread rejects 2 nodes: ")
         await sees(page, ".funnel [aria-pressed=true]", "PodTopologySpread")
         filtered = await drawn(page, REFUSED, without=(CHOSEN,))
         assert scored - filtered  # scores have colours of their own

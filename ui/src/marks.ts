@@ -4,6 +4,7 @@ import { CHOSEN, inkOn, THEMES, type Theme } from "./palette";
 import { FOOT, NAMED_FROM, NAMES_FROM } from "./pods";
 import type { State } from "./state";
 
+const LEAST_OF_NAME = 10; // letters: less of a long name tells nothing
 const LABELS_FROM = 13; // pixels of a cell for a star or a plus
 const NUMBERS_FROM = 36; // pixels of a cell for the number of a refusal: in smaller ones only the hatching is calm
 
@@ -45,7 +46,8 @@ export function paintMarks(
     context.font = `12px ${FONTS}`;
     const shown = inView(seen.box(i), look.view);
     const name = fitted(context, (isCordoned ? "‖ " : "") + columns.nodes[node], shown.width - 8, true);
-    context.fillText(name, shown.x + 4, y + height - FOOT / 2 - 1);
+    const isTold = name.length >= LEAST_OF_NAME || !name.includes("…");
+    if (isTold) context.fillText(name, shown.x + 4, y + height - FOOT / 2 - 1);
   }
   if (told?.mark[node] && seen.short[i] >= NUMBERS_FROM) {
     const radius = Math.min(9, short / 2 - 1);

@@ -43,7 +43,7 @@ export const NAMED = [
   "#44aa99",
   "#8b6f47",
   "#6a51a3",
-  "#2a9d8f",
+  "#e3b7cf",
   "#d95f02",
   "#6b7a8f",
   "#a6443b",

@@ -4,7 +4,7 @@ import { inLanguage } from "../src/engine";
 import { best, rank } from "../src/find";
 import { type Box, cellAt, laidOut, neighbour, rows } from "../src/layout";
 import { SENTENCES } from "../src/messages/engine";
-import { CHOSEN, contrast, HATCHES, HEATS, luminance, REFUSALS, rgb, THEMES } from "../src/palette";
+import { CHOSEN, contrast, HATCHES, HEATS, luminance, NAMED, REFUSALS, rgb, THEMES } from "../src/palette";
 import { isOnLine, word } from "../src/pixels";
 import { boxOfPod, containerBoxes, containersOf, podAt, podBoxes } from "../src/pods";
 import { differences } from "../src/scores";
@@ -72,19 +72,81 @@ test("full is dark on white and bright on black, each step further than the last
     });
 });
 
-/** What somebody without one kind of cones sees (Viénot, Brettel and Mollon 1999), roughly. */
-function seen(colour: string, missing: "red" | "green"): number[] {
-  const [red, green, blue] = rgb(colour).map((each) => (each / 255) ** 2.2);
-  const yellow = missing === "red" ? 0.11 * red + 0.89 * green : 0.29 * red + 0.71 * green;
-  return [yellow, yellow, blue].map((each) => 255 * each ** (1 / 2.2));
+// ---- colour vision: what people without one kind of cones see (Viénot, Brettel and Mollon 1999) ----------------------
+
+const linear = (value: number) => (value <= 10.31 ? value / 3294.6 : ((value + 14.025) / 269.025) ** 2.4);
+const SEEN = {
+  everybody: [
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+  ],
+  protanopia: [
+    [0.11238, 0.88762, 0],
+    [0.11238, 0.88762, 0],
+    [0.00401, -0.00401, 1],
+  ],
+  deuteranopia: [
+    [0.29275, 0.70725, 0],
+    [0.29275, 0.70725, 0],
+    [-0.02234, 0.02234, 1],
+  ],
+} as const;
+type Vision = keyof typeof SEEN;
+
+/** A colour as it is seen, in CIE L*a*b*, in which distances are as large as people see them. */
+function lab(colour: string, vision: Vision): number[] {
+  const light = rgb(colour).map(linear);
+  const [r, g, b] = SEEN[vision].map((row) => Math.max(0, row[0] * light[0] + row[1] * light[1] + row[2] * light[2]));
+  const [x, y, z] = [
+    (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+    0.2126 * r + 0.7152 * g + 0.0722 * b,
+    (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+  ].map((value) => (value > 0.008856 ? Math.cbrt(value) : 7.787 * value + 16 / 116));
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
-const distance = (a: number[], b: number[]) => Math.hypot(...a.map((each, i) => each - b[i]));
+const apart = (one: string, other: string, vision: Vision) =>
+  Math.hypot(...lab(one, vision).map((value, i) => value - lab(other, vision)[i]));
+const VISIONS = Object.keys(SEEN) as Vision[];
 
 test("the chosen node looks like no refusal, whatever somebody's colour vision", () => {
-  for (const missing of ["red", "green"] as const)
+  for (const vision of VISIONS)
     for (const colour of REFUSALS)
-      assert.ok(distance(seen(CHOSEN, missing), seen(colour, missing)) > 80, `${colour} without ${missing}`);
-  assert.equal(new Set(HATCHES.map(String)).size, REFUSALS.length); // where colours are alike, lines are not
+      assert.ok(apart(CHOSEN, colour, vision) > 40, `${colour}, ${vision}: ${apart(CHOSEN, colour, vision)}`);
+});
+
+test("refusals differ by colour or by the angle or the distance of their lines, whatever somebody's colour vision", () => {
+  assert.equal(new Set(HATCHES.map(String)).size, REFUSALS.length);
+  for (const vision of VISIONS)
+    REFUSALS.forEach((colour, i) => {
+      for (let j = 0; j < i; j++) {
+        const isOtherAngle = HATCHES[i][0] !== HATCHES[j][0];
+        const far = apart(colour, REFUSALS[j], vision);
+        assert.ok(far > (isOtherAngle ? 2 : 12), `${i + 1} and ${j + 1}, ${vision}: ${far}`);
+      }
+    });
+});
+
+test("how full a node is can be told by lightness alone, whatever somebody's colour vision", () => {
+  for (const vision of VISIONS)
+    for (const theme of ["light", "dark"] as const) {
+      const lightness = HEATS[theme].map((colour) => lab(colour, vision)[0]);
+      const sign = theme === "light" ? -1 : 1;
+      lightness.slice(1).forEach((value, i) => {
+        assert.ok(sign * (value - lightness[i]) > 0.5, `${theme} ${i}, ${vision}`);
+      });
+      assert.ok(Math.abs(lightness[lightness.length - 1] - lightness[0]) > 50, `${theme}, ${vision}`);
+    }
+});
+
+test("names have colours that differ: six for everybody, all twelve for most people", () => {
+  for (const vision of VISIONS)
+    NAMED.slice(0, vision === "everybody" ? 12 : 6).forEach((colour, i) => {
+      for (let j = 0; j < i; j++) {
+        const far = apart(colour, NAMED[j], vision);
+        assert.ok(far > (vision === "everybody" ? 18 : 11), `${i} and ${j}, ${vision}: ${far}`);
+      }
+    });
 });
 
 test("names are found by rank: exact, beginning, word, inside", () => {

@@ -73,7 +73,7 @@ export const en = {
   "guide.begin": "Press next to begin.",
   "guide.bind": "{pod} is bound to {node}.",
   "guide.end": "end",
-  "guide.filter": { one: "{plugin} refuses {n} node: {reasons}.", other: "{plugin} refuses {n} nodes: {reasons}." },
+  "guide.filter": { one: "{plugin} rejects {n} node: {reasons}.", other: "{plugin} rejects {n} nodes: {reasons}." },
   "guide.left": { one: "{n} is left.", other: "{n} are left." },
   "guide.looksAt": { one: "{n} node is looked at.", other: "{n} nodes are looked at." },
   "guide.more": "more",
@@ -104,7 +104,7 @@ export const en = {
   "headline.itIsTooLarge": "; it asks for more {resource} than any node has free.",
   "headline.label": "in one sentence",
   "headline.nothing": "The cluster is empty.",
-  "headline.refused": { one: "; it was refused by {plugin}.", other: "; most were refused by {plugin}." },
+  "headline.refused": { one: "; it was rejected by {plugin}.", other: "; most were rejected by {plugin}." },
   "headline.tooLarge": {
     one: "; {n} of them asks for more {resource} than any node has free.",
     other: "; {n} of them ask for more {resource} than any node has free.",
