@@ -181,6 +181,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   const size = useMemo(() => signal<Size>({ width: 0, height: 0, ratio: 1 }), []);
   const hoveredPod = useMemo(() => signal(-1), []);
   const layout = useRef<Layout>(laidOut([], 1, 1));
+  const laid = useMemo(() => signal(0), []); // another number when the layout is another one
 
   useEffect(() => {
     const element = canvas.current!;
@@ -223,6 +224,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       begun = performance.now();
       layout.current = fresh;
       laidFor = key;
+      laid.value++;
     };
     const draw = (to: CanvasRenderingContext2D = context) => {
       frame = 0;
@@ -459,7 +461,13 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         }}
       />
       <div class="tip" ref={tip} hidden />
-      <Crumbs size={size} levelsAt={levelsAt} isFilled={isFilled} go={(each) => fly(each ? onBox(each.box) : WHOLE)} />
+      <Crumbs
+        laid={laid}
+        size={size}
+        levelsAt={levelsAt}
+        isFilled={isFilled}
+        go={(each) => fly(each ? onBox(each.box) : WHOLE)}
+      />
       <div class="zoom">
         {(
           [
@@ -485,6 +493,7 @@ interface Level {
 }
 
 interface CrumbsProps {
+  laid: { value: number };
   size: { value: Size };
   levelsAt: (x: number, y: number) => Level[];
   isFilled: (level: Level) => boolean;
@@ -492,7 +501,8 @@ interface CrumbsProps {
 }
 
 /** Where one is, while the map is zoomed in: the way back out, level by level. */
-function Crumbs({ size, levelsAt, isFilled, go }: CrumbsProps) {
+function Crumbs({ laid, size, levelsAt, isFilled, go }: CrumbsProps) {
+  void laid.value;
   const { scale, x, y } = camera.value;
   if (scale < 1.02) return null;
   const inside = levelsAt(x * size.value.width, y * size.value.height).filter(isFilled);
