@@ -19,8 +19,9 @@ import time
 from collections.abc import Sequence
 
 import mooring
-from mooring.ask.optimise import NODES as FEWER_NODES
-from mooring.ask.optimise import PENDING, optimise_with
+from mooring.ask.optimise import optimise_with
+from mooring.ask.placement_options import NODES as FEWER_NODES
+from mooring.ask.placement_options import PENDING
 from mooring.core.cluster import Cluster
 from mooring.testing import make_node, make_pod
 
@@ -51,14 +52,15 @@ def cluster_of(nodes: int, load: float, seed: int) -> Cluster:
     return cluster
 
 
-def free(nodes: int, pods: int, sizes: int) -> None:
+def free(nodes: int, pods: int, sizes: int, limit_s: float) -> None:
     """Spread pods, and print how many nodes a better placement frees."""
     chance = random.Random(1)
-    cluster = Cluster(*(make_node(f"n{i:04}", cpu=16, memory="64Gi") for i in range(nodes)))
     shapes = [
         (chance.choice((250, 500, 1000, 2000)), chance.choice((512, 1024, 2048, 4096, 8192))) for _ in range(sizes)
     ]
     kinds = [chance.randrange(sizes) for _ in range(pods)]
+    cores = round(sum(shapes[kind][0] for kind in kinds) / (700 * nodes))  # about 70 % of the CPU is asked for
+    cluster = Cluster(*(make_node(f"n{i:04}", cpu=cores, memory=f"{4 * cores}Gi") for i in range(nodes)))
     made = [
         make_pod(f"p{i}", cpu=f"{shapes[k][0]}m", memory=f"{shapes[k][1]}Mi", labels={"app": f"a{k}"}, metadata=OWNER)
         for i, k in enumerate(kinds)
@@ -66,7 +68,7 @@ def free(nodes: int, pods: int, sizes: int) -> None:
     for _ in mooring.Scheduler(cluster).place(made):
         pass
     started = time.process_time()
-    found = optimise_with(mooring.Scheduler(cluster), FEWER_NODES)
+    found = optimise_with(mooring.Scheduler(cluster), FEWER_NODES, time_limit_s=limit_s)
     cpu_s = time.process_time() - started
     print(f"{found.before.nodes} -> {found.after.nodes} nodes, bound {found.bound}, {cpu_s:.1f} CPU s")
 
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--free", type=int, nargs=3, metavar=("NODES", "PODS", "SIZES"))
     asked = parser.parse_args(arguments)
     if asked.free:
-        free(*asked.free)
+        free(*asked.free, asked.limits[-1])
         return
     found: dict[float, int] = dict.fromkeys(asked.limits, 0)
     fails = exists = 0

@@ -132,7 +132,7 @@ class Plugin(PerNodePlugin, ABC):
 
     def __init__(self, args: Any = None, handle: Handle | None = None) -> None:
         self.handle = handle
-        self.args = _typed_args(type(self), args)
+        self.args = typed_args(type(self), args)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """Return the events that could make a pod schedulable that this plugin rejected; by default any event."""
@@ -261,7 +261,7 @@ def scaled(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int
 # ---- arguments ---------------------------------------------------------------------------------------------------
 
 
-def _typed_args(plugin: type[Plugin], args: Any) -> Any:
+def typed_args(plugin: type[Any], args: Any) -> Any:
     """Return the arguments from ``pluginConfig`` as the plugin's declared type, or raise a one-line error."""
     kind = plugin.args
     if kind is None or (isinstance(kind, type) and isinstance(args, kind)):

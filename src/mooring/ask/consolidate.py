@@ -153,7 +153,7 @@ class Consolidating:
             _cordon(trial.state, [name])
             _, stuck = self._move(trial, [name])
             if stuck is not None:
-                found.kept[name] = self._kept(stuck, trial, asks=len(found.kept) < MAX_SUGGESTIONS)
+                found.kept[name] = self._kept(stuck, trial, name, asks=len(found.kept) < MAX_SUGGESTIONS)
             else:
                 chosen.append(name)
                 at = trial
@@ -164,11 +164,17 @@ class Consolidating:
         found.nodes, found.moves = chosen, moves
         return found
 
-    def _kept(self, stuck: ScheduleResult, there: Session, *, asks: bool) -> KeptNode:
-        """Return why a pod finds no other node, with a suggestion computed where it was refused."""
+    def _kept(self, stuck: ScheduleResult, there: Session, name: str, *, asks: bool) -> KeptNode:
+        """Return why a pod finds no other node, with a suggestion computed on the cluster without the node."""
+        state = there.state
+        for pod in list(state.table.nodes[name].pods.values()):
+            state.remove_pod(pod.uid)
+        state.remove_node(name)
+        profile = there.profile_for(stuck.pod.pod)
+        decision = there.engine.attempt(stuck.pod, profile, detail=False, makes_room=False)
         suggestions = explain_pod(there, stuck.pod.pod).suggestions if asks else []
-        helps = suggestions[0].text if suggestions else ""
-        return KeptNode(f"no place for {stuck.pod.pod.key}: {stuck.message}", helps)
+        helps = "; ".join(suggestions[0].changes) if suggestions else ""
+        return KeptNode(f"no place for {stuck.pod.pod.key}: {decision.message}", helps)
 
     def _proved(self, nodes: Sequence[str]) -> list[Eviction] | None:
         """Return the moves if all these nodes are cordoned first, then emptied in order; None if a pod does not fit."""
@@ -286,5 +292,5 @@ def headline(found: Consolidation) -> str:
         return "No node can be removed"
     most = "No plan removes more" if len(found.nodes) == found.at_most else f"No plan removes more than {found.at_most}"
     moves = f"with {count_of(len(found.moves), 'move')}" if found.moves else "without a move"
-    saved = f" and saves {found.saves:g} of {sum(found.prices.values()):g}" if found.prices else ""
+    saved = f", which saves {found.saves:g} of {sum(found.prices.values()):g}" if found.prices else ""
     return f"{count_of(len(found.nodes), 'node')} can be removed {moves}{saved}. {most}."

@@ -402,7 +402,7 @@ def _drain(
     for pod in sorted(removable, key=_low_to_high):
         if not goes_on(name) or (limit is not None and evicted >= limit):
             return
-        if all(first_untolerated(node.spec.taints, pod.shape.spec.tolerations) is not None for node in targets):
+        if not any(_bears_all(pod, node) for node in targets):
             continue
         if (spaces is not None and pod.cls.namespace in spaces.exclude) or not evictor.pre_filters(pod):
             continue
@@ -412,6 +412,15 @@ def _drain(
                 amount = 1 if k == "pods" else pod.shape.requests.get(k, 0)
                 usage.used[name][k] -= amount
                 room[k] -= amount
+
+
+def _bears_all(pod: PodInfo, node: Node) -> bool:
+    """Report whether the pod tolerates every taint, also those with PreferNoSchedule.
+
+    Upstream's shortcut comes first: a pod with fewer tolerations than the node has taints does not.
+    """
+    tolerations = tuple(pod.shape.spec.tolerations)
+    return len(tolerations) >= len(node.spec.taints) and all(is_tolerated(t, tolerations) for t in node.spec.taints)
 
 
 PLUGINS: dict[str, Callable[[Plugin], None]] = {

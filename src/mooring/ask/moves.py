@@ -4,7 +4,7 @@
 |---|---|
 | of a DaemonSet, or static | no: it belongs to its node |
 | about to end | no |
-| without a controller | no: nothing would recreate it |
+| without a controller | only with force: nothing would recreate it |
 | with an annotation that forbids eviction | no |
 | with a budget that allows no disruption | no |
 | with a volume that only this node can reach, or a hostPath | no |
@@ -28,7 +28,7 @@ from mooring.api.budgets import budgets_of
 from mooring.api.core import Pod
 from mooring.api.errors import InputError
 from mooring.api.manifests import read_bytes
-from mooring.api.well_known import INSTANCE_TYPE
+from mooring.api.well_known import INSTANCE_TYPE, ZONE
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.ask.copies import stays_with_node
 from mooring.ask.drill import coming_back, lost_volumes
@@ -36,16 +36,19 @@ from mooring.core.engine.decision import ScheduleResult
 from mooring.core.session import Session
 from mooring.core.state.cluster import ClusterState, group_of
 from mooring.core.state.pod_info import PodInfo
+from mooring.sim.catalogue import Catalogue, read_catalogue
 
 EVICT, BIND = "evict", "bind"
 # Annotations that cluster-autoscaler and Karpenter respect.
 _FORBID = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
-def why_it_stays(pod: PodInfo, cluster: ClusterState, *, delete_emptydir_data: bool = False) -> str:
+def why_it_stays(
+    pod: PodInfo, cluster: ClusterState, *, delete_emptydir_data: bool = False, force: bool = False
+) -> str:
     """Return why a running pod cannot be moved to another node; "" if it can."""
     key, meta = pod.pod.key, pod.pod.metadata
-    if meta.controller() is None:
+    if not force and meta.controller() is None:
         return f"{key} has no controller to recreate it"
     for name, value in _FORBID.items():
         if meta.annotations.get(name) == value:
@@ -65,7 +68,9 @@ def _budgets(pod: Pod, cluster: ClusterState) -> Iterable[PodDisruptionBudget]:
     return budgets_of(pod, cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace))
 
 
-def movable_pods(session: Session, *, delete_emptydir_data: bool = False) -> tuple[list[PodInfo], dict[str, str]]:
+def movable_pods(
+    session: Session, *, delete_emptydir_data: bool = False, force: bool = False
+) -> tuple[list[PodInfo], dict[str, str]]:
     """Return the movable pods; and those that must stay although they do not belong to their node."""
     movable: list[PodInfo] = []
     stay: dict[str, str] = {}
@@ -73,7 +78,7 @@ def movable_pods(session: Session, *, delete_emptydir_data: bool = False) -> tup
         for pod in info.pods.values():
             if stays_with_node(pod.pod) or pod.pod.is_terminating:
                 continue
-            why = why_it_stays(pod, session.state, delete_emptydir_data=delete_emptydir_data)
+            why = why_it_stays(pod, session.state, delete_emptydir_data=delete_emptydir_data, force=force)
             if not why and group_of(pod.pod):
                 why = f"{pod.pod.key} is placed together with its pod group"
             if why:
@@ -225,14 +230,18 @@ def bound(session: Session, pod: PodInfo, node: str) -> ScheduleResult:
 # ---- prices of nodes
 # -----------------------------------------------------------------------------------------------------
 
-Prices = str | Path | Mapping[str, float] | None
-"""Prices by node name or instance type: a YAML file or a dict. None: each node costs 1."""
+Prices = str | Path | Mapping[str, float] | Catalogue | None
+"""Prices by node name or instance type (a YAML file or a dict), or a catalogue (CSV, JSON). None: each node costs 1."""
 
 
 def price_of(given: Prices, session: Session) -> Callable[[str], float]:
     """Return a function for the price of a node: its own, else that of its instance type, else an error."""
     if given is None:
         return lambda name: 1.0
+    if isinstance(given, str | Path) and str(given).endswith((".csv", ".json")):
+        given = read_catalogue(given)
+    if isinstance(given, Catalogue):
+        return _catalogue_price(given, session)
     where = "prices" if isinstance(given, Mapping) else str(given)
     raw = given if isinstance(given, Mapping) else yaml.load(read_bytes(Path(given)), where)
     try:
@@ -247,6 +256,20 @@ def price_of(given: Prices, session: Session) -> Callable[[str], float]:
         found = table.get(name, table.get(kind))
         if found is None:
             raise InputError(f"{where}: no price for node {name}; expected one for the node or its type {kind!r}")
+        return found
+
+    return price
+
+
+def _catalogue_price(catalogue: Catalogue, session: Session) -> Callable[[str], float]:
+    def price(name: str) -> float:
+        labels = session.state.table.nodes[name].labels
+        found = catalogue.price_of(labels)
+        if found is None:
+            kind, zone = labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, "")
+            raise InputError(
+                f"{catalogue.source}: no price for node {name}; expected a row for its type {kind!r} in zone {zone!r}"
+            )
         return found
 
     return price

@@ -8,6 +8,7 @@ as a cut. That is why every bound of the program is a bound for the real problem
 | rule | in the program |
 |---|---|
 | requests, number of pods, nodes that a filter refuses whatever else runs there | always |
+| shares of GPUs | their sum, and how many shares of a size one GPU takes at most (`_gpu_amount`) |
 | required anti-affinity, host ports | at most one in a domain, or either this or that in a domain |
 | required affinity to other pods | a pod may come where a matching pod is |
 | topology spread with DoNotSchedule | no domain has more than the emptiest and the skew |
@@ -19,7 +20,7 @@ present state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,8 +29,8 @@ from numpy.typing import NDArray
 from mooring.api.core import recreated_pod
 from mooring.api.errors import ParseError
 from mooring.ask.copies import stays_with_node
-from mooring.ask.relaxation import LinearProblem, Offer, lower_bound
 from mooring.core.framework.cycle_state import CycleError, CycleState
+from mooring.core.plugins.gpus.requests import NO_GPU, WHOLE, GpuRequest, gpus_of, held_by, request_of
 from mooring.core.plugins.pod_topology_spread import Constraint, PodTopologySpread
 from mooring.core.session import Session
 from mooring.core.state.pod_info import AffinityTerm, PodInfo
@@ -119,10 +120,17 @@ class PlacementProblem:
     whole: Ints  # [node, resource]: allocatable
     is_held: Mask  # [node]: a pod that cannot be moved keeps it in use
     price: NDArray[np.float64]  # [node]
+    sample: Ints | None = None  # [resource]: what a pod asks for that should find room, too
+    sample_rows: Mask | None = None  # [node]: where such a pod may be
     at_most: list[AtMost] = field(default_factory=list)
     apart: list[Apart] = field(default_factory=list)
     near: list[Near] = field(default_factory=list)
     even: list[Even] = field(default_factory=list)
+
+    @property
+    def has_rules(self) -> bool:
+        """Report whether rules between pods are more than their amounts."""
+        return bool(self.at_most or self.apart or self.near or self.even)
 
     @property
     def sizes(self) -> Ints:
@@ -143,7 +151,12 @@ class PlacementProblem:
 
 
 def read_problem(
-    session: Session, movable: Sequence[PodInfo], waiting: Sequence[PodInfo], price: Callable[[str], float]
+    session: Session,
+    movable: Sequence[PodInfo],
+    waiting: Sequence[PodInfo],
+    price: Callable[[str], float],
+    sample: PodInfo | None = None,
+    sample_nodes: Collection[str] = (),
 ) -> PlacementProblem:
     """The problem of these pods. ``session`` is changed: movable pods are removed from it."""
     session.state.nodes()  # settles which row each node has
@@ -156,9 +169,20 @@ def read_problem(
     for g, group in enumerate(groups):
         for pod in group.running:
             current[g, nodes_of[pod.uid]] += 1
-    asked = sorted({name for group in groups for name, amount in group.like.shape.requests.items() if amount})
-    resources = [*(name for name in asked if rows.allocatable(name).any()), PODS]
-    columns = [rows.allocatable(name) - rows.requested(name) for name in resources[:-1]]
+    likes = [group.like for group in groups] + ([sample] if sample is not None else [])
+    asked = sorted({name for like in likes for name, amount in like.shape.requests.items() if amount})
+    names = [name for name in asked if rows.allocatable(name).any()]
+    wanted = [[like.shape.requests.get(name, 0) for name in names] + [1] for like in likes]
+    free = [*(rows.allocatable(name) - rows.requested(name) for name in names), rows.allowed_pods - rows.pod_count]
+    whole = [*(rows.allocatable(name) for name in names), rows.allowed_pods]
+    names.append(PODS)
+    for name, of_pods, of_nodes in _gpus(session, likes):
+        names.append(name)
+        for row, amount in zip(wanted, of_pods, strict=True):
+            row.append(amount)
+        free.append(of_nodes)
+        whole.append(of_nodes)
+    amounts = np.array(wanted, np.int64).reshape(len(likes), len(free))
     found = PlacementProblem(
         groups=groups,
         names=[info.name for info in rows.infos],
@@ -166,25 +190,76 @@ def read_problem(
         if groups
         else np.zeros((0, len(rows)), np.bool_),
         current=current,
-        resources=resources,
-        wanted=np.array(
-            [[group.like.shape.requests.get(name, 0) for name in resources[:-1]] + [1] for group in groups], np.int64
-        ).reshape(len(groups), len(resources)),
-        free=np.stack([*columns, rows.allowed_pods - rows.pod_count], axis=1),
-        whole=np.stack([*(rows.allocatable(name) for name in resources[:-1]), rows.allowed_pods], axis=1),
+        resources=names,
+        wanted=amounts[: len(groups)],
+        free=np.stack(free, axis=1),
+        whole=np.stack(whole, axis=1),
         is_held=np.array([any(not stays_with_node(pod.pod) for pod in info.pods.values()) for info in rows.infos]),
         price=np.array([price(info.name) for info in rows.infos], np.float64),
+        sample=None if sample is None else amounts[-1],
+        sample_rows=None if sample is None else np.array([info.name in sample_nodes for info in rows.infos], np.bool_),
     )
     _Rules(session, found).read()
     return found
 
 
+def group_key(pod: PodInfo) -> Hashable:
+    """The same for pods that differ only in their names."""
+    return pod.shape.id, pod.cls.id, pod.priority, _gpu_request(pod)  # shares of GPUs are annotations
+
+
 def _grouped(movable: Sequence[PodInfo], waiting: Sequence[PodInfo]) -> Iterator[EqualPods]:
-    found: dict[tuple[int, int, int], tuple[list[PodInfo], list[PodInfo]]] = {}
+    found: dict[Hashable, tuple[list[PodInfo], list[PodInfo]]] = {}
     for i, pods in enumerate((movable, waiting)):
         for pod in pods:
-            found.setdefault((pod.shape.id, pod.cls.id, pod.priority), ([], []))[i].append(pod)
+            found.setdefault(group_key(pod), ([], []))[i].append(pod)
     return (EqualPods(tuple(running), tuple(pending)) for running, pending in found.values())
+
+
+# ---- shares of GPUs ------------------------------------------------------------------------------------------------
+
+_PARTS = 5
+_UNIT = 60  # of a thousandth; all numbers up to _PARTS divide it
+
+
+def _gpu_request(pod: PodInfo) -> GpuRequest:
+    try:
+        return request_of(pod)
+    except ParseError:
+        return NO_GPU
+
+
+def _gpu_amount(request: GpuRequest, parts: int) -> int:
+    """What a pod takes of its node's GPUs, if sizes are rounded so that no set of shares that fits is forbidden.
+
+    With ``parts`` 0 it is the amount itself. Else it is Fekete and Schepers' dual feasible function u^(k): a share
+    above 1/(k+1) counts as if GPUs had k places. More than half a GPU counts as a whole one with k = 1.
+    """
+    if not parts or request.milli * (parts + 1) % WHOLE == 0:
+        return request.total * _UNIT
+    return request.count * ((parts + 1) * request.milli // WHOLE) * (WHOLE * _UNIT // parts)
+
+
+def _gpus(session: Session, likes: Sequence[PodInfo]) -> Iterator[tuple[str, list[int], Ints]]:
+    """Room on GPUs as amounts of each pod and each node, where pods share GPUs by the plugin GpuShare."""
+    infos = session.state.nodes().infos
+    requests = [_gpu_request(like) for like in likes]
+    shares = any(
+        each.name == "GpuShare"
+        for like, request in zip(likes, requests, strict=True)
+        if request.count
+        for each in session.profile_for(like.pod).filter
+    )
+    if not shares:
+        return
+    fixed = [[held_by(pod)[0] for pod in info.pods.values()] for info in infos]
+    for parts in range(_PARTS + 1):
+        of_nodes = [
+            WHOLE * _UNIT * (0 if info.node is None else gpus_of(info.node))
+            - sum(_gpu_amount(request, parts) for request in held)
+            for info, held in zip(infos, fixed, strict=True)
+        ]
+        yield f"gpu/{parts}", [_gpu_amount(request, parts) for request in requests], np.array(of_nodes, np.int64)
 
 
 def _allowed(session: Session, pod: PodInfo) -> Mask:
@@ -328,33 +403,3 @@ class _Rules:
         matching = tuple(h for h, other in enumerate(self._likes) if is_counted(other))
         present = sum(domain.counts for domain in domains)
         return Even(g, matching, tuple(domains), constraint.max_skew, present < constraint.min_domains)
-
-
-# ---- a bound for large clusters ------------------------------------------------------------------------------------
-
-
-def cheapest_nodes(problem: PlacementProblem) -> float:
-    """A lower bound for the price of the nodes in use if all pods of the problem are placed.
-
-    Nodes that are equal to all groups are one kind, of which some number is in use; pods can be cut into pieces.
-    """
-    held = np.flatnonzero(problem.is_held)
-    others = np.flatnonzero(~problem.is_held)
-    most = problem.most
-    room = problem.free.clip(min=0)
-    looks = np.concatenate([most[:, others].T, room[others], problem.price[others, None]], axis=1)
-    _, kind_of = np.unique(looks, axis=0, return_inverse=True)
-    kinds = [others[kind_of.reshape(-1) == kind] for kind in np.unique(kind_of)]
-    given = LinearProblem(
-        counts=problem.sizes,
-        wanted=problem.wanted.astype(np.float64),
-        room=room[held].sum(axis=0, keepdims=True).astype(np.float64),
-        room_for=most[:, held].sum(axis=1, keepdims=True),
-        size=np.array([room[kind[0]] for kind in kinds], np.float64).reshape(len(kinds), -1),
-        fits=np.array([most[:, kind[0]] for kind in kinds], np.int64).reshape(len(kinds), -1).T,
-        spreads=[],
-        classes=[held],
-        new=np.array([kind[0] for kind in kinds], np.int64),
-    )
-    offers = [Offer(str(i), float(problem.price[kind[0]]), len(kind)) for i, kind in enumerate(kinds)]
-    return lower_bound(given, offers).cost + float(problem.price[held].sum())

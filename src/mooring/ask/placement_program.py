@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mooring.api.errors import UsageError
+from mooring.ask.placement_bounds import empty_nodes
 from mooring.ask.placement_problem import Apart, Counts, Even, Ints, Near, PlacementProblem, SpreadRows
 from mooring.ask.relaxation import INSTALL
 
@@ -53,14 +54,15 @@ class PlacementSolution:
 
 
 class Program:
-    """The integer program of a problem. Columns: pods by group and node, then helpers; rows: the rules."""
+    """The integer program of a problem. Columns: pods by group and node, then helpers; rows: the rules.
 
-    def __init__(self, problem: PlacementProblem, *, keeps_running: bool = True) -> None:
-        try:
-            import highspy
-        except ImportError:
-            raise UsageError(f"finding a better placement needs a solver, which is not installed: {INSTALL}") from None
-        self._highspy: Any = highspy
+    All numbers of a row are whole. HiGHS solves it; another solver overrides ``_solver``, ``_reach`` and ``_hold``.
+    """
+
+    peak_unit = 1  # of a permille, in which the fullest node is counted
+
+    def __init__(self, problem: PlacementProblem, *, keeps_running: bool = True, is_part: bool = False) -> None:
+        self._moves_gap = 0.1 if is_part else 0.0  # the fewest moves of a part are not those of the cluster
         self.problem = problem
         self._lower: list[float] = []
         self._upper: list[float] = []
@@ -74,6 +76,7 @@ class Program:
         self._arrivals: dict[tuple[int, int], int] = {}
         self._literals: dict[Literal, int] = {}
         self._in_use: list[int] = []
+        self._leaving: dict[tuple[int, int], int] = {}
         self.was_interrupted = False
         self._sizes(keeps_running)
         self._capacity()
@@ -81,10 +84,10 @@ class Program:
 
     # ---- goals -------------------------------------------------------------------------------------------------
 
-    def placed(self, priority: int) -> Goal:
-        """As many pods of this priority as possible."""
-        mine = [g for g, group in enumerate(self.problem.groups) if group.like.priority == priority]
-        columns = {int(c): 1.0 for g in mine for c in self.column[g] if c >= 0}
+    def placed(self, priority: int, weights: Sequence[int]) -> Goal:
+        """As many pods of this priority as possible, by the weight of their group."""
+        mine = [g for g, group in enumerate(self.problem.groups) if group.like.priority == priority and weights[g]]
+        columns = {int(c): float(weights[g]) for g in mine for c in self.column[g] if c >= 0}
         return Goal(f"placed/{priority}", columns, is_most=True)
 
     def nodes(self) -> Goal:
@@ -93,8 +96,46 @@ class Program:
 
     def peak(self) -> Goal:
         """The fullest node as empty as possible, in permille of its CPU or memory."""
-        peak = self._add(0, self._highspy.kHighsInf, whole=False, start=1e6)
+        peak = self._add(0, np.inf, whole=False, start=1e6 * self.peak_unit)
         return Goal("peak", {peak: 1.0} if self._bound_peak(peak) else {})
+
+    def room(self) -> Goal:
+        """As much room as possible for more pods like the sample."""
+        problem = self.problem
+        assert problem.sample_rows is not None
+        columns: dict[int, float] = {}
+        for row in np.flatnonzero(problem.sample_rows).tolist():
+            most = self._most_samples(row)
+            if most:
+                columns[self._room_on(row, most)] = 1.0
+        return Goal("room", columns, is_most=True)
+
+    def _most_samples(self, row: int) -> int:
+        assert self.problem.sample is not None
+        asks = np.flatnonzero(self.problem.sample)
+        return int((self.problem.free[row, asks].clip(min=0) // self.problem.sample[asks]).min())
+
+    def _room_on(self, row: int, most: int) -> int:
+        """The column of how many more samples fit on a node, beside what is there then."""
+        problem, sample = self.problem, self.problem.sample
+        assert sample is not None
+        here = problem.current[:, row] @ problem.wanted
+        left = problem.free[row] - here
+        start = int((left.clip(min=0)[sample > 0] // sample[sample > 0]).min())
+        column = self._add(0, float(most), start=float(start))
+        some = -1
+        for k in np.flatnonzero(sample).tolist():
+            mine = [g for g in np.flatnonzero(problem.wanted[:, k]).tolist() if self.column[g, row] >= 0]
+            cells = [*(int(self.column[g, row]) for g in mine), column]
+            asks = [*(float(problem.wanted[g, k]) for g in mine), float(sample[k])]
+            over = float(max(0, here[k] - problem.free[row, k]))
+            if over:  # more runs there than there is room for: none fits until enough has left
+                if some < 0:
+                    some = self._add(0, 1, start=float(start > 0))
+                    self._row(-np.inf, 0, [column, some], [1.0, -float(most)])
+                cells, asks = [*cells, some], [*asks, over]
+            self._row(-np.inf, float(problem.free[row, k]) + over, cells, asks)
+        return column
 
     def moves(self, limit: int | None = None) -> Goal:
         """As few pods moved as possible, and never more than the limit."""
@@ -103,6 +144,7 @@ class Program:
             leaves = self._add(0, float(self.problem.current[g, row]), whole=False)
             self._row(float(self.problem.current[g, row]), np.inf, [leaves, int(self.column[g, row])], [1.0, 1.0])
             columns[leaves] = 1.0
+            self._leaving[g, row] = leaves
         if limit is not None:
             self._row(-np.inf, limit, list(columns), [1.0] * len(columns))
         return Goal("moves", columns)
@@ -128,6 +170,9 @@ class Program:
             if self.was_interrupted or (left <= 0.05 and found is not None):
                 is_solved = False
                 break
+            emptied = None
+            if goal.name == "nodes":
+                found = emptied = self._emptied(self._start if found is None else found)
             value, bound, reached = self._reach(solver, goal, max(left, 0.05), found)
             if reached is None and found is None:
                 return None
@@ -135,35 +180,64 @@ class Program:
                 is_solved = False
                 break
             found = reached
+            if emptied is not None and sum(f * emptied[c] for c, f in goal.columns.items()) < value + 1e-6:
+                found = emptied  # as good, and with far fewer moves than the solver's
             values[goal.name], bounds[goal.name] = value, bound
             is_solved = is_solved and abs(value - bound) < 1e-4 * max(1.0, abs(value))
             self._hold(solver, goal, value)
         if found is None:
             found = list(self._start)
+        return PlacementSolution(self._counts(found), values, bounds, is_solved)
+
+    def _emptied(self, values: list[float]) -> list[float]:
+        """A better start for the fewest nodes: empty one after another, the least used ones first, into the fullest."""
+        problem = self.problem
+        if problem.has_rules or self._literals:
+            return values  # moving pods by their room alone would break a rule
+        emptied = empty_nodes(problem, self._counts(values), self.most)
+        found = list(values)
+        for g, row in np.argwhere(self.column >= 0).tolist():
+            found[self.column[g, row]] = float(emptied[g, row])
+        for row, column in enumerate(self._in_use):
+            if column >= 0:
+                found[column] = float(emptied[:, row].any())
+        for (g, row), column in self._leaving.items():
+            found[column] = float(max(0, problem.current[g, row] - emptied[g, row]))
+        return found
+
+    def _counts(self, values: Sequence[float]) -> Counts:
         counts = np.zeros(self.column.shape, np.int64)
         cells = np.argwhere(self.column >= 0)
-        counts[cells[:, 0], cells[:, 1]] = [round(found[self.column[g, row]]) for g, row in cells.tolist()]
-        return PlacementSolution(counts, values, bounds, is_solved)
+        counts[cells[:, 0], cells[:, 1]] = [round(values[self.column[g, row]]) for g, row in cells.tolist()]
+        return counts
 
     def _solver(self) -> Any:
-        highspy = self._highspy
-        solver = highspy.Highs()
+        try:
+            import highspy
+        except ImportError:
+            raise UsageError(f"finding a better placement needs a solver, which is not installed: {INSTALL}") from None
+        self._highspy: Any = highspy
+        api: Any = highspy
+        solver = api.Highs()
         solver.HandleUserInterrupt = True  # so that it can be cancelled
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("threads", 1)
-        solver.setOptionValue("mip_rel_gap", 0.0)
         solver.setOptionValue("mip_abs_gap", 1e-6)
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self._lower), len(self._rows)
         lp.col_cost_ = np.zeros(len(self._lower))
         lp.col_lower_ = np.array(self._lower)
         lp.col_upper_ = np.array(self._upper)
-        lp.row_lower_ = np.array([low for low, _, _, _ in self._rows])
-        lp.row_upper_ = np.array([high for _, high, _, _ in self._rows])
+        # Bytes beside thousandths trouble a solver, so that each row is scaled by its largest pod.
+        scales = [max(1.0, *map(abs, factors)) for _, _, _, factors in self._rows]
+        lp.row_lower_ = np.array([low / by for (low, _, _, _), by in zip(self._rows, scales, strict=True)])
+        lp.row_upper_ = np.array([high / by for (_, high, _, _), by in zip(self._rows, scales, strict=True)])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.start_ = np.cumsum([0, *(len(columns) for _, _, columns, _ in self._rows)])
         lp.a_matrix_.index_ = np.array([c for _, _, columns, _ in self._rows for c in columns], np.int32)
-        lp.a_matrix_.value_ = np.array([f for _, _, _, factors in self._rows for f in factors])
+        lp.a_matrix_.value_ = np.array(
+            [f / by for (_, _, _, factors), by in zip(self._rows, scales, strict=True) for f in factors]
+        )
         kinds = highspy.HighsVarType
         lp.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in self._whole]
         solver.passModel(lp)
@@ -177,6 +251,7 @@ class Program:
         costs = np.zeros(len(self._lower))
         costs[list(goal.columns)] = [sign * factor for factor in goal.columns.values()]
         solver.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
+        solver.setOptionValue("mip_rel_gap", self._moves_gap if goal.name == "moves" else 0.0)
         solver.setOptionValue("time_limit", solver.getRunTime() + left_s)  # its clock is shared by all goals
         known = highspy.HighsSolution()
         known.col_value = self._start if start is None else start
@@ -239,9 +314,7 @@ class Program:
                 room = max(int(problem.free[row, k]), int(here[row, k]))
                 asks = [float(problem.wanted[g, k]) for g in mine]
                 if sum(self.most[g, row] * a for g, a in zip(mine, asks, strict=True)) > room:
-                    scale = max(1.0, *asks)  # bytes beside thousandths trouble a solver
-                    factors = [a / scale for a in asks]
-                    self._row(-np.inf, room / scale, [int(self.column[g, row]) for g in mine], factors)
+                    self._row(-np.inf, room, [int(self.column[g, row]) for g in mine], asks)
 
     def _relations(self) -> None:
         problem = self.problem
@@ -284,7 +357,7 @@ class Program:
             return
         current = [self._now(even, domain) for domain in even.domains]
         least = min(now for now, domain in zip(current, even.domains, strict=True) if domain.counts)
-        emptiest = self._add(0, 0 if even.counts_zero else self._highspy.kHighsInf, whole=False, start=float(least))
+        emptiest = self._add(0, 0 if even.counts_zero else np.inf, whole=False, start=float(least))
         for domain, now in zip(even.domains, current, strict=True):
             cells = self._cells(even.matching, domain.rows)
             ones = [1.0] * len(cells)
@@ -324,8 +397,7 @@ class Program:
             for k in range(len(problem.resources)):
                 room = float(max(int(problem.free[row, k]), int(here[row, k])))
                 asks = [float(problem.wanted[g, k]) for g in mine]
-                scale = max(1.0, *asks)
-                self._row(-np.inf, 0, [*cells, used], [*(a / scale for a in asks), -room / scale])
+                self._row(-np.inf, 0, [*cells, used], [*asks, -room])
             for g, cell in zip(mine, cells, strict=True):
                 self._row(-np.inf, 0, [cell, used], [1.0, -float(self.most[g, row])])
         return self._in_use
@@ -338,9 +410,11 @@ class Program:
             whole = problem.whole[:, k]
             for row in np.flatnonzero(whole > 0).tolist():
                 mine = [g for g in np.flatnonzero(problem.wanted[:, k]) if self.column[g, row] >= 0]
-                factors = [1000.0 * float(problem.wanted[g, k]) / float(whole[row]) for g in mine]
-                fixed = 1000.0 * (1 - float(problem.free[row, k]) / float(whole[row]))
-                self._row(-np.inf, -fixed, [*(int(self.column[g, row]) for g in mine), peak], [*factors, -1.0])
+                unit = 1000 * self.peak_unit
+                factors = [float(unit * int(problem.wanted[g, k])) for g in mine]
+                fixed = float(unit * int(whole[row] - problem.free[row, k]))
+                cells = [*(int(self.column[g, row]) for g in mine), peak]
+                self._row(-np.inf, -fixed, cells, [*factors, -float(whole[row])])
                 rows += 1
         return rows > 0
 

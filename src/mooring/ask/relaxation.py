@@ -164,7 +164,7 @@ def problem(session: Session, groups: Sequence[list[PodInfo]], variants: Sequenc
         [*(rows.allocatable(name) - rows.requested(name) for name in names), rows.allowed_pods - rows.pod_count], axis=1
     ).clip(min=0)
     wanted = np.array([[group[0].shape.requests.get(name, 0) for name in names] + [1] for group in groups], np.int64)
-    allowed = np.stack([_allowed(session, group[0]) for group in groups])  # [group, node]
+    allowed = np.stack([however_full(session, group[0]) for group in groups])  # [group, node]
     copies = _copies(free, wanted) * allowed
     for i, group in enumerate(groups):
         if group[0].shape.host_ports:
@@ -196,7 +196,7 @@ def _copies(free: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.in
     return most
 
 
-def _allowed(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
+def however_full(session: Session, pod: PodInfo) -> NDArray[np.bool_]:
     """Return, by node, whether filters of single nodes accept the pod, however full the node is."""
     rows, state = session.state.nodes(), CycleState()
     profile = session.profile_for(pod.pod)

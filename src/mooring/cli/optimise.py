@@ -14,7 +14,7 @@ from mooring.cli.options import Integers, Numbers, asked_scheduler, scheduler_op
 from mooring.cli.output import emit, keep_inputs, output_option, progress, shown_on_a_terminal
 
 _EMPTYDIR = click.option("--delete-emptydir-data", is_flag=True, help="Move pods that have an emptyDir.")
-_PRICES = click.option("--prices", metavar="FILE", help="Read prices by node or instance type (YAML).")
+_PRICES = click.option("--prices", metavar="FILE", help="Read prices (YAML) or a catalogue (CSV).")
 
 
 @click.command()
@@ -22,16 +22,20 @@ _PRICES = click.option("--prices", metavar="FILE", help="Read prices by node or 
 @click.option(
     "--for",
     "objective",
-    type=click.Choice(["nodes", "cost", "spread"]),
+    type=click.Choice(["nodes", "cost", "spread", "fragmentation"]),
+    metavar="GOAL",
     default="nodes",
-    show_default=True,
-    help="Improve this after placing.",
+    help="nodes (default), cost, spread, fragmentation.",
 )
 @click.option("--pending", is_flag=True, help="Place only pending pods, with few moves.")
 @click.option("--preempt", is_flag=True, help="Allow preemption of lower-priority pods.")
 @_PRICES
+@click.option("--weigh", metavar="RESOURCE", default="", help="Count placed pods by this request.")
+@click.option("--room-for", metavar="POD", default="", help="Make room for pods like this one.")
 @click.option("--max-moves", type=Integers(0), metavar="N", help="Move at most N pods.")
 @_EMPTYDIR
+@click.option("--force", is_flag=True, help="Move pods without a controller, too.")
+@click.option("--solver", type=click.Choice(["highs", "cp-sat"]), default="highs", help="Use this solver.")
 @click.option("--time-limit", type=Numbers(0), default=60, show_default=True, metavar="S", help="Search for S seconds.")
 @click.option("--story", type=click.Path(path_type=Path), metavar="FILE", help="Write the steps as a story, too.")
 @click.option("--top", type=Integers(1), default=20, show_default=True, help="Show N steps.")
@@ -41,8 +45,12 @@ def optimise(
     pending: bool,
     preempt: bool,
     prices: str | None,
+    weigh: str,
+    room_for: str,
     max_moves: int | None,
     delete_emptydir_data: bool,
+    force: bool,
+    solver: str,
     time_limit: float,
     story: Path | None,
     top: int,
@@ -62,7 +70,8 @@ def optimise(
       mooring optimise --cluster dump.json --pending
       mooring optimise --kubeconfig ~/.kube/config --for cost --prices prices.yaml
     """
-    from mooring.ask.optimise import PENDING, draw, headline, optimise_with
+    from mooring.ask.optimise import draw, headline, optimise_with
+    from mooring.ask.placement_options import PENDING
     from mooring.ask.story_of_moves import story_of
 
     if pending and (objective != "nodes" or prices):
@@ -76,8 +85,12 @@ def optimise(
             PENDING if pending else objective,
             prices=prices,
             preempt=preempt,
+            weigh=weigh,
+            room_for=room_for,
             max_moves=max_moves,
             delete_emptydir_data=delete_emptydir_data,
+            force=force,
+            solver=solver,
             time_limit_s=time_limit,
             progress=(lambda text, done, total: show("optimise", done, total, text))
             if sys.stderr.isatty()

@@ -305,6 +305,7 @@ def open_session(
             rescores=features["BatchingRescoresTheLastNode"],
         )
         session = Session(state, nominator, engine, {}, handle, config, features, clock, takes_all, open_on)
+        handle.fork = session.fork
         for profile in config.profiles:
             name = profile.scheduler_name
             session.profiles[name] = _build_profile(session, profile, expanded[name], registry)

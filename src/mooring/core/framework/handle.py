@@ -285,6 +285,7 @@ class Handle:
     extenders: Sequence[ExtenderClient] = ()
     meters: Callable[[str], PluginMeters] = lambda scheduler_name: PluginMeters()  # of the pod
     pick: Callable[[int], int] = lambda n: 0  # chooses one of n where upstream chooses at random
+    fork: Callable[[], Any] | None = None  # opens a fork of the session, for plugins that ask what-ifs
     points: Mapping[str, Collection[str]] | None = None  # the profile's plugins by extension point; None: no profile
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:
