@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,18 @@ def test_the_picture_has_a_line_per_curve_and_says_what_it_shows() -> None:
     points = [tuple(map(float, pair.split(","))) for line in lines for pair in line.attrib["points"].split()]
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
+
+
+def test_a_picture_of_before_and_now_has_the_same_axes() -> None:
+    now = growth.curves(SIZES[:3], PLAN)
+    before = [replace(curve, p5_us=[50 * cost for cost in curve.p5_us]) for curve in now]
+    root = ET.fromstring(picture(now, PLAN, before=before))
+    texts = [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+    titles = [each for each in texts if each.startswith(("before: ", "now: "))]
+    assert [each.split(":")[0] for each in titles] == ["before", "now"]
+    middle = texts.index(titles[1])
+    marks = [each for each in texts if each.replace(",", "").isdigit()]
+    assert sorted(marks[: len(marks) // 2]) == sorted(marks[len(marks) // 2 :]) and titles[0] in texts[:middle]
 
 
 def test_a_picture_of_one_sweep_says_that_the_other_is_missing() -> None:

@@ -26,8 +26,8 @@ class Axis:
     marks: Sequence[float]
 
 
-def growth(curves: Sequence[Curve], plan: GrowthPlan, subtitle: str = "") -> str:
-    """An SVG document with a panel for each thing that grew."""
+def growth(curves: Sequence[Curve], plan: GrowthPlan, subtitle: str = "", before: Sequence[Curve] = ()) -> str:
+    """An SVG document with a panel for each thing that grew; with ``before``, nodes alone, before and now."""
     body = [text(LEFT, 20, TITLE, size=15)]
     if subtitle:
         body.append(text(LEFT, 36, subtitle, size=10, fill="#666666"))
@@ -37,19 +37,33 @@ def growth(curves: Sequence[Curve], plan: GrowthPlan, subtitle: str = "") -> str
     ]
     for i, (by, title, label, is_logarithmic) in enumerate(panels):
         shown = [curve for curve in curves if curve.by == by]
-        body += _panel(LEFT + i * (PANEL + GAP), title, label, shown, is_logarithmic=is_logarithmic)
+        scaled: Sequence[Curve] = ()
+        if before:
+            (by, title, label, is_logarithmic), scaled = panels[0], [*before, *curves]
+            shown = [curve for curve in (curves if i else before) if curve.by == by]
+            title = f"{'now' if i else 'before'}: {title}"
+        body += _panel(LEFT + i * (PANEL + GAP), title, label, shown, scaled, is_logarithmic=is_logarithmic)
     kinds = [kind for kind in KINDS if any(curve.kind == kind for curve in curves)]
     body += _legend(kinds, curves)
     return document(WIDTH, HEIGHT + 44 + LEGEND_ROW * len(kinds), TITLE, body)
 
 
-def _panel(left: float, title: str, label: str, curves: Sequence[Curve], *, is_logarithmic: bool) -> list[str]:
+def _panel(
+    left: float,
+    title: str,
+    label: str,
+    curves: Sequence[Curve],
+    scaled: Sequence[Curve] = (),
+    *,
+    is_logarithmic: bool,
+) -> list[str]:
+    """Axes and curves. ``scaled`` are all curves whose axes are to be the same."""
     right = left + PANEL
     body = [text(left, TOP - 16, title, size=12)]
     if not curves:
         return [*body, text((left + right) / 2, (TOP + BOTTOM) / 2, "not measured", anchor="middle")]
-    sizes = sorted({size for curve in curves for size in curve.sizes})
-    costs = [cost for curve in curves for cost in curve.p5_us]
+    sizes = sorted({size for curve in scaled or curves for size in curve.sizes})
+    costs = [cost for curve in scaled or curves for cost in curve.p5_us]
     across = _logarithmic(sizes[0], sizes[-1], left, right) if is_logarithmic else _linear(sizes[-1], left, right)
     up = _logarithmic(min(costs), max(costs), BOTTOM, TOP) if is_logarithmic else _linear(max(costs), BOTTOM, TOP)
     for mark in up.marks:

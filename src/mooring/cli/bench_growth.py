@@ -66,6 +66,7 @@ def _sizes(_: click.Context, param: click.Parameter, value: str | None) -> tuple
 )
 @click.option("--resume", type=click.Path(path_type=Path), help="Skip the sizes in this earlier --save file.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the curves to this SVG file.")
+@click.option("--before", type=click.Path(path_type=Path), help="Plot this earlier --save file beside, by nodes.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write results as JSON after each size.")
 @output_option()
 def growth(
@@ -78,6 +79,7 @@ def growth(
     decisions: int,
     resume: Path | None,
     plot: Path | None,
+    before: Path | None,
     save: Path | None,
     output: str,
 ) -> None:
@@ -109,6 +111,7 @@ def growth(
         pods_per_node=pods_per_node,
         fixed_nodes=fixed_nodes,
     )
+    older = growing.curves(growing.read(before)[0], plan) if before is not None else []
     chosen = kinds or tuple(growing.KINDS)
     about = report.about()
     known, earlier = growing.read(resume) if resume is not None else ([], about)
@@ -132,7 +135,7 @@ def growth(
     measured = _in_order(found, plan)
     curves = growing.curves(measured, plan)
     if plot is not None:
-        plot.write_text(growth_plot.growth(curves, plan, report.about_line(about)), encoding="utf-8")
+        plot.write_text(growth_plot.growth(curves, plan, report.about_line(about), older), encoding="utf-8")
 
     def draw(out: Console) -> None:
         for what, title in ((NODES, "nodes"), (PODS, "running pods")):
