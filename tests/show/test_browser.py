@@ -462,7 +462,7 @@ async def test_a_notebook_shows_the_page_in_a_frame(browser, tmp_path, built_pag
         )
 
 
-async def test_numbers_of_a_sweep_stay_on_one_line_on_a_narrow_screen(launched, tmp_path):
+async def test_numbers_of_a_sweep_stay_on_one_line_on_a_narrow_screen(launched, tmp_path, built_page):
     specification = tmp_path / "sweep.yaml"
     specification.write_text(SWEEP)
     sweep = load_sweep(specification)
@@ -474,10 +474,11 @@ async def test_numbers_of_a_sweep_stay_on_one_line_on_a_narrow_screen(launched, 
     heights = await page.evaluate("[...document.querySelectorAll('td')].map((cell) => cell.clientHeight)")
     assert len(set(heights)) == 1 and heights[0] < 48, "one line each"
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
+    assert await violations(page, built_page) == []
     await page.close()
 
 
-async def test_a_report_shows_why_pods_wait_on_a_narrow_screen(launched, tmp_path):
+async def test_a_report_shows_why_pods_wait_on_a_narrow_screen(launched, tmp_path, built_page):
     meter, waits = Meter(), make_pod("web", cpu="64")
     meter.put(0, waits)
     meter.refused(1, waits.uid, frozenset(("NodeResourcesFit",)))
@@ -488,4 +489,7 @@ async def test_a_report_shows_why_pods_wait_on_a_narrow_screen(launched, tmp_pat
     await page.goto(f"file://{path}")
     right = await page.locator("td.message").evaluate("(cell) => cell.getBoundingClientRect().right")
     assert right <= 400 and "Insufficient cpu" in await page.locator("td.message").inner_text()
+    assert await violations(page, built_page) == []
+    await page.emulate_media(color_scheme="dark")
+    assert await violations(page, built_page) == []
     await page.close()

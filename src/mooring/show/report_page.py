@@ -75,7 +75,7 @@ def _facts(runs: Sequence[ReportedRun]) -> str:
         + "</tr>"
         for name in names
     )
-    return f"<div class=scroll><table class=facts><tr><td></td>{head}</tr>{rows}</table></div>"
+    return f"<div class=scroll tabindex=0><table class=facts><tr><td></td>{head}</tr>{rows}</table></div>"
 
 
 def _tiles(runs: Sequence[ReportedRun]) -> str:
@@ -252,7 +252,7 @@ def _still_pending(measures: Measures) -> str:
         for each in measures.pending
     )
     head = "<tr><th>Cause</th><th class=n>Pods</th><th class=n>Longest</th><th>Such as</th><th>Message</th></tr>"
-    return f"<div class=scroll><table class=waits><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+    return f"<div class=scroll tabindex=0><table class=waits><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
 
 
 def _figures(runs: Sequence[ReportedRun]) -> str:
@@ -265,7 +265,9 @@ def _figures(runs: Sequence[ReportedRun]) -> str:
     for group, found in groups.items():
         rows = "".join(_figure_row(line, is_compared=len(runs) > 1) for line in found)
         head = f"<tr><th>{escape(group)}</th>{names}</tr>"
-        tables.append(f'<div class="card scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>')
+        tables.append(
+            f'<div class="card scroll" tabindex=0><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        )
     return f'<div class="figures{" side" if len(runs) > 1 else ""}">{"".join(tables)}</div>'
 
 
@@ -342,7 +344,7 @@ def _table(
         "<tr>" + "".join(f"<td{' class=n' if i in numbers else ''}>{cell}</td>" for i, cell in enumerate(row)) + "</tr>"
         for row in rows
     )
-    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    return f"<div class=scroll tabindex=0><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _differences(summary: Summary) -> str:

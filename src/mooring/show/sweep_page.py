@@ -25,7 +25,7 @@ def write_page(sweep: Sweep, table: DecisionTable, num_results: int, folder: Pat
     command = escape("mooring " + " ".join(sweep.rows[0].template))
     body = [
         headline([(title, described(sweep.table))]),
-        f'<div class="card scroll pivot">{table.html(limit=len(table.rows))}</div>',
+        f'<div class="card scroll pivot" tabindex=0>{table.html(limit=len(table.rows))}</div>',
         f"<p>Each number is from runs of</p>\n<pre>{command}</pre>",
         *(f"<p>{escape(each)}</p>" for each in sweep.table.note.strip().split("\n\n") if each),
         f"<footer><p>{escape(made)}.</p></footer>",
