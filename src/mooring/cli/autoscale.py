@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--until", metavar="TIME", help="Stop after this time, e.g. 36h.")
 @scheduler_options
 @click.option("--record", "record_path", metavar="FILE", help="Write a record of one run, for report and ui.")
-@click.option("--top", type=Integers(1), default=10, show_default=True, help="Show N pods that went elsewhere.")
+@click.option("--top", type=Integers(1), default=10, show_default=True, help="Show N pods that moved.")
 @output_option()
 def autoscale(
     story: str,
@@ -55,7 +55,7 @@ def autoscale(
     top: int,
     output: str,
 ) -> int:
-    """Play a story with nodes that come and go, and say what that costs and what pods wait.
+    """Play a story with autoscaled nodes, and report cost and waiting times.
 
     A policy is a file with NodePools of Karpenter, or with flags and node groups of cluster-autoscaler. Without one the
     story has a step autoscaler. The exit code says whether all expectations held (0) or not (1).
