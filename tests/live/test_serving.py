@@ -282,29 +282,31 @@ async def test_a_scheduler_that_is_busy_delays_no_endpoint_that_can_do_without_i
     assert (status, body) == (503, "the scheduler is busy; try again\n")
 
 
-async def test_a_flood_of_scrapes_costs_two_and_delays_no_other_request(bench):
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/resources"])
+async def test_a_flood_of_scrapes_costs_two_and_delays_no_other_request(bench, monkeypatch, path):
     """The lease is renewed in the loop that answers. A scrape that takes long must not hold it up."""
     begun, goes_on, calls = threading.Event(), threading.Event(), []
 
-    def slow() -> bytes:
+    def slow(*_: Any) -> bytes:
         calls.append(threading.current_thread())
         begun.set()
         assert goes_on.wait(60.0)
         return b"metrics\n"
 
     bench.sources.metrics = SimpleNamespace(refresh=lambda: None, exposition=slow)
+    monkeypatch.setattr(serving, "render_pod_resources", slow)
     bench.auth = DelegatedAuth(None, None, always_allow_paths=("/*",), clock=bench.clock)
     await bench.start()
-    asked, answer = [], bench.server._routes["/metrics"]
+    asked, answer = [], bench.server._routes[path]
 
     async def counted(request: Any) -> Any:
         asked.append(request)
         return await answer(request)
 
-    bench.server._routes["/metrics"] = counted
-    scrapes = [asyncio.create_task(bench.ask("/metrics"))]
+    bench.server._routes[path] = counted
+    scrapes = [asyncio.create_task(bench.ask(path))]
     await asyncio.to_thread(begun.wait, 60.0)
-    scrapes += [asyncio.create_task(bench.ask("/metrics")) for _ in range(30)]
+    scrapes += [asyncio.create_task(bench.ask(path)) for _ in range(30)]
     while len(asked) < 31:  # noqa: ASYNC110 - the network makes it true
         await asyncio.sleep(0.001)
     assert (await bench.ask("/healthz"))[0] == 200, "while a scrape is under way"

@@ -119,6 +119,29 @@ def default_health() -> HealthChecks:
     return health
 
 
+class _Scrape:
+    """Renders metrics. Concurrent requests share the next rendering, so a flood of them costs two.
+
+    Rendering takes a while with tens of thousands of pods or series. It happens in another thread, because the lease is
+    renewed in this one.
+    """
+
+    def __init__(self, render: Callable[[], Awaitable[bytes]]) -> None:
+        self._render = render
+        self._running = asyncio.Lock()
+        self._next: asyncio.Task[bytes] | None = None
+
+    async def next(self) -> bytes:
+        if self._next is None:
+            self._next = asyncio.create_task(self._run(), name="scrape")
+        return await asyncio.shield(self._next)
+
+    async def _run(self) -> bytes:
+        async with self._running:
+            self._next = None
+            return await self._render()
+
+
 class EndpointServer:
     """The HTTPS server. ``start`` listens, ``stop`` lets requests in flight finish for five seconds.
 
@@ -136,8 +159,8 @@ class EndpointServer:
         self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._port = 0
-        self._scraping = asyncio.Lock()
-        self._next_scrape: asyncio.Task[bytes] | None = None
+        self._scrape_metrics = _Scrape(self._render_metrics)
+        self._scrape_resources = _Scrape(self._render_resources)
         self._reloader: asyncio.Task[None] | None = None
         hosts = tuple(dict.fromkeys(("localhost", "127.0.0.1", settings.bind_address)))
         hosts = tuple(host for host in hosts if host not in ("0.0.0.0", "::", ""))
@@ -278,25 +301,18 @@ class EndpointServer:
         if request.method == "DELETE":
             await self._sources.ask(self._sources.metrics.reset)
             return _text("metrics reset\n")
-        if self._next_scrape is None:
-            self._next_scrape = asyncio.create_task(self._scrape(), name="scrape")
-        return self._exposition(await asyncio.shield(self._next_scrape))
+        return self._exposition(await self._scrape_metrics.next())
 
-    async def _scrape(self) -> bytes:
-        """Render all metrics. Concurrent requests share the next scrape, so a flood of them costs two.
-
-        It runs in its own thread, because the lease is renewed in this one.
-        """
-        async with self._scraping:
-            self._next_scrape = None
-            with contextlib.suppress(TimeoutError):  # the gauges of a moment ago will do
-                await self._sources.ask(self._sources.metrics.refresh)
-            return await asyncio.to_thread(self._sources.metrics.exposition)
+    async def _render_metrics(self) -> bytes:
+        with contextlib.suppress(TimeoutError):  # the gauges of a moment ago will do
+            await self._sources.ask(self._sources.metrics.refresh)
+        return await asyncio.to_thread(self._sources.metrics.exposition)
 
     async def _resources(self, request: Request) -> Response:
-        # Rendering tens of thousands of pods takes a while; yield in between.
-        pods = list(self._sources.pods())
-        return self._exposition(await asyncio.to_thread(render_pod_resources, pods))
+        return self._exposition(await self._scrape_resources.next())
+
+    async def _render_resources(self) -> bytes:
+        return await asyncio.to_thread(render_pod_resources, list(self._sources.pods()))
 
     async def _slis(self, request: Request) -> Response:
         return self._exposition(self._sources.health.render_slis())
