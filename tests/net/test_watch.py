@@ -430,6 +430,28 @@ async def test_a_version_that_the_server_cannot_read_is_dropped(watching, fake_a
     assert it.informer.reflector.last_version.isdecimal()
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming lists", "pages"])
+@pytest.mark.parametrize("code", [400, 404, 410, 422, 500, 503])
+async def test_a_version_is_dropped_however_the_server_refuses_it(watching, fake_api, eventually, streaming, code):
+    fake_api.streaming = streaming
+    fake_api.put("a")
+    it = await watching()
+    await it.informer.wait_synced()
+    await eventually(lambda: fake_api.watchers)
+
+    async def refuse(request: web.Request) -> web.Response | None:
+        fake_api.faults.append(refuse)
+        return fake_api.status(code, "Refused") if request.query.get("resourceVersion") == "zzz" else None
+
+    fake_api.faults.append(refuse)
+    fake_api.send({"type": "BOOKMARK", "object": {"kind": "Thing", "metadata": {"resourceVersion": "zzz"}}})
+    await eventually(lambda: it.informer.reflector.last_version == "zzz")
+    fake_api.cut()
+    fake_api.put("b")
+    await eventually(it.is_current)
+    assert it.informer.reflector.last_version.isdecimal()
+
+
 @pytest.mark.parametrize("code", [400, 402, 405, 409, 414, 415, 422, 431, 451])
 async def test_a_refusal_that_would_be_given_for_ever_makes_a_new_list(watching, fake_api, eventually, code):
     """Whatever the server has against the version that it is asked for: the next list has none."""

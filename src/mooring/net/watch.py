@@ -246,6 +246,7 @@ class Reflector(Generic[T]):
         """Switch to the next version of the kind; after the last one, count it as not served."""
         self.trouble, self.is_refused = "", False
         self._gets_through()
+        self._is_version_lost = True  # it may be the version that is not found, and a kind that comes is new
         self._version = (self._version + 1) % len(self._versions)
         self.kind = self._versions[self._version]
         if self._version:
