@@ -137,7 +137,7 @@ def optimise_with(
         evicted=[step.pod for step in best.steps if step.action == EVICT and step.pod not in bound_now],
         stay=stay,
         free_nodes=sorted(set(in_use(session)) - set(in_use(best.session))),
-        notes=search.notes,
+        notes=list(dict.fromkeys(search.notes)),
     )
     if len(waiting) < len(pending):
         left_out = count_of(len(pending) - len(waiting), "pending pod")
