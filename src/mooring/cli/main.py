@@ -82,7 +82,11 @@ COMMANDS: tuple[CommandEntry, ...] = (
         "simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF
     ),
     CommandEntry(
-        "autoscale", "mooring.cli.autoscale", "autoscale", "Let nodes come and go, and compare policies.", WHAT_IF
+        "autoscale",
+        "mooring.cli.autoscale",
+        "autoscale",
+        "Play a story with autoscaled nodes, and compare policies.",
+        WHAT_IF,
     ),
     CommandEntry("import", "mooring.cli.import_", "import_", "Read files of other tools for simulations.", WHAT_IF),
     CommandEntry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),

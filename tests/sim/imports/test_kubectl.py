@@ -59,7 +59,7 @@ def test_a_workload_whose_pods_are_there_is_not_expanded_again(tmp_path: Path) -
     ("name", "data", "want"),
     [
         pytest.param("a.yaml", b"kind: [", "expected", id="no YAML"),
-        pytest.param("a.yaml", b"hello", "where a Kubernetes object", id="a text"),
+        pytest.param("a.yaml", b"hello", "expected a Kubernetes object", id="a text"),
         pytest.param("a.bin", b"\xff\xfe\x00", "not UTF-8 text (byte 0); expected one of: openb CSV", id="other bytes"),
         pytest.param("a.json", b'{"a": 1}', "an object without kind", id="some JSON"),
         pytest.param("a.json", b'{"a": 1', "expected JSON", id="JSON that was cut"),
