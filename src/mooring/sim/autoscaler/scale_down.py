@@ -301,7 +301,7 @@ class _Scan:
         self._vacate(session, removable.machine, removable.pods)
         for pod in removable.pods:
             target = removable.targets[pod.uid]
-            session.state.assume(again(pod, session), target)
+            session.assume(again(pod, session), target)
 
     def _vacate(self, session: Session, machine: Machine, pods: Iterable[PodInfo]) -> None:
         """Take pods off a node that stays closed: its zone still counts for pods that spread."""
