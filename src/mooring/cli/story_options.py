@@ -145,9 +145,9 @@ def recording(settings: PlaySettings, path: str | None, source: str, story: Scen
     if path is None:
         yield settings
         return
-    from mooring.record.recorder import Recorder
+    from mooring.record.recorder import Recorder, WhileItCan
 
-    recorder = Recorder.to_file(path, source=source, inputs=story.records)
+    recorder = Recorder.to_file(path, source=source, inputs=story.records, output=WhileItCan)
     try:
         yield replace(settings, observers=(*settings.observers, recorder))
     finally:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
 from mooring.api.core import Pod
+from mooring.api.errors import MooringError
 from mooring.api.meta import Object
 from mooring.api.version import __version__
 from mooring.core.config.wire import to_wire
@@ -24,12 +25,15 @@ from mooring.core.framework.status import CODE_NAMES, Code
 from mooring.core.queue.events import RESTORED
 from mooring.core.queue.queued_pod import QueuedPodInfo
 from mooring.core.state.sharing import EVERYTHING, ChangeLog
+from mooring.live.logs import get_logger
 from mooring.live.observer import Observed, SchedulerObserver
 from mooring.record import entries
 from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved, Redaction
 from mooring.record.files import FORMAT, WholeWrites, create
 from mooring.record.scheduler_state import size_of_state, state_of, written
 from mooring.record.writer import Item, RecordWriter, Sink
+
+log = get_logger("mooring.record")
 
 BATCH = 2048
 KEYFRAME_EVERY = 20_000  # entries, or twice the number of objects if that is more
@@ -95,10 +99,46 @@ class Immediately:
 
     def close(self, time: float) -> None:
         """Mark the record as complete. A sink other than a file is left open: its owner reads it."""
-        if self._writer is not None:
-            self._writer.close(time)
-        if isinstance(self._sink, WholeWrites):
-            self._sink.close()
+        try:
+            if self._writer is not None:
+                self._writer.close(time)
+        finally:
+            if isinstance(self._sink, WholeWrites):
+                self._sink.close()
+
+
+class WhileItCan(Immediately):
+    """Writes until that fails, on a full disk for example. The cluster goes on; ``close`` fails in the end."""
+
+    failure: MooringError | None = None
+
+    def begin(self, header: entries.Header) -> None:
+        self._try(lambda: super(WhileItCan, self).begin(header))
+
+    def take(self, times: list[float], items: list[Item]) -> None:
+        self._try(lambda: super(WhileItCan, self).take(times, items))
+
+    def take_state(self, time: float, items: list[Item]) -> None:
+        self._try(lambda: super(WhileItCan, self).take_state(time, items))
+
+    def flush(self) -> None:
+        self._try(super().flush)
+
+    def close(self, time: float) -> None:
+        if self.failure is not None:
+            self._writer = None  # only the sink is closed
+        super().close(time)
+        if self.failure is not None:
+            raise self.failure
+
+    def _try(self, write: Callable[[], None]) -> None:
+        if self.failure is not None:
+            return
+        try:
+            write()
+        except MooringError as error:
+            self.failure = error
+            log.error(str(error), "The record cannot be written; it ends here, and the cluster goes on")
 
 
 class Recorder(SchedulerObserver):
@@ -143,9 +183,10 @@ class Recorder(SchedulerObserver):
         source: str = "scheduler",
         is_redacted: bool = True,
         inputs: Iterable[str] = (),
+        output: type[Immediately] = Immediately,
     ) -> Self:
         """Record into a new file, readable for its owner only; ``inputs`` are records that it must not replace."""
-        return cls(Immediately(WholeWrites(create(path, inputs))), source=source, is_redacted=is_redacted)
+        return cls(output(WholeWrites(create(path, inputs))), source=source, is_redacted=is_redacted)
 
     def note(self, text: str, kind: str = "note") -> None:
         """Add a marker."""
