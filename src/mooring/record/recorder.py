@@ -108,7 +108,7 @@ class Immediately:
 
 
 class WhileItCan(Immediately):
-    """Writes until that fails, on a full disk for example. The cluster goes on; ``close`` fails in the end."""
+    """Writes until that fails, on a full disk for example. The cluster continues; ``close`` fails in the end."""
 
     failure: MooringError | None = None
 
@@ -138,7 +138,7 @@ class WhileItCan(Immediately):
             write()
         except MooringError as error:
             self.failure = error
-            log.error(str(error), "The record cannot be written; it ends here, and the cluster goes on")
+            log.error(str(error), "The record cannot be written; it ends here, and the cluster continues")
 
 
 class Recorder(SchedulerObserver):
