@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import yaml as pyyaml
 
 from mooring.cli.pages import BuiltInStories
 from mooring.core.config.load import config_from_dict
@@ -15,7 +18,7 @@ from mooring.record import entries
 from mooring.record.files import FORMAT
 from mooring.record.writer import RecordWriter
 from mooring.show.exports import page_files
-from mooring.show.shown import Shown
+from mooring.show.shown import Shown, opened
 from mooring.show.source import RecordFile
 from mooring.testing import bound, make_node, make_pod
 
@@ -266,3 +269,16 @@ async def test_markup_in_any_field_is_text(tmp_path: Path, serve, browser):
         await sees(page, ".nodePanel", f"k={EVIL}:NoSchedule")
         await sees(page, ".nodePanel", f"{EVIL}={EVIL}")
         assert await page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("name", ["dump.yaml", "dump.json"])
+async def test_a_dump_is_one_instant_without_time(serve, browser, tmp_path, name):
+    cluster = (Path(__file__).parents[2] / "examples" / "what-if" / "cluster.yaml").read_text(encoding="utf-8")
+    items = list(pyyaml.safe_load_all(cluster))
+    dump = tmp_path / name
+    dump.write_text(cluster if dump.suffix == ".yaml" else json.dumps({"kind": "List", "items": items}))
+    shown = await asyncio.to_thread(opened, dump)  # a story runs an event loop of its own
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await sees(page, ".whyPanel", "No decision was made up to here.")
+        assert await page.locator(".timePanel").count() == 0
+        assert "Time" not in await page.locator(".tabs").inner_text()

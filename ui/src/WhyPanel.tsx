@@ -8,6 +8,7 @@ import {
   attempt,
   type Best,
   goToAttempt,
+  hasNext,
   isAsking,
   isFile,
   isNow,
@@ -25,12 +26,11 @@ import { clock, count, say, seconds } from "./words";
 export function WhyPanel() {
   const told = why.value;
   const event = attempt.value;
-  const { columns } = shown.value!;
   return (
     <div class="whyPanel scroll" tabIndex={0} aria-busy={isAsking.value}>
       {event >= 0 && <Subject event={event} />}
       {event < 0 ? (
-        <Empty>{say(pod.value >= 0 ? "why.noneOfPod" : columns.length ? "why.noneYet" : "why.none")}</Empty>
+        <Empty>{say(pod.value >= 0 ? "why.noneOfPod" : hasNext() ? "why.noneYet" : "why.none")}</Empty>
       ) : !told ? (
         <Empty>{say("computing")}</Empty>
       ) : told.problem ? (

@@ -24,6 +24,7 @@ import {
   goToEnd,
   isCompared,
   isGuided,
+  isInstant,
   narrowView,
   node,
   onceWhole,
@@ -49,7 +50,7 @@ function Page() {
         <p role="status">{problem.value === "lost" ? say("server.lost") : problem.value || say("loading")}</p>
       </main>
     );
-  const views = ["map", "why", "queue", "time"] as const;
+  const views = (["map", "why", "queue", "time"] as const).filter((view) => view !== "time" || !isInstant());
   return (
     <>
       <TopBar />
@@ -76,7 +77,7 @@ function Page() {
           <Inspector />
           {!isCompared() && <QueuePanel />}
         </div>
-        <TimePanel />
+        {!isInstant() && <TimePanel />}
       </main>
       <Finder />
       <KeysCard />

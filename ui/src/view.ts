@@ -221,6 +221,12 @@ export function goToTime(time: number): void {
 }
 
 /** Go to the next or previous decision: of the selected pod, if there is one. */
+/** Whether the record is of one instant, such as a dump: then there is no time to show. */
+export function isInstant(): boolean {
+  growth.value;
+  return records.value.every(({ columns }) => !columns.isLive && columns.begin === columns.end);
+}
+
 export function stepDecision(direction: 1 | -1, ofPod?: number): void {
   onceWhole(() => toDecision(direction, ofPod ?? pod.value));
 }

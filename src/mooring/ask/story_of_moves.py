@@ -27,6 +27,9 @@ _VOLUME_SOURCES = {  # those that scheduling reads
 }
 
 
+PAUSE = "10s"  # before each step, so that the page shows one after another
+
+
 def story_of(cluster: Cluster, steps_to_make: list[Step], headline: str) -> dict[str, Any]:
     """Return a story with the cluster, then every step.
 
@@ -63,6 +66,7 @@ def story_of(cluster: Cluster, steps_to_make: list[Step], headline: str) -> dict
         },
     ]
     for step in steps_to_make:
+        steps.append({"advance": PAUSE})
         if step.action == EVICT:
             steps.append({"delete": {"target": f"pod/{step.pod}", "gracePeriodSeconds": 0, "wait": True}})
         else:

@@ -283,7 +283,7 @@ export const en = {
   "why.lacks": { one: "{node} needs {n} more point to win", other: "{node} needs {n} more points to win" },
   "why.nominatedBefore":
     "{node} is the nominated node: an earlier attempt evicted pods there for {pod}. It is tried first, before all other nodes.",
-  "why.none": "There is no decision yet.",
+  "why.none": "No decision was made up to here. Select a node or a pod to look at it.",
   "why.noneFits": "no node fits",
   "why.noneOfPod": "This pod has no decision at this moment.",
   "why.noneYet": "There is no decision yet. Press → for the first one.",

@@ -266,7 +266,7 @@ export const ja: Record<Key, Message> = {
   "why.lacks": "{node} が勝つにはあと {n} 点必要",
   "why.nominatedBefore":
     "{node} は指名されたノードです。以前の試行で {pod} のためにそこの Pod が退避されました。ほかのノードより先に調べられます。",
-  "why.none": "まだ決定はありません。",
+  "why.none": "ここまでに決定はありません。ノードか Pod を選ぶと、その内容を表示します。",
   "why.noneFits": "入るノードがありません",
   "why.noneOfPod": "この時点で、この Pod への決定はありません。",
   "why.noneYet": "まだ決定はありません。→ で最初の決定へ。",

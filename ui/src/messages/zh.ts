@@ -262,7 +262,7 @@ export const zh: Record<Key, Message> = {
   "why.jump": "转到那里",
   "why.lacks": "{node} 还需 {n} 分才能胜出",
   "why.nominatedBefore": "{node} 是被提名的节点：之前的尝试已为 {pod} 驱逐了那里的 Pod。它先于其他节点被检查。",
-  "why.none": "还没有决定。",
+  "why.none": "到此刻还没有决定。选择节点或 Pod 以查看其内容。",
   "why.noneFits": "没有合适的节点",
   "why.noneOfPod": "此刻该 Pod 还没有决定。",
   "why.noneYet": "还没有决定。按 → 转到第一个决定。",
