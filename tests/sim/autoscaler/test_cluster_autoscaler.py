@@ -1,4 +1,4 @@
-"""What cluster-autoscaler adds and removes: its own tests' cases as inputs and outputs, and its flags."""
+"""What cluster-autoscaler adds and removes: cases after its source, and its flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes Karpenter launches: the cases of its own tests, as inputs and outputs, and what is exact beyond them."""
+"""Which nodes Karpenter launches: cases after its source, and what exact packing adds to them."""
 
 from __future__ import annotations
 
