@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, settings
 # formats of addresses.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-# Derandomised: the same examples on every machine, so that a red test is red for everybody. Somebody who wants
-# to look further runs with HYPOTHESIS_PROFILE=search, which draws new examples, makes a failing one as small as it
+# Derandomised: the same examples on every machine, so that a red test is red on all of them. To
+# search further, run with HYPOTHESIS_PROFILE=search, which draws new examples, makes a failing one as small as it
 # can (that may take minutes) and prints how to repeat it.
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 settings.register_profile(

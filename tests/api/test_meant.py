@@ -1,4 +1,4 @@
-"""What somebody may have meant."""
+"""Suggestions: the name that was probably meant."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ITEMS = {
     "an object that no server has stored": [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": {}}
     ],
-    "a kind that nobody reads": [stored("ConfigMap", "c")],
+    "a kind without readers": [stored("ConfigMap", "c")],
     "a kind of another group": [stored("Service", "s", apiVersion="serving.knative.dev/v1")],
     "a workload": [stored("Deployment", "d", apiVersion="apps/v1"), stored("ReplicaSet", "r", apiVersion="apps/v1")],
     "the kind not where kubectl writes it": [{"metadata": POD["metadata"], "spec": POD["spec"], "kind": "Pod"}],

@@ -1,4 +1,4 @@
-"""MoveToFit: a pending pod gets room because others move, and nobody loses a place by that."""
+"""MoveToFit: a pending pod gets room because others move, and every moved pod has a place afterwards."""
 
 from __future__ import annotations
 

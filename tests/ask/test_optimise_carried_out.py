@@ -22,7 +22,7 @@ DEPLOYMENT = {
         "template": {
             "metadata": {"labels": {"app": "web"}},
             "spec": {
-                "schedulerName": "by-hand",  # so that nobody but the plan binds its pods
+                "schedulerName": "by-hand",  # so that only the plan binds its pods
                 "containers": [{"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}],
             },
         },

@@ -1,4 +1,4 @@
-"""Groups that somebody asks about: found by name, and decided as the version that knows them."""
+"""Groups in questions: found by name, and decided with the version that supports them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_latencies_of_buckets_lie_on_straight_lines_inside_a_bucket() -> None:
     found = Latencies.of_buckets([0.001, 0.002, 0.004], [0, 100, 0, 0], 0.15)
     assert (found.count, found.mean, found.p50, found.p90) == (100, 1.5, 1.5, 1.9)
     beyond = Latencies.of_buckets([0.001, 0.002], [0, 0, 4], 10.0)
-    assert beyond.p99 == 2.0, "beyond the last bound nobody knows"
+    assert beyond.p99 == 2.0, "beyond the last bound the value is unknown"
 
 
 def test_a_board_tells_collectors_of_each_pod_once() -> None:

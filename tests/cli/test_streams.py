@@ -1,4 +1,4 @@
-"""Output that nobody reads, that does not fit, or that is closed: one line at most, and everything is cleaned up."""
+"""Output that is not read, that does not fit, or that is closed: one line at most, and everything is cleaned up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One place makes engines, handles and profiles, and one rule counts pods in. Whoever else does is named here."""
+"""One place makes engines, handles and profiles, and one rule counts pods in. The exceptions are named here."""
 
 from __future__ import annotations
 

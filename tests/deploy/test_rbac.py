@@ -211,7 +211,7 @@ async def _everything(cluster: Cluster, faults: Faults) -> None:
     # Volumes: one that is there, one that is to be made.
     cluster.node("b")
     await _volumes(cluster)
-    # Claims: one that somebody made, one that stands for an extended resource and whose first binding fails.
+    # Claims: one made by a user, one that stands for an extended resource and whose first binding fails.
     await _claims(cluster, faults)
 
 

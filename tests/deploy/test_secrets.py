@@ -130,7 +130,7 @@ async def test_no_secret_is_revealed(tmp_path, everything_logged, capfd):
         plane.hub.close_all()
         answers = [await _visit(port, where, VISITOR) for where in ("/metrics", "/configz")]
         answers += [await _visit(port, where, token) for where in ("/metrics", "/configz", "/flagz", "/debug/queue")]
-        # Whoever the token belongs to is no longer known: everything is refused from now on.
+        # The token's user is no longer known: every request is refused from now on.
         plane.access.tokens.pop(token)
         plane.access.add({})
         plane.hub.close_all()

@@ -211,7 +211,7 @@ def test_every_verb_of_a_scenario_is_documented(path: Path) -> None:
 
 
 def test_every_command_of_the_course_is_one_of_ours() -> None:
-    """A text that nobody can follow would be caught above; this catches one without any commands."""
+    """A text with wrong commands would be caught above; this catches one without any commands."""
     assert {entry.name for entry in COMMANDS} >= {"learn", "explain", "scenario", "extender", "config", "start"}
     assert all(commands(path) for path in sorted(STAGES.glob("stage*/README.md")))
 

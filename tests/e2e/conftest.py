@@ -156,7 +156,7 @@ class World:
         await self.until(f"{kind} {name} is gone", check)
 
     async def settled(self, name: str) -> None:
-        """Wait until the watch has shown a pod's own condition to whoever watches."""
+        """Wait until the watch has shown a pod's own condition to its watchers."""
         version = (await self.get("Pod", name))["metadata"]["resourceVersion"]
         live = self.live
 

@@ -1,4 +1,4 @@
-"""``mooring explain`` on a live cluster: read-only, whoever the pod's scheduler is."""
+"""``mooring explain`` on a live cluster: read-only, for pods of any scheduler."""
 
 from __future__ import annotations
 

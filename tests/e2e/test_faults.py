@@ -72,7 +72,7 @@ async def test_a_binding_whose_connection_is_cut_is_looked_up_before_it_is_given
 
 
 async def test_a_binding_without_an_answer_that_was_carried_out_is_a_success(world, monkeypatch):
-    """The answer is lost, not the request: the pod is bound once and nobody is told of a failure."""
+    """The answer is lost, not the request: the pod is bound once and no failure is reported."""
     plane = world.plane
     if plane is None:
         pytest.skip("the embedded server is needed")

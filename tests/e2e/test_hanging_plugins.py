@@ -58,7 +58,7 @@ class HangsInReserve:
 
 
 UNREACHABLE = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter", "ignorable": True}
-"""An extender that nobody answers for: decisions are then made in a thread of their own."""
+"""An extender that never answers: decisions are then made in a thread of their own."""
 
 
 def settings(

@@ -30,7 +30,7 @@ def enabled(*names: str) -> dict:
 
 
 class Doorkeeper:
-    """Keeps pods labelled ``door`` waiting; ``door: refuse`` is refused at once."""
+    """Keeps pods labelled ``door`` waiting; ``door: refuse`` rejects immediately."""
 
     name: ClassVar[str] = "Doorkeeper"
     wait_s: ClassVar[float] = 60.0
@@ -54,7 +54,7 @@ async def waiting(world, live, count=1):
         found = live.scheduler.waiting_pods.all()
         return found if len(found) == count else None
 
-    return await world.until("somebody waits", check)
+    return await world.until("a pod waits", check)
 
 
 async def test_a_waiting_pod_holds_its_node_and_is_bound_when_allowed(world):

@@ -113,7 +113,7 @@ async def test_sigterm_under_load_finishes_what_was_begun_and_gives_the_lease_ba
     for pod in pods:
         if not pod["spec"].get("nodeName"):
             assert not pod["status"].get("nominatedNodeName")
-    # Whoever comes next finds everything that is left.
+    # The next process finds everything that is left.
     async with world.scheduler():
         await asyncio.gather(*(world.bound(f"pod-{i}") for i in range(60)))
     bound = Counter(p["spec"]["nodeName"] for p in await world.list("Pod"))
@@ -121,7 +121,7 @@ async def test_sigterm_under_load_finishes_what_was_begun_and_gives_the_lease_ba
 
 
 ELECTION = (
-    "--leader-elect-lease-duration=120s",  # nobody waits for its end: it is given back, or stolen
+    "--leader-elect-lease-duration=120s",  # no test waits for its end: the lease is released, or stolen
     "--leader-elect-renew-deadline=110s",
     "--leader-elect-retry-period=500ms",
 )
@@ -297,7 +297,7 @@ def hanging(beside_extenders, world, tmp_path):
 
 
 async def status_of(port, path):
-    """The status of one of the scheduler's endpoints, whoever serves it with whatever certificate."""
+    """The status of one of the scheduler's endpoints; the certificate is not verified."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
@@ -325,7 +325,7 @@ async def test_a_decision_that_hangs_delays_neither_the_lease_nor_health(world, 
         assert (await lease())["holderIdentity"] and run.process.returncode is None
         assert "nodeName" not in (await world.get("Pod", "after"))["spec"], "the plugin does not hang"
         run.process.send_signal(signal.SIGTERM)
-        if beside_extenders:  # the loop is free, and nobody waits for the thread that hangs
+        if beside_extenders:  # the loop is free, and does not wait for the thread that hangs
             assert await run.ends() == 0
         else:
             await run.says("Stopping")

@@ -19,7 +19,7 @@ from tests.faults.store_audit import Audit
 MOST_IMPORTANT = "high"
 """The priority class that no pod of a plan is above."""
 AMNESTY_S = 20.0
-"""After a server has lost what it had acknowledged, nobody can know better for a while."""
+"""For a while after a server lost acknowledged writes, no client can know of them."""
 
 
 class VirtualAudit:
@@ -99,7 +99,7 @@ class VirtualAudit:
         victim = event.previous
         assert victim is not None
         if victim.object()["spec"].get("priorityClassName") == MOST_IMPORTANT:
-            self.tell(f"pod {victim.key} was evicted although nobody is more important")
+            self.tell(f"pod {victim.key} was evicted although no pod has a higher priority")
 
     def _check_extender(self, event: Event) -> None:
         if self._kept_off is not None and WRITER.get():
@@ -113,7 +113,7 @@ class VirtualAudit:
             return
         spec = event.entry.object().get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        if not holder and not WRITER.get():  # somebody has emptied it; its holder has not given it back
+        if not holder and not WRITER.get():  # it was emptied by another client, not released by its holder
             return
         if holder and holder != self._holder:
             self.leases += 1

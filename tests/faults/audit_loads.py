@@ -1,4 +1,4 @@
-"""What must hold of volumes and devices at every write, whoever makes it.
+"""What must hold of volumes and devices at every write, by any client.
 
 Only what a write touches is looked at: a volume's claim, a claim's devices, and what a pod uses when it is bound.
 """

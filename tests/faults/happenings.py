@@ -105,7 +105,7 @@ class Happenings:
         return self._server.plane.api
 
     def _write(self, write: Callable[[Api], None]) -> None:
-        """Write as somebody whom the network never fails; while the server is down, later, and in order."""
+        """Write as a client whose network never fails; while the server is down, later, and in order."""
         self._waiting.append(write)
         if len(self._waiting) == 1:
             self._write_all()
@@ -265,7 +265,7 @@ class Happenings:
         self._network.cut_watches(None, in_the_middle=False)
 
     def _delete_lease(self, step: Step) -> None:
-        """Somebody deletes the lease, which gives nobody the right to lead before it would have expired."""
+        """The lease is deleted, which gives no replica the right to lead before it would have expired."""
 
         def delete(api: Api) -> None:
             for lease in list(api.store.iterate(LEASES)):
@@ -274,7 +274,7 @@ class Happenings:
         self._write(delete)
 
     def _empty_lease(self, step: Step) -> None:
-        """Somebody takes the holder out of the lease, which is still the holder's until it expires."""
+        """The holder is removed from the lease, which is still the holder's until it expires."""
 
         def empty(api: Api) -> None:
             for lease in list(api.store.iterate(LEASES)):

@@ -91,7 +91,7 @@ class Network:
     rng: random.Random
     streams_lists: bool = True  # as servers do since Kubernetes 1.32
     troubles: dict[str, Trouble] = field(default_factory=dict)
-    server: Server | None = None  # None: nobody listens
+    server: Server | None = None  # None: the connection is refused
     wires: dict[Wire, None] = field(default_factory=dict)
     bodies: dict[Body, None] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
@@ -279,7 +279,7 @@ class Wire(asyncio.Transport):
         self._is_serving = False
 
     def _deliver_copy(self, data: bytes) -> None:
-        """A proxy in between sends the request once more; nobody waits for that answer."""
+        """A proxy in between sends the request once more; that answer is not awaited."""
         network = self._network
 
         def arrive() -> None:

@@ -26,7 +26,7 @@ MakeProcess = Callable[[Settings, Callable[[], ClientConfig], HostEnvironment], 
 
 
 class VirtualLimits(TimeLimits):
-    """Nothing takes time inside a decision here, so nobody has to watch."""
+    """A decision takes no time here, so no watchdog is needed."""
 
     def __enter__(self) -> Self:
         return self

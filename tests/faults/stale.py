@@ -1,7 +1,7 @@
 """A watch cache that is behind: a list is answered with an older state than the newest, as far as its request allows.
 
-An API server may answer a list that asks for a version "not older than" so-and-so with exactly that version. Whoever
-has been told of something newer in the meantime, by another way, hears of the past once more.
+An API server may answer a list that asks for a version "not older than" so-and-so with exactly that version. A
+client that has seen something newer in the meantime, by another way, then sees the past once more.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def a_lost_binding_is_not_missed(patch):
 
 
 def nothing_is_undone(patch):
-    """And nobody asks later, which would find it out."""
+    """Combined with no later check, which would detect it."""
     a_lost_binding_is_not_missed(patch)
     patch.setattr(PodAttempts, "undo", lambda self, placement: None)
 
@@ -214,7 +214,7 @@ def a_lost_lease_is_given_back(patch):
 
 
 def a_conflict_is_a_success(patch):
-    """And nobody asks later, which would find it out."""
+    """Combined with no later check, which would detect it."""
     a_lost_binding_is_not_missed(patch)
 
     async def well_then(self, pod, node_name):
@@ -389,7 +389,7 @@ def cordon(count, at_s, until_s, first=0):
 
 
 BURST = pods(19.9, "burst", 60, 250, life_s=60.0)
-# A leader sleeps with bindings to send. The next one is killed, so that the lease is nobody's who could bind.
+# A leader sleeps with bindings to send. The next one is killed: no replica that could bind then holds the lease.
 DEAD = Step(20.5, "kill", "leader", 30.0, how="elected")
 # Everybody knows the pods that wait. Others come first and fill the cluster, which the next leader has not been told.
 UNSEEN = Plan(
@@ -408,7 +408,7 @@ UNSEEN = Plan(
 
 
 def meddled_with(what):
-    """A leader has pods to bind while somebody does this to its lease; those that the standby bound would come late."""
+    """A leader has pods to bind while its lease is changed like this; the standby would bind them too late."""
     late = Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding")
     return Plan(1, 40.0, replicas=2, qps=3, steps=(*BURST, late, *(Step(20.25 + i / 4, what) for i in range(4))))
 

@@ -192,7 +192,7 @@ class Machine:
         self._tell_loops()
 
     def kill(self) -> None:
-        """End everything at once. What its tasks do when they are torn down reaches nobody: the network is gone."""
+        """End everything immediately. Nothing that tasks send while they are torn down arrives: the network is gone."""
         self.is_alive = False
         self.wake()
         tear_down(*self.loops)

@@ -535,7 +535,7 @@ class _PaperTransport:
         self._fields_of = 0  # the stream whose fields go on
 
     def write(self, data: bytes) -> None:
-        assert data and not self.is_aborted, "something is written that nobody will hear"
+        assert data and not self.is_aborted, "something is written to a closed connection"
         self._data = (self._data + data).removeprefix(http2.PREFACE)
         while len(self._data) >= 9:
             high, low, kind, flags, stream = http2.HEAD.unpack_from(self._data)
@@ -585,7 +585,7 @@ async def _hear_all(said: Iterable[bytes], sizes: Iterable[int]) -> None:
             connection.data_received(data)
     connection.connection_lost(None)
     for request in requests:
-        assert request.answer.done(), "a request is left that nobody will ever settle"
+        assert request.answer.done(), "a request stays pending for ever"
         request.answer.exception()
 
 

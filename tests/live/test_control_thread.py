@@ -107,7 +107,7 @@ class TestHeartbeat:
 
     @pytest.fixture
     async def busy(self, control_thread):
-        """A heartbeat of a loop that somebody keeps busy, and what lets it go."""
+        """A heartbeat of a loop that is kept busy, and the function that releases the loop."""
         let_go = threading.Event()
         clock = VirtualClock()
         heartbeat = Heartbeat(control_thread.loop, 20.0, clock)

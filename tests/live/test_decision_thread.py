@@ -55,7 +55,7 @@ async def test_a_thread_that_hangs_can_be_left(thread):
         await waiting
     let_go.set()
     await asyncio.to_thread(ended.wait)
-    await asyncio.to_thread(thread._thread.join)  # it comes back, tells nobody, and ends
+    await asyncio.to_thread(thread._thread.join)  # it returns, reports nothing, and ends
 
 
 async def test_a_thread_without_waiters_can_be_abandoned_too(thread):

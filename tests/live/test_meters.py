@@ -275,7 +275,7 @@ def test_handled_events_are_timed_by_label():
     ],
 )
 def test_what_is_noted_is_counted_before_it_becomes_much(happens, metric):
-    """Also where no attempt is made, no request is sent and nobody reads metrics."""
+    """Also where no attempt is made, no request is sent and metrics are not read."""
     metrics = SchedulerMetrics()
     meters = Meters(metrics)
     for _ in range(3 * FOLD):

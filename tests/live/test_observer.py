@@ -1,4 +1,4 @@
-"""Observers: each hears what it asked for, and nobody pays for what nobody hears."""
+"""Observers: each gets the events it asked for, and an event without observers costs nothing."""
 
 from __future__ import annotations
 

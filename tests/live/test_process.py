@@ -19,7 +19,7 @@ from mooring.net.rest import MERGE_PATCH, RestClient
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 ELECTION = (
-    "--leader-elect-lease-duration=120s",  # nobody waits for its end: it is given back, or stolen
+    "--leader-elect-lease-duration=120s",  # no test waits for its end: the lease is released, or stolen
     "--leader-elect-renew-deadline=110s",
     "--leader-elect-retry-period=200ms",
 )

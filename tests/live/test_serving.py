@@ -68,7 +68,7 @@ class Reviews:
 
 
 class Bench:
-    """A running server and somebody who asks it."""
+    """A running server and its client."""
 
     def __init__(self) -> None:
         self.reviews = Reviews()
@@ -421,7 +421,7 @@ async def test_an_answer_in_flight_is_finished_and_others_are_sent_away(bench, m
     flying = asyncio.create_task(raw(bench, b"GET /mooring/queue HTTP/1.1\r\n\r\n"))
     await asked.wait()
     stopping = asyncio.create_task(bench.server.stop())
-    assert await reader.read() == b"", "nobody waits for one who asks nothing"
+    assert await reader.read() == b"", "the server does not wait for a client that sends nothing"
     writer.close()
     assert not stopping.done()
     may_answer.set()

@@ -26,7 +26,7 @@ class Watched:
 
     def wait_forever(self) -> None:
         self.clock.advance(100.0)
-        assert not threading.Event().wait(WAIT_S), "nobody interrupted the wait"
+        assert not threading.Event().wait(WAIT_S), "the wait was not interrupted"
 
     def spin_forever(self) -> None:
         self.clock.advance(100.0)

@@ -85,7 +85,7 @@ OPEN = {
 }
 # A Binding that was certainly not carried out: each of these is the result.
 CLEAR = {
-    "nobody listens": NOBODY,
+    "connection refused": NOBODY,
     "the server is not trusted": DISTRUSTED,
     "no connection came about in time": NOT_IN_TIME,
     "the server refuses it": REFUSED,

@@ -151,7 +151,7 @@ class Requests(RuleBasedStateMachine):
             for _ in range(3):  # a request that was surely not looked at is sent again, up to three times
                 self.loop.now += 100.0
                 self.settle()
-            assert all(task.done() for _, task in self.sent), "a request that nobody will ever settle"
+            assert all(task.done() for _, task in self.sent), "a request that stays pending for ever"
             assert not self.pool._asked
             self.loop.run_until_complete(self.pool.close())
             self.settle()

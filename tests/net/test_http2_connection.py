@@ -311,7 +311,7 @@ FRAMES = st.builds(
 
 @given(st.lists(st.one_of(FRAMES, st.binary(max_size=20)), max_size=8))
 def test_every_request_ends_whatever_a_server_says(said):
-    """A request is answered, or it fails with its connection: none is left that nobody will ever settle."""
+    """A request is answered, or it fails with its connection: none is left pending for ever."""
 
     async def play() -> None:
         stage = Stage()

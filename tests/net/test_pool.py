@@ -187,7 +187,7 @@ async def test_waiting_for_a_connection_counts_against_the_timeout(server, pool,
 
 
 async def test_a_late_answer_does_not_reach_the_next_request(server, pool, eventually):
-    await send(pool)  # The connection is open: the next request is written at once, however slow this machine is.
+    await send(pool)  # The connection is open: the next request is written immediately, however slow this machine is.
     held: list[asyncio.Transport] = []
     server.script.append(held.append)
     with pytest.raises(RequestTimeout):
@@ -240,7 +240,7 @@ Script = Callable[[asyncio.Transport], object]
     ],
 )
 async def test_a_request_that_was_written_was_sent(server, pool, eventually, script: Script, error):
-    await send(pool)  # The connection is open: the next request is written at once, however slow this machine is.
+    await send(pool)  # The connection is open: the next request is written immediately, however slow this machine is.
     server.script.append(script)
     with pytest.raises(ConnectionFailed) as caught:
         await send(pool, timeout_s=0.05 if error is RequestTimeout else 60)
@@ -312,7 +312,7 @@ async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connec
         for turns in itertools.count():
             if await asyncio.to_thread(lambda turns=turns: asyncio.run(closes_after(turns))):
                 break
-    gc.collect()  # a socket that nobody closed warns, which is an error
+    gc.collect()  # an unclosed socket warns, and a warning is an error
 
 
 async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):

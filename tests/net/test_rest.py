@@ -403,7 +403,7 @@ async def test_a_request_that_did_not_get_past_the_proxy_was_not_sent(method, se
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_credential_plugin_that_fails_is_like_a_server_that_is_away(serve, tmp_path, method):
-    """It may work the next time: watches and writers try again, as they do when nobody listens."""
+    """It may work the next time: watches and writers try again, as they do when the connection is refused."""
 
     async def handler(_: web.Request) -> web.Response:
         raise AssertionError("no request without credentials")
@@ -495,7 +495,7 @@ async def test_a_client_that_is_closed_leaves_no_socket_open_that_was_being_conn
         for turns in itertools.count():
             if await asyncio.to_thread(lambda turns=turns: asyncio.run(closes_after(turns))):
                 break
-    gc.collect()  # a socket that nobody closed warns, which is an error
+    gc.collect()  # an unclosed socket warns, and a warning is an error
 
 
 async def test_tls_goes_through_a_tunnel(serve, authority, server_certificate):

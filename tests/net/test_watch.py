@@ -396,7 +396,7 @@ async def test_a_410_long_after_the_last_one_relists_immediately(watching, fake_
 
 
 async def test_a_restarted_server_is_found_soon(watching, serve, fake_api, eventually, caplog):
-    """It is away for a while, and then has lost its history: no pause grows, and nobody is told twice."""
+    """It is away for a while, and then has lost its history: no pause grows, and no handler gets an event twice."""
     caplog.set_level(logging.INFO, "mooring.net.watch")
     port = free_port()
     await serve(fake_api.handle, port=port)
@@ -808,7 +808,7 @@ async def test_a_set_says_when_rights_alone_keep_its_first_lists_away(serve, fak
     async with RestClient(ClientConfig(server=await serve(handle)), qps=-1) as client:
         informers = InformerSet(client, sleep=nap, complains_at=logging.INFO)
         informers.add(THINGS)
-        assert informers.refused() == ""  # nobody has asked yet
+        assert informers.refused() == ""  # no request was made yet
         informers.start()
         await eventually(informers.refused)
         assert "may not watch things.example.io" in informers.refused()

@@ -162,7 +162,7 @@ def test_annotations_that_a_plugin_reads_are_recorded_from_the_reload_on_that_en
     assert not any("example.com/note" in each for each in seen)
     first = [each for time, entry in record.entries(until=record.first_time + 0.5)
              if isinstance(entry, Put) for each in entry.object.metadata.annotations]  # fmt: skip
-    assert not first, "nobody read them then"
+    assert not first, "they were not read then"
 
 
 STEPS = st.lists(

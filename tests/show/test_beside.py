@@ -1,4 +1,4 @@
-"""What-ifs beside other answers: they never delay an explanation, say how far they are, and stop when nobody waits."""
+"""What-ifs beside other answers: they never delay an explanation, report their progress, and stop with their client."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ async def test_each_step_leads_into_the_course_in_every_language(story, serve, b
             address = page.url
             await page.locator(".coursePanel .subject button.quiet").click()
             await playwright.expect(page.locator(".coursePanel")).to_have_count(0, timeout=PATIENT_MS)
-        async with browser(address) as page:  # sent to somebody else
+        async with browser(address) as page:  # sent to another person
             await sees(page, ".coursePanel", "之前有什么问题")
             await sees(page, ".guide-card a", "第 2 课")
 

@@ -110,7 +110,7 @@ async def test_the_instants_of_a_large_record_are_those_of_replay(large, serve, 
 
 
 async def test_keys_are_heeded_while_the_record_is_on_its_way(story, serve, browser):
-    """The first view is the last instant alone; what somebody wants meanwhile is done when the rest is there."""
+    """The first view is the last instant alone; requests of the meantime are served once the rest is loaded."""
     async with serve(story("first-placement"), files=page_files()) as server, browser(server.link) as other:
         page, may_come = await other.context.new_page(), asyncio.Event()
 

@@ -107,7 +107,7 @@ async def test_a_stopped_server_is_shown_on_a_finished_record_too(story, serve, 
         opened = browser(server.link + "#lang=en")
         page = await opened.__aenter__()
         await sees(page, ".funnel", "NodeUnschedulable")
-    await page.keyboard.press("End")  # another decision, which nobody explains
+    await page.keyboard.press("End")  # another decision, which is not explained
     await sees(page, "[role=alert]", "the server does not answer; trying again")
     async with serve(shown, **options):
         await gone(page, "[role=alert]")

@@ -28,7 +28,7 @@ def test_no_line_of_the_sources_is_long():
 
 
 def test_every_message_is_used():
-    """Messages that nobody says any more are taken out."""
+    """Messages that the page no longer uses are removed."""
     said = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("*.ts*"))
     keys = re.findall(r'^  "?([\w.]+)"?: ', (SOURCES / "messages" / "en.ts").read_text(encoding="utf-8"), re.MULTILINE)
     templates = set(re.findall(r"`([\w.]+\.)\$\{", said))

@@ -1,4 +1,4 @@
-"""The same stories on somebody else's API server: here one of ours, over HTTP, with nobody else in it."""
+"""The same stories on a remote API server: here one of ours, over HTTP, without other clients."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_a_node_that_is_never_ready_is_reported(plane: ControlPlane, monke
 def test_an_unreachable_server_is_reported_immediately_in_one_line(
     command: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as closed:  # bound, but it does not listen: whoever calls is refused
+    with socket.socket() as closed:  # bound, but it does not listen: connections are refused
         closed.bind(("127.0.0.1", 0))
         server = f"127.0.0.1:{closed.getsockname()[1]}"
         path = tmp_path / "kubeconfig"

@@ -13,7 +13,7 @@ INT64_MAX = (1 << 63) - 1
 NANO = 10**9
 WHOLE, MILLI = 9, 6  # a unit, and a thousandth of one, in billionths: the number of digits
 SHORT = 10**18  # Go keeps shorter numbers as an int64 and a scale, longer ones as a big number
-IN_ONE_STEP = (3, 6, 9)  # decimal places by which Go multiplies at once
+IN_ONE_STEP = (3, 6, 9)  # decimal places by which Go multiplies in one step
 MAX_CHARACTERS = 256
 """Longer texts are rejected: an int64 has 19 digits, and Python limits the conversion of long numbers."""
 

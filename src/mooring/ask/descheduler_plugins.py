@@ -13,7 +13,7 @@
 
 Usage is what pods request. RemoveFailedPods and RemovePodsHavingTooManyRestarts are left out: they read what containers
 did, and a pod that has failed takes no room. Where upstream's order is arbitrary (it iterates over maps), pods go by
-name here. An eviction takes effect at once, as in the descheduler's dry run.
+name here. An eviction takes effect immediately, as in the descheduler's dry run.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class MoveToFit:
         return {rows.infos[row].name for row in chosen}
 
     def _proved(self, session: Session, pod: PodInfo, node: str, victims: list[PodInfo]) -> PostFilterResult:
-        """All victims are evicted at once, and the scheduler itself places their successors: that must end well."""
+        """All victims are evicted together, and the scheduler places their successors: each must find a node."""
         used: Counter[str] = Counter()
         for victim in victims:
             budgets = session.state.objects.in_namespace(PodDisruptionBudget, victim.pod.namespace)

@@ -110,7 +110,7 @@ class Step:
 class MoveReplay:
     """Carries moves out on a fork, each only when every filter accepts the pod.
 
-    Budgets limit how many pods may be down at once. A pod that is bound again returns its disruption.
+    Budgets limit how many pods may be down at the same time. A pod that is bound again returns its disruption.
     """
 
     session: Session

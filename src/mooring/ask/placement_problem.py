@@ -354,7 +354,7 @@ class _Rules:
                 self._problem.at_most.append(AtMost(tuple(dict.fromkeys(groups)), np.array([row]), max(1, here)))
 
     def _keep_near(self, g: int, term: AffinityTerm, number: int) -> None:
-        """Pods that match several terms must match all at once; then, or if pods find each other, cuts decide."""
+        """Several terms must be matched by the same pod; then, or if pods depend on each other, cuts decide."""
         matching = self._matching(term)
         if number > 1 or g in matching:
             return

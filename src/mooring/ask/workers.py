@@ -93,7 +93,7 @@ class Question:
         return base
 
 
-_lock = Lock()  # a worker may have several threads: sessions are not for two at once
+_lock = Lock()  # a worker may have several threads, and a session is not thread-safe
 _opened: dict[str, tuple[Question, Session]] = {}  # in a worker: the question that it was last asked
 
 

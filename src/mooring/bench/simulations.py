@@ -19,7 +19,7 @@ WEEK_S = 7 * 86400
 
 
 def like(pods: int, nodes: int) -> dict[str, Any]:
-    """A run of like pods that all wait at once."""
+    """A run of identical pods that all wait from the start."""
     return {"steps": [_nodes(nodes), {"workload": {"count": pods, "name": "p-{i}", **_POD}}]}
 
 

@@ -186,7 +186,7 @@ class MessageReader:
         if self._reads_answers and self._message.status < 200:
             return  # 100 Continue and other interim responses
         if len(self.complete) >= self._most:
-            raise BadMessage(f"more than {self._most} messages at once")
+            raise BadMessage(f"more than {self._most} messages in one read")
         self.complete.append(self._message)
 
 

@@ -458,7 +458,7 @@ class Reflector(Generic[T]):
                 self._gets_through()
                 log.debug("%s: watch ended, resuming from %s: %s", self.kind.name, self.last_version, failure or "")
                 continue
-            self._complain(f"watch ended at once, trying again: {failure or 'closed by the server'}", logging.INFO)
+            self._complain(f"watch ended immediately, trying again: {failure or 'closed by the server'}", logging.INFO)
             if not isinstance(failure, ConnectionFailed | TooManyRequests):
                 fruitless = fruitless + 1 if self.last_version == version else 0
             if fruitless >= FRUITLESS:

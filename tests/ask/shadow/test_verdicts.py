@@ -325,7 +325,7 @@ def bound_claim() -> tuple[Stage, Any, list[Any]]:
 def test_a_claim_that_was_bound_for_the_pod_is_its_own_answer() -> None:
     stage, pod, written = bound_claim()
     stage.put(pod, *written)
-    assert stage.shadow._theirs.decide(pod).node == "busy"  # whoever sees the claim bound has no choice
+    assert stage.shadow._theirs.decide(pod).node == "busy"  # a scheduler that sees the claim bound has no choice
     stage.bind(pod, "busy")
     assert (stage.verdict().agreement, stage.verdicts[0].node) == (Agreement.OTHER_NODE, "empty")
 
@@ -461,7 +461,7 @@ def test_a_scheduler_of_another_name_is_answered_for_by_the_first_profile() -> N
 
 @pytest.mark.parametrize("lists_first", [True, False])
 def test_a_race_whose_moment_was_not_seen_is_not_a_difference(lists_first: bool) -> None:
-    """The scheduler decided when another pod was still there, and the watch broke: nobody knows what it saw."""
+    """The scheduler decided when another pod was still there, and the watch broke: what it saw is unknown."""
     old, pod = make_pod("old", cpu="3"), make_pod("p", cpu="1")
     other = make_pod("other", cpu="1")
     stage = Stage(make_node("a", cpu="4"), make_node("b", cpu="4"), bound(old, "a"), bound(other, "b"))

@@ -61,7 +61,7 @@ def test_a_share_of_the_last_pods_is_held_out() -> None:
     assert measured(TrialTask("day.yaml", part=(0, 0.67)), None)["pods"] == 2
     assert measured(TrialTask("day.yaml", part=(0.67, 1)), None)["pods"] == 1
     found = search(hold_out=0.34)
-    assert found.default.found == (0.0,), "without the large pod nobody waits"
+    assert found.default.found == (0.0,), "without the large pod no pod waits"
     assert not found, "no point is better"
 
 

@@ -1,4 +1,4 @@
-"""Malformed requests of every kind: always a Status below 500, never a hang, never somebody else's data."""
+"""Malformed requests of every kind: always a Status below 500, never a hang, never data of another request."""
 
 from __future__ import annotations
 

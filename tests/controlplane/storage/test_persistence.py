@@ -93,7 +93,7 @@ async def test_a_directory_that_cannot_be_used_is_one_clear_line(tmp_path: Path)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("is_there_before", [False, True], ids=["made by the server", "made before by somebody"])
+@pytest.mark.parametrize("is_there_before", [False, True], ids=["made by the server", "made before by a client"])
 async def test_what_is_kept_is_for_its_owner_alone_from_the_start(tmp_path: Path, is_there_before: bool) -> None:
     directory = tmp_path / "a" / "data"
     old_mask = os.umask(0o022)

@@ -337,7 +337,7 @@ def test_after_forcing_the_object_says_what_its_last_manager_said(steps: list[tu
             assert have[path] == value
         for entry in live["metadata"].get("managedFields", []):
             owned = apply.from_fields(entry["fieldsV1"])
-            assert owned <= have.keys(), "nobody owns what is not there"
+            assert owned <= have.keys(), "an owned field that does not exist"
 
 
 @settings(max_examples=100)

@@ -199,7 +199,7 @@ class TestNominated:
         assert decision.message.startswith(
             "0/3 nodes are available: 1 node(s) were unschedulable, "
             "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable]."
-        ), "and whoever refused it is listed with those that narrowed the search down"
+        ), "and the plugin that rejected it is listed with those that narrowed the search down"
 
     @pytest.mark.parametrize(
         ("priority", "fits"),

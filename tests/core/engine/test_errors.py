@@ -294,7 +294,7 @@ def test_a_plugin_that_misses_what_an_earlier_point_prepares_fails_the_attempt(
     for name in ("first", "second"):
         assert on.decide(make_pod(name)).reason == "SchedulerError"
     on = Scheduler(make_node("a", unschedulable=True), config=config, uses_cache=uses_cache)
-    assert on.decide(make_pod()).reason == "Unschedulable", "nobody asked the plugin"
+    assert on.decide(make_pod()).reason == "Unschedulable", "the plugin was not called"
 
 
 def test_what_is_missed_shows_when_preemption_asks() -> None:

@@ -1,4 +1,4 @@
-"""The stopwatch of an attempt: each step's time goes to the observer, and to nobody where there is none."""
+"""The stopwatch of an attempt: each step's time goes to the observer, if there is one."""
 
 from __future__ import annotations
 

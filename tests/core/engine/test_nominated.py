@@ -20,7 +20,7 @@ NODES = 4
 
 
 class History:
-    """A queue, a cluster, and somebody who follows both."""
+    """A queue, a cluster, and a follower of both."""
 
     def __init__(self) -> None:
         self.cluster = make_cluster(*(make_node(f"n{i}") for i in range(NODES)))

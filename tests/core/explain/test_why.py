@@ -1,4 +1,4 @@
-"""Explanations: shares, grouped reasons, and suggestions that hold when somebody follows them."""
+"""Explanations: shares, grouped reasons, and suggestions that hold when they are followed."""
 
 from __future__ import annotations
 

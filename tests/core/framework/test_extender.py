@@ -50,7 +50,7 @@ def test_a_node_as_an_extender_sent_it_back() -> None:
     node = make_node("a", labels={"zone": "north"})
     answered = AnsweredNode.of(node, b"{}", 7)
     assert (answered.name, answered.node, answered.raw, answered.row) == ("a", node, b"{}", 7)
-    assert list(answered.pods) == [], "nobody sends the pods with it"
+    assert list(answered.pods) == [], "the pods are not sent with it"
 
 
 def test_an_extenders_error_is_one_line_for_people() -> None:

@@ -85,7 +85,7 @@ def test_mistakes_are_looked_for_in_upstreams_order() -> None:
 
 
 def test_metrics_call_the_points_as_upstream_does() -> None:
-    """pkg/scheduler/metrics/metrics.go; it has no name for QueueSort, since nobody times it."""
+    """pkg/scheduler/metrics/metrics.go; it has no name for QueueSort, which is not timed."""
     assert METRIC_NAMES == {
         "pre_enqueue": "PreEnqueue",
         "pre_filter": "PreFilter",

@@ -378,7 +378,7 @@ def test_some_filters_only(made: Made, profile: MakeProfile, pod: PodInfo, nodes
 
 def test_a_verdict_that_only_refuses_is_not_read(made: Made, pod: PodInfo, nodes: NodeRows) -> None:
     def phrase(number: int) -> Status:
-        raise AssertionError("nobody needs the words")
+        raise AssertionError("the text is not needed")
 
     verdict = Verdict(np.array([1, 2, 0, 0]), phrase, only_refuses=True)
     assert judge(resolve(made(filter=verdict)), CycleState(), pod, nodes) is verdict

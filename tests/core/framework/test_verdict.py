@@ -1,4 +1,4 @@
-"""A filter's answer for many nodes: numbers now, words when somebody reads them."""
+"""A filter's answer for many nodes: numbers now, text when it is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_one_status_for_all_nodes_that_are_rejected(status: Status, only_refuses
     verdict = Verdict.where(np.array([False, True, True]), status)
     assert verdict.ids.tolist() == [0, 1, 1] and verdict.ids.dtype == np.int64
     assert [verdict.status_of(number) for number in (0, 1)] == [SUCCESS, status]
-    assert verdict.only_refuses is only_refuses, "only where no number stands for a failure nobody has to look"
+    assert verdict.only_refuses is only_refuses, "a check is needed only if a number means a failure"
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ class OnlyScores:
         raise AssertionError
 
     def events_to_register(self):
-        raise AssertionError("a plugin that refuses nobody is not asked")
+        raise AssertionError("a plugin that rejects no pod is not asked")
 
 
 def test_queue_profile_asks_the_plugins():

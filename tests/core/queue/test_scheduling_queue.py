@@ -582,7 +582,7 @@ def test_a_pod_that_is_set_back_really_waits(make_queue, info, pod, meter):
     queue.set_back(pod("a"))
     assert place(queue, "a") == "backoff" and meter.incoming["backoff", "PreemptionBroke"] == 1
     assert set(meter.unschedulable.values()) <= {0}, "no plugin keeps it waiting any more"
-    assert queue.pop() is None, "nobody lets it off its backoff, as after any attempt that broke"
+    assert queue.pop() is None, "its backoff is not skipped, as after any attempt that failed"
     queue.set_back(pod("never-heard-of"))
 
 

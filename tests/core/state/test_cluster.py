@@ -159,7 +159,9 @@ def test_an_images_size_is_what_the_first_node_said() -> None:
     cluster.remove_node("b")
     cluster.set_node(make_node("b", images={"img": 99}))
     cluster.nodes()
-    assert [size for _, size, _ in cluster.table.images.holders("img")] == [99], "once nobody has it, it starts anew"
+    assert [size for _, size, _ in cluster.table.images.holders("img")] == [99], (
+        "after its last node is gone, it starts anew"
+    )
 
 
 def test_of_two_pods_with_one_host_port_the_first_to_go_takes_it_along() -> None:

@@ -128,7 +128,7 @@ HISTORY = st.lists(ACTIONS, max_size=12)
 def play(cluster: ClusterState, history: Iterable[Action]) -> None:
     for action in history:
         action(cluster)
-        cluster.nodes()  # image numbers depend on when somebody looks
+        cluster.nodes()  # image numbers depend on when they are read
 
 
 def contents(cluster: ClusterState) -> dict[str, Any]:

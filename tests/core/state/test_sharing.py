@@ -28,7 +28,7 @@ def test_a_fork_and_its_parent_copy_before_they_write_each_part_once() -> None:
     assert parent.shared == fork.shared == BOTH and fork.is_fork and parent.has_forks()
     assert parent.must_copy(ONE) and not parent.must_copy(ONE), "it is its own then"
     assert parent.shared == TWO and parent.must_copy(TWO)
-    assert fork.must_copy(ONE), "the fork cannot know that nobody else has it any more"
+    assert fork.must_copy(ONE), "the fork cannot know that it is the only holder left"
     assert not fork.must_copy(ONE)
 
 

@@ -38,7 +38,7 @@ class Script:
     asked: list[Asked] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
     port: int = 0
-    attempt: int = 1  # whoever drives the client counts
+    attempt: int = 1  # counted by the code that drives the client
 
     def say(self, path: str, *answers: dict[str, Any]) -> None:
         self.answers[path].extend(answers)

@@ -33,7 +33,7 @@ def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
             assert other.send(request()).answer()[0] == 200
         newest = Client(port)
         assert newest.send(request()).answer()[0] == 200
-        assert slow.is_closed(), "half a request keeps nobody out"
+        assert slow.is_closed(), "an incomplete request does not block other connections"
         assert others[1].send(request()).answer()[0] == 200
         for client in (slow, *others, newest):
             client.close()
@@ -84,7 +84,7 @@ def test_a_request_that_is_being_carried_out_is_answered_before_the_end() -> Non
         assert Names.entered.acquire(timeout=60)
         closing = threading.Thread(target=server.close, args=(10.0,))
         closing.start()
-        assert idle.is_closed(), "nobody waits for those who only wait"
+        assert idle.is_closed(), "the shutdown does not wait for idle connections"
         Names.released.set()
         try:
             status, headers, _ = busy.answer()

@@ -165,7 +165,7 @@ def test_an_extender_that_is_not_interested_is_left_out() -> None:
 def test_ties_among_mentioned_nodes_are_broken_at_random(pick: int) -> None:
     fake = Fake(on_prioritize=lambda nodes: [("b", 0), ("c", 0)])
     decision = decide([fake], pick=lambda n: pick % n)
-    assert decision.node == ["b", "c", "b"][pick], "a has the same total, but nobody mentioned it"
+    assert decision.node == ["b", "c", "b"][pick], "a has the same total, but the extender did not name it"
 
 
 def test_without_any_extender_score_ties_are_broken_as_without_extenders() -> None:

@@ -72,7 +72,7 @@ def test_expect_100_continue_is_answered(client: Client) -> None:
     assert client.answer()[0] == 100
     assert client.send(body).answer()[0] == 200
     head = request(b"", "Expect: 100-continue", "Content-Length: 200000")
-    assert client.send(head).answer()[0] == 413, "nobody is told to send what will not be read"
+    assert client.send(head).answer()[0] == 413, "the client is not asked for a body that will not be read"
 
 
 def test_old_clients_and_those_that_want_to_part() -> None:

@@ -97,7 +97,7 @@ def compare_calls(step: Scenario, asked: list[Any]) -> list[str]:
 def normal(body: Any, attempt: int) -> str:
     body = json.loads(json.dumps(body))
     if attempt > 1:
-        body.pop("Pod", None)  # by then the pod's status has changed, which nobody does here
+        body.pop("Pod", None)  # by then the pod's status has changed, which does not happen here
     if body.get("NodeNames"):
         body["NodeNames"].sort()
     if body.get("Nodes"):

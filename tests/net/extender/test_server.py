@@ -46,7 +46,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: bytes, **headers:
 
 
 def await_connections() -> None:
-    """Wait for calls that were given up: they say that they ended, and must do so while somebody listens."""
+    """Wait for abandoned calls: they report their end, which must happen while the test still reads it."""
     for thread in threading.enumerate():
         if thread.name == "extender":
             thread.join()

@@ -116,7 +116,7 @@ def policy_limits(policy: Any) -> bool:
 def test_a_pod_waits_for_the_batch_and_for_the_node() -> None:
     result = played(pool(), {"nodes": {"count": 1, "cpu": "100m"}}, pods(1), cloud={"delay": "40s"})
     (placed,) = (result.placements or {}).values()
-    assert 41 <= placed.at_s < 41.1  # it was refused at once; a second later the batch is closed
+    assert 41 <= placed.at_s < 41.1  # it was rejected immediately; a second later the batch is closed
 
 
 def test_min_values_keep_a_node_from_becoming_too_special() -> None:

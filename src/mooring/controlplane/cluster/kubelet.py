@@ -552,7 +552,7 @@ def _set_pod_condition(status: Object, type_: str, value: str, now: str, reason:
     conditions.append(wanted)
 
 
-# Containers that fail are started again at once, then after 10 s, 20 s … 5 min. After ten minutes of running well, the
+# Containers that fail are restarted immediately, then after 10 s, 20 s … 5 min. After ten minutes of running well, the
 # next failure counts as a first one.
 
 FIRST_S, MOST_S = 10.0, 300.0

@@ -20,7 +20,7 @@ The life of a pod, and the effect of a status::
 | SKIP | this plugin has nothing to say about this pod; allowed where it is mentioned |
 | UNSCHEDULABLE | a rejection: evicting pods may help, so PostFilter may look at the node |
 | UNSCHEDULABLE_AND_UNRESOLVABLE | a rejection: evicting pods cannot help |
-| PENDING | a rejection: the pod waits for something outside; it is tried at once when that happens |
+| PENDING | a rejection: the pod waits for something outside; it is tried immediately when that happens |
 | WAIT | Permit only |
 | ERROR, or an exception | something broke: the attempt fails, and the pod is tried again after backoff |
 

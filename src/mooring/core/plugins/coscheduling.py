@@ -6,7 +6,7 @@ In-tree but off by default. A pod names its group with the label ``scheduling.x-
 | | kube-scheduler's GangScheduling | here |
 |---|---|---|
 | membership | ``spec.schedulingGroup`` | the same, or the label that scheduler-plugins uses |
-| waiting | five minutes, then each pod gives up on its own | the group's time-out, then all give up at once |
+| waiting | five minutes, then each pod gives up on its own | the group's time-out, then all give up together |
 | search | the whole group in one cycle, with its gate | pod by pod; nodes are held while the others come |
 """
 

@@ -188,7 +188,7 @@ class AffinityFilterState:
         # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
         # not with every pod of every node in a dry run.
         self._matches: dict[tuple[int, int], Matches] = {}
-        self.wanted: CountedTerms | None = None  # required affinity: all terms at once
+        self.wanted: CountedTerms | None = None  # required affinity: all terms together
         self.unwanted: dict[str, CountedTerms] = {}  # required anti-affinity: each term, by topology key
 
     def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:

@@ -30,7 +30,7 @@ FEW = 512  # up to this many integer divisions are faster than conversion to flo
 
 
 class Usage:
-    """The resources that count, all nodes at once; ``allocatable`` is 0 where a node does not have one."""
+    """The resources that count, for all nodes; ``allocatable`` is 0 where a node does not have one."""
 
     __slots__ = ("after", "allocatable", "divisor", "is_complete", "used", "weights")
 

@@ -272,7 +272,7 @@ class SchedulingQueue:
     def refuse_again(
         self, info: QueuedPodInfo, unschedulable_plugins: frozenset[str], pending_plugins: frozenset[str], message: str
     ) -> None:
-        """Bring a pod back that was refused at once."""
+        """Move a pod that was rejected just now back to the queue."""
         info.unschedulable_plugins, info.pending_plugins = unschedulable_plugins, pending_plugins
         info.gating_plugin, info.message = "", message
         self._note_failure(info)

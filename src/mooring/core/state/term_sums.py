@@ -1,4 +1,4 @@
-"""How many of a pod's terms mean a pod: counted for all kinds of pods at once, not term by term for each of them."""
+"""How many of a pod's terms match a pod: counted for all kinds of pods together, not term by term for each."""
 
 from __future__ import annotations
 

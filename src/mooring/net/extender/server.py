@@ -144,7 +144,7 @@ class Limits:
     handler_timeout_s: float = 4.5  # just below kube-scheduler's timeout
     read_timeout_s: float = 30.0  # from its first byte to its last
     idle_timeout_s: float = 90.0  # between requests
-    threads: int = 16  # handlers that may run at once
+    threads: int = 16  # handlers that may run concurrently
     waiting: int = 256  # queued requests; further ones are rejected immediately
     connections: int = 512
 

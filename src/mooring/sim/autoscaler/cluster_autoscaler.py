@@ -17,7 +17,7 @@ Files are those of kubernetes/autoscaler 1.36 in ``cluster-autoscaler``; tests t
 | what cannot go is looked at again after five minutes | core/scaledown/unremovable | what_is_removed |
 | bare pods, safe-to-evict, budgets, local storage | simulator/drainability/rules | what_is_removed[pods keep] |
 | unneeded for the whole time | core/scaledown/unneeded | a_node_is_unneeded |
-| empty nodes before others; ten at once, one drained | core/scaledown/budgets | nodes_are_drained_one_at_a_time |
+| empty nodes before others; ten together, one drained | core/scaledown/budgets | nodes_are_drained_one_at_a_time |
 | a node that cannot be drained stays | core/scaledown/actuation | (not tested) |
 
 Differences: similar groups, atomic groups, provisioning requests and unready nodes are left out. ``price`` values pods
@@ -75,7 +75,7 @@ class ClusterAutoscaler:
         self._fleet.beside(self._run())
 
     async def add(self, group: NodeGroup) -> None:
-        """Begin to scale a group; its smallest number of nodes is there at once."""
+        """Begin to scale a group; its minimum size is there immediately."""
         if group.name in self._groups:
             raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
         self._groups[group.name] = group

@@ -1,4 +1,4 @@
-"""Which nodes Karpenter disrupts: empty ones, several at once for one that is cheaper, or one after another.
+"""Which nodes Karpenter disrupts: empty ones, several replaced by a cheaper one, or one after another.
 
 Each question is a simulation on a fork: the nodes are gone, and their pods need a place on the others and on at most
 one new node, which must be cheaper. Simulations that cannot end well are left out: see :class:`_Room`.

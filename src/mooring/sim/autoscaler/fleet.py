@@ -238,7 +238,7 @@ class Fleet:
         return machine
 
     async def add(self, pool: str, offering: Offering, taints: Sequence[Taint] = ()) -> None:
-        """A node that is there at once."""
+        """Add a node that is there immediately."""
         self._numbers[pool] += 1
         name = self.name(pool, 0)
         machine = Machine(name, pool, offering, offering.node(name, taints), self.now_s)

@@ -66,7 +66,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         self._episodes, self._action, self._reward = episodes, action, dict(reward)
         self._profile = config, tuple(plugins)
         first = GymWorld(episodes(np.random.default_rng(0)), *self._profile)
-        Rewards(reward, first)  # a term that does not exist is said at once
+        Rewards(reward, first)  # reports a term that does not exist now, not in the first step
         self.max_nodes = max_nodes or len(first.cluster.nodes())
         self.score_plugins = [plugin.name for plugin, _ in first.profile.score]
         self.observation_space: spaces.Space[Any] = spaces.Dict(

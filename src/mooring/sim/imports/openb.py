@@ -159,7 +159,7 @@ def _node(row: Row) -> Node:
 
 
 def import_pods(path: Path, text: str) -> Imported:
-    """A table of pods. A table without times gives pods that arrive at once, in the order of the table."""
+    """A table of pods. In a table without times all pods arrive at the start, in the table's order."""
     omissions = Omissions()
     shapes: dict[tuple[int, int, int, int, str], Pod] = {}
     arrivals = [_arrival(row, shapes, omissions) for row in _distinct(read_table(path, text, POD_COLUMNS), "name")]

@@ -57,7 +57,7 @@ def test_nodes_stay_ready_when_the_process_was_frozen(lab: Lab) -> None:
     lab.nodes(3)
     lab.advance(30)
     writes = _node_writes(lab)
-    lab.clock.advance(600)  # nobody ran: neither kubelets nor controllers
+    lab.clock.advance(600)  # neither kubelets nor controllers ran
     lab.settle()
     lab.advance(120)
     assert writes == []

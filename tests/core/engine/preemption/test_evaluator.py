@@ -66,7 +66,7 @@ def test_pods_that_go_for_other_reasons_are_not_waited_for(running: Any) -> None
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_random_numbers_and_messages_do_not_depend_on_lower_priority_pods_elsewhere(is_elsewhere: bool) -> None:
-    """Where nobody in the whole cluster is less important, no node is looked at."""
+    """If no pod of the cluster has a lower priority, no node is examined."""
     nodes = [make_node(name) for name in ("a", "b")]
     running = [make_pod(f"on-{node.metadata.name}", node=node.metadata.name, cpu="4", priority=10) for node in nodes]
     cordoned = make_node("cordoned", unschedulable=True)

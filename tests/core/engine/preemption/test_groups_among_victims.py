@@ -63,7 +63,7 @@ def cluster_of(running: list[tuple[int, str, int, str, str | None, str]], allowe
         labels = {"app": app}
         pod = make_pod(f"p{i}", node=f"n{node}", cpu=cpu, priority=priority, group=group, labels=labels, status=status)
         cluster.put(pod)
-    for node in range(NODES):  # what is free is taken by somebody important
+    for node in range(NODES):  # the free resources are taken by pods of high priority
         free = 4000 - sum(MILLIS[cpu] for where, cpu, *_ in running if where == node)
         if free > 0:
             cluster.put(make_pod(f"full{node}", node=f"n{node}", cpu=f"{free}m", priority=100))

@@ -21,7 +21,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 
 class FakeWriter:
-    """An API server with whole objects, a clock that only moves while somebody sleeps, and things that happen then."""
+    """An API server with whole objects, a clock that moves only during sleeps, and the events of that time."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
@@ -85,7 +85,7 @@ class Story:
         return await self.plugin.pre_bind(self.state, self.pod, "a")
 
     def put(self, kind: type[Any], key: str, change: Callable[[dict[str, Any]], None]) -> None:
-        """Somebody else changes an object."""
+        """Another client changes an object."""
         self.world._version += 1
         body = msgspec.to_builtins(self.world.cluster.objects.get(kind, key))
         body["metadata"]["resourceVersion"] = str(self.world._version)

@@ -337,7 +337,7 @@ class TestReserve:
         two.claim("d")
         plugin = two.binding()
         self.reserve(two, plugin, two.pod("c", name="first"), "a")
-        two.volume("pv")  # somebody else has changed it: the promise was made on an older version
+        two.volume("pv")  # another client changed it: the assumption was made on an older version
         assert two.judge(plugin, two.pod("d", name="second")) == {}
 
     def test_the_selected_node_is_written(self, two: Any) -> None:

@@ -299,7 +299,7 @@ def table() -> NDArray[np.uint64]:
 
 
 def _outputs(last: NDArray[np.uint64]) -> Iterator[int]:
-    """Yield the outputs that follow, as many at once as are independent of each other."""
+    """Yield the remaining outputs in groups that are independent of each other."""
     while True:
         drawn = last[:TAP] + last[LENGTH - TAP :]
         last = np.concatenate((last[TAP:], drawn))

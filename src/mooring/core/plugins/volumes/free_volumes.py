@@ -2,7 +2,7 @@
 
 For a claim the question is, on every node: which is the smallest volume that fits and is reachable from here? Volumes
 are grouped by their node affinity, because thousands share one (a zone), or thousands of groups have a single node
-(local disks): the smallest fitting volume per group, applied to the group's rows, answers it for all nodes at once.
+(local disks): the smallest fitting volume per group, applied to the group's rows, answers it for all nodes together.
 """
 
 from __future__ import annotations
