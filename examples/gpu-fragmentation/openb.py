@@ -53,5 +53,5 @@ def _whole(row: Row, *columns: str) -> Row:
             raise InputError(f"no column {column}; there are {', '.join(row)}") from None
         except ValueError:
             name = row.get("name") or row.get("sn")
-            raise InputError(f"{name}: {column}: {row[column]!r} where a number is expected") from None
+            raise InputError(f"{name}: {column}: {row[column]!r}, expected a number") from None
     return found

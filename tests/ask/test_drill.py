@@ -188,7 +188,7 @@ def test_domains(lose: str, together: int, want: dict[tuple[str, ...], str]) -> 
     [
         pytest.param("label=rak", 1, "no node has the label rak; the nodes have .*rack", id="a label that no node has"),
         pytest.param("zoone", 1, "zoone: no node or zone of that name; did you mean zone", id="a name that is unknown"),
-        pytest.param("a", 2, "there is only 1 to lose; expected 2 or more to lose 2 at once", id="no pair"),
+        pytest.param("a", 2, "only 1 can be lost; expected 2 or more to lose 2 together", id="no pair"),
         pytest.param("node", 3, "n: 3; expected 1 or 2", id="three together"),
     ],
 )

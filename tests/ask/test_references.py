@@ -35,10 +35,12 @@ def test_every_kind_that_is_read_can_be_named(kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("pot/x", "pot/x: 'pot' is no kind that scheduling reads; did you mean pod?", id="a misspelt kind"),
+        pytest.param(
+            "pot/x", "pot/x: 'pot' is not a kind that scheduling reads; did you mean pod?", id="a misspelt kind"
+        ),
         pytest.param(
             "web",
-            "web: 'web' is no kind that scheduling reads; expected one such as pod, node or pvc",
+            "web: 'web' is not a kind that scheduling reads; expected one such as pod, node or pvc",
             id="a bare name",
         ),
         pytest.param("pod/", "pod/: expected pod/namespace/name", id="no name"),

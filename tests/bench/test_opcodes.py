@@ -321,7 +321,7 @@ async def test_a_cluster_that_does_not_list_its_pods_is_given_up(
     async with ControlPlane(kubeconfig_path=kubeconfig, faults=faults):
         options = RunOptions(kubeconfig=str(kubeconfig), with_scheduler=False)
         [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), options)
-    assert failed.error.startswith("the pods of the cluster cannot be listed for 5 s: ")
+    assert failed.error.startswith("listing the cluster's pods has failed for 5 s: ")
     assert "the disk is gone" in failed.error
 
 

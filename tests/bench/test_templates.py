@@ -71,8 +71,8 @@ def test_the_last_beta_of_a_kind_is_read_as_its_final_version() -> None:
     ("text", "complaint"),
     [
         pytest.param("- a", "no object in it", id="a list"),
-        pytest.param("kind: Ship\napiVersion: v1", "no such kind is known here", id="an unknown kind"),
-        pytest.param("kind: Pod\napiVersion: v2", "no such kind is known here", id="an unknown version"),
+        pytest.param("kind: Ship\napiVersion: v1", "unknown kind", id="an unknown kind"),
+        pytest.param("kind: Pod\napiVersion: v2", "unknown kind", id="an unknown version"),
     ],
 )
 def test_what_is_no_object_is_refused(text: str, complaint: str) -> None:

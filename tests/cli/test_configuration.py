@@ -121,7 +121,7 @@ def test_config_check_lets_the_plugin_judge_its_arguments(files: Path, capsys: p
         pytest.param("", "no plugin in this file", id="it is empty"),
         pytest.param(
             PLUGIN.replace("(self, state, pod, node)", "(self, pod)"),
-            "def filter(self, state, pod, node) is expected",
+            "expected def filter(self, state, pod, node)",
             id="a wrong signature",
         ),
     ],

@@ -52,11 +52,11 @@ def test_the_story_it_writes_can_be_simulated_from_anywhere(
         pytest.param(["pods.csv", "-o", "no/story.yaml"], "no/story.yaml: no such file or directory", id="no folder"),
         pytest.param(["bad.csv"], "bad.csv, line 1: no column 'cpu_milli'", id="a column is missing"),
         pytest.param(
-            ["n.yaml", "-o", "n.yaml"], "n.yaml: n.yaml is what is read, and is not replaced", id="over its input"
+            ["n.yaml", "-o", "n.yaml"], "n.yaml: n.yaml is an input and is not overwritten", id="over its input"
         ),
         pytest.param(
             ["dump", "-o", "dump/s.yaml"],
-            "dump/s.yaml: dump is what is read, and is not replaced",
+            "dump/s.yaml: dump is an input and is not overwritten",
             id="into an imported directory",
         ),
         pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="unknown columns"),

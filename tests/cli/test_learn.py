@@ -179,7 +179,7 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
         pytest.param(["3", "--scenario", "no.py"], "for example lesson3/my_scenario.py", id="no such scenario"),
         pytest.param(["3", "--check", "."], ". is a folder; give the file", id="a folder to check"),
         pytest.param(["3", "--lang", "de"], "--lang de: the course is written in en, ja, zh", id="another language"),
-        pytest.param(["diff", "2", "4", "--explain"], "lessons 2 and 4 are no neighbours", id="too far apart"),
+        pytest.param(["diff", "2", "4", "--explain"], "lessons 2 and 4 are not neighbours", id="too far apart"),
         pytest.param(["3", "--kubeconfig", "no.yaml"], "no.yaml", id="a kubeconfig that is not there"),
     ],
 )
@@ -253,8 +253,12 @@ def test_a_scenario_of_ones_own_is_played(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("source", "want"),
     [
-        pytest.param("", "there is no `async def scenario(room)` in it", id="an empty file"),
-        pytest.param("def scenario(room): ...\n", "there is no `async def scenario(room)` in it", id="not async"),
+        pytest.param("", "no function in it to play; expected `async def scenario(room)`", id="an empty file"),
+        pytest.param(
+            "def scenario(room): ...\n",
+            "no function in it to play; expected `async def scenario(room)`",
+            id="not async",
+        ),
         pytest.param(
             "async def scenario(room):\n    room.nod('a')\n", "line 2, in scenario: `room.nod('a')`", id="a typo"
         ),

@@ -124,8 +124,8 @@ async def test_programs_get_what_the_scheduler_says(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        pytest.param("wep", "default/wep does not wait in the queue; did you mean default/web?", id="misspelt"),
-        pytest.param("shop/x", "shop/x does not wait in the queue; mooring queue lists the pods that do", id="unknown"),
+        pytest.param("wep", "default/wep is not in the queue; did you mean default/web?", id="misspelt"),
+        pytest.param("shop/x", "shop/x is not in the queue; mooring queue lists the pods that are", id="unknown"),
     ],
 )
 async def test_a_pod_that_does_not_wait(name: str, says: str, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +138,7 @@ async def test_an_answer_that_is_not_a_queue_is_reported(
 ) -> None:
     plane.handlers.pages["/debug/queue"] = lambda: {"pods": []}
     assert await ask() == 2
-    assert "/debug/queue: the answer is no queue; is it a mooring scheduler?" in capsys.readouterr().err
+    assert "/debug/queue: the answer is not a queue; is it a mooring scheduler?" in capsys.readouterr().err
 
 
 async def test_another_cluster_is_asked_at_the_schedulers_own_port(

@@ -89,7 +89,7 @@ def test_what_is_read_is_not_written_over(
     Path("link.html").symlink_to("run.mrec")
     assert run(command) == 2
     said = capsys.readouterr().err
-    assert "run.mrec is what is read, and is not replaced; give another place" in said and said.count("\n") == 1
+    assert "run.mrec is an input and is not overwritten; give another file" in said and said.count("\n") == 1
     assert Path("run.mrec").read_bytes() == record.read_bytes()
 
 

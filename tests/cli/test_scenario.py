@@ -94,7 +94,7 @@ def test_quiet_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(["nothing-like-it"], "no scenario 'nothing-like-it'; there are", id="an unknown story"),
         pytest.param(["gone.yaml"], "gone.yaml: No such file or directory", id="no such file"),
         pytest.param(["wrong.yaml"], "wrong.yaml: steps[0]: no step 'jump'", id="a mistake in the file"),
-        pytest.param(["breaks.py"], "breaks.py: the story broke off: ZeroDivisionError", id="a story that breaks"),
+        pytest.param(["breaks.py"], "breaks.py: the story failed: ZeroDivisionError", id="a story that breaks"),
         pytest.param(["--virtual-time", "--kubeconfig", "x", "good.yaml"], "only the embedded", id="time of others"),
         pytest.param(
             ["--control-plane", "kubernetes", "--kubeconfig", "x", "good.yaml"], "exclude each other", id="two clusters"

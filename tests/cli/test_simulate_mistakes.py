@@ -140,7 +140,7 @@ def test_a_mistake_is_one_line(
         ),
         pytest.param(
             "[{nodeGroup: {name: g, max: 1}}, {nodeGroup: {name: g, max: 1}}]",
-            "there is a group 'g' already",
+            "a group 'g' already exists",
             id="a node group twice",
         ),
         pytest.param(
@@ -201,7 +201,7 @@ def test_a_record_does_not_replace_what_is_simulated(
     capsys.readouterr()
     assert run(command if "--record" in command else [*command, "--record", "run.mrec"]) == 2
     said = capsys.readouterr().err
-    assert "so it is not replaced; give another name" in said and said.count("\n") == 1
+    assert "so it is not overwritten; give another name" in said and said.count("\n") == 1
     assert Path("run.mrec").read_bytes() == before and Path("story.yaml").read_text() == STORY
 
 
@@ -213,7 +213,7 @@ def test_a_record_does_not_replace_what_is_simulated_from_python(
     mooring.simulate("story.yaml", record="run.mrec")
     before = Path("run.mrec").read_bytes()
     for story in ("run.mrec", "run.mrec@1s", {"steps": [{"cluster": "run.mrec"}]}):
-        with pytest.raises(UsageError, match="is what is simulated, so it is not replaced"):
+        with pytest.raises(UsageError, match="is the input, so it is not overwritten"):
             mooring.simulate(story, record="run.mrec")
     assert Path("run.mrec").read_bytes() == before
 
@@ -230,7 +230,7 @@ def test_a_record_does_not_replace_the_one_whose_cluster_is_simulated(
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
         for given in (cluster, cluster.fork()):
-            with pytest.raises(UsageError, match="is what is simulated, so it is not replaced"):
+            with pytest.raises(UsageError, match="is the input, so it is not overwritten"):
                 mooring.simulate(given, record="../run.mrec")
         mooring.simulate(cluster, record="another.mrec")
     assert (tmp_path / "run.mrec").read_bytes() == before

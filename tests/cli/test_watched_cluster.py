@@ -29,7 +29,7 @@ class Refusing:
     ("refusal", "said"),
     [
         ("nodes, pods: you may not watch nodes", "you may not watch nodes; get, list and watch are needed"),
-        ("", "no list of nodes, pods within 0s"),
+        ("", "could not list nodes, pods within 0s"),
     ],
 )
 async def test_a_list_that_will_not_arrive_is_reported(

@@ -291,7 +291,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 def test_what_is_no_record_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "story.yaml"
     path.write_text("steps: []\n")
-    with pytest.raises(UsageError, match=r"story.yaml: exists and is no record, so it is not replaced"):
+    with pytest.raises(UsageError, match=r"story.yaml: exists and is not a record, so it is not overwritten"):
         create(path)
     assert path.read_text() == "steps: []\n"
 
@@ -301,7 +301,7 @@ def test_other_files_are_not_rotated(tmp_path: Path, name: str) -> None:
     (tmp_path / "live").write_bytes(MAGIC)
     (tmp_path / name).write_text("mine")
     os.utime(tmp_path / name, (1, 1))
-    with pytest.raises(UsageError, match=f"{name}: exists and is no record, so it is not replaced"):
+    with pytest.raises(UsageError, match=f"{name}: exists and is not a record, so it is not overwritten"):
         files(tmp_path / "live").begin()
     assert (tmp_path / name).read_text() == "mine" and sorted(path.name for path in tmp_path.iterdir()) == sorted(
         {"live", name}

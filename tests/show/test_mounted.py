@@ -134,7 +134,7 @@ async def test_only_authorised_users_see_the_page_which_is_read_only(tmp_path, m
 async def test_without_the_flag_there_is_no_page(tmp_path, monkeypatch):
     async with running(tmp_path, monkeypatch) as (port, _, token):
         assert (await ask(port, "/ui/", token))[0] == 404
-        with pytest.raises(ApiError, match="serves no page; start it with mooring run --ui"):
+        with pytest.raises(ApiError, match="does not serve a page; start it with mooring run --ui"):
             address = Address(f"https://127.0.0.1:{port}", str(tmp_path / "kubeconfig"), is_insecure=True)
             await ui_relay.relay_and_serve(address, 0, False)
 

@@ -66,7 +66,7 @@ def test_an_eviction_names_the_pod_that_needs_the_room(story):
 def test_an_event_that_is_no_attempt_is_refused(story):
     from mooring.api.errors import InputError
 
-    with pytest.raises(InputError, match="event 0 is no attempt"):
+    with pytest.raises(InputError, match="event 0 is not an attempt"):
         story("preemption").timeline.attempt_number(0)
 
 

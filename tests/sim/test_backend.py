@@ -82,7 +82,7 @@ def test_an_object_has_a_name_and_a_path(text: str, written: str, path: str) -> 
         pytest.param("pod/", "kind/name", id="no name"),
         pytest.param("/web", "kind/name", id="an empty kind"),
         pytest.param("pod/a/b/c", "kind/name", id="too many parts"),
-        pytest.param("node/a/b", "a Node is in no namespace; write node/b", id="a namespace for a node"),
+        pytest.param("node/a/b", "a Node has no namespace; write node/b", id="a namespace for a node"),
         pytest.param("gadget/a", "no kind 'gadget'", id="an unknown kind"),
     ],
 )

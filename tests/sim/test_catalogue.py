@@ -59,7 +59,7 @@ def test_a_node_has_a_price_by_its_labels() -> None:
         pytest.param(HEAD + "a,4,16Gi,0.5,amd64,north,1,,\n", "expected a whole number", id="half a GPU"),
         pytest.param(HEAD + "a,4\n", "expected 9 columns", id="a short line"),
         pytest.param(HEAD + "a,4,16Gi,0,amd64,north,1,,,,\n", "expected 9 columns", id="a long line"),
-        pytest.param(HEAD + 2 * "a,4,1Gi,,,,1,,\n", "type a in every zone is there twice", id="a type twice"),
+        pytest.param(HEAD + 2 * "a,4,1Gi,,,,1,,\n", "type a in every zone occurs twice", id="a type twice"),
         pytest.param("type,cpu,mem\na,4,1Gi\n", "column 'mem' is not known; did you mean memory", id="a wrong column"),
         pytest.param("type,cpu,memory\na,4,1Gi\n", "price is missing", id="a missing column"),
         pytest.param("[1]", "expected a list of types", id="JSON of something else"),

@@ -68,7 +68,7 @@ async def test_a_server_that_does_not_come_up(binaries: Path, tmp_path: Path, mo
     monkeypatch.setattr(real_control_plane, "READY_TIMEOUT_S", 0.2)
     for name in ("etcd", "kube-apiserver"):
         script(binaries, name, STAYS)
-    assert await failure(tmp_path) == "kube-apiserver does not come up within 0.2s"
+    assert await failure(tmp_path) == "kube-apiserver did not start within 0.2s"
 
 
 async def test_a_server_that_is_never_ready(binaries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

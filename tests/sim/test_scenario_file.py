@@ -250,7 +250,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param("steps: [{apply: []}]", "no manifest", id="nothing to apply"),
         pytest.param("steps: [{apply: missing.yaml}]", "missing.yaml: No such file", id="a missing file"),
         pytest.param("steps: [{delete: web}]", "expected kind/name .*found 'web'", id="no kind"),
-        pytest.param("steps: [{delete: node/a/b}]", "a Node is in no namespace", id="a namespace too many"),
+        pytest.param("steps: [{delete: node/a/b}]", "a Node has no namespace", id="a namespace too many"),
         pytest.param("steps: [{patch: {target: pod/p}}]", "patch is missing", id="no patch"),
         pytest.param(
             "steps: [{patch: {target: pod/p, patch: {}, type: x}}]",
@@ -272,7 +272,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         ),
         pytest.param("steps: [{nodes: {count: 100000}}]", "found 100000", id="too many nodes"),
         pytest.param("steps: [{nodes: {count: true}}]", "count: expected a whole number", id="a truth for a number"),
-        pytest.param("steps: [{nodes: {zones: 3}}]", "zones: expected a list of texts, found 3", id="zones"),
+        pytest.param("steps: [{nodes: {zones: 3}}]", "zones: expected a list of strings, found 3", id="zones"),
         pytest.param("steps: [{nodes: {labels: [a]}}]", "labels: expected a mapping, found a list", id="labels"),
         pytest.param("steps: [{nodes: {taints: [a]}}]", "taint 'a'", id="a taint without an effect"),
         pytest.param(
@@ -288,7 +288,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
             "steps: [{scale: {target: 3, replicas: 1}}]", "expected kind/name .*found '3'", id="a number for an object"
         ),
         pytest.param("steps: [{delete: 3}]", "expected a mapping with gracePeriodSeconds, .* found 3", id="delete 3"),
-        pytest.param("steps: [{delete: {target: {}}}]", "target: expected a list of texts", id="delete a mapping"),
+        pytest.param("steps: [{delete: {target: {}}}]", "target: expected a list of strings", id="delete a mapping"),
         pytest.param(
             "steps: [{delete: {target: pod/p, gracePeriodSeconds: x}}]", "gracePeriodSeconds: expected", id="grace"
         ),
@@ -318,7 +318,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param("steps: [{wait: {for: pod/p, within: x}}]", "expected a duration", id="wait how long"),
         pytest.param("steps: []\nconfig: 3", "config: expected a mapping, found 3", id="a configuration of 3"),
         pytest.param("steps: []\nconfig: gone.yaml", "gone.yaml: No such file", id="a configuration that is not there"),
-        pytest.param("steps: []\nplugins: {a: b}", "plugins: expected a list of texts", id="plugins"),
+        pytest.param("steps: []\nplugins: {a: b}", "plugins: expected a list of strings", id="plugins"),
     ],
 )
 def test_mistakes(text: str, says: str) -> None:

@@ -275,7 +275,7 @@ def _sets(
     keys = [found.pod.key for found, _ in asked]
     for key in keys:
         if keys.count(key) > 1:
-            raise InputError(f"{key} is asked for twice; a share says how many of it are in a set")
+            raise InputError(f"{key} is given twice; its share is how many of it are in a set")
     return [(Copies(found.pod, session.state), share) for found, share in asked], notes
 
 

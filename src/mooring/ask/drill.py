@@ -247,7 +247,7 @@ def domains(nodes: list[Node], lose: str, together: int) -> list[Domain]:
     """Return all domains of this kind, or all pairs of them; or the named node or zone, or those of a label's value."""
     single = list(_single(nodes, lose))
     if len(single) < together:
-        raise InputError(f"there is only {len(single)} to lose; expected {together} or more to lose {together} at once")
+        raise InputError(f"only {len(single)} can be lost; expected {together} or more to lose {together} together")
     if comb(len(single), together) > MAX_LOSSES:
         raise InputError(
             f"{comb(len(single), together):,} pairs are too many to try; lose zones or a label with fewer values"
@@ -380,7 +380,7 @@ def drill_with(
 ) -> Drill:
     """Answer for a scheduler and its cluster. Ctrl-C ends it with what is known by then."""
     if n not in (1, 2):
-        raise InputError(f"n: {n}; expected 1 or 2 losses at once")
+        raise InputError(f"n: {n}; expected 1 or 2 simultaneous losses")
     nodes = scheduler.cluster.nodes
     if not nodes:
         raise InputError("the cluster has no nodes to lose")

@@ -143,7 +143,7 @@ class MoveToFit:
             for budget in budgets_of(victim.pod, budgets):
                 used[budget.key] += 1
                 if used[budget.key] > budget.status.disruptions_allowed:
-                    return _no(f"the budget {budget.key} does not allow all moves at once")
+                    return _no(f"the budget {budget.key} does not allow all moves together")
         after = session.fork()
         for victim in victims:
             after.state.remove_pod(victim.uid)

@@ -165,7 +165,7 @@ class Scheduler:
             if running is not None and running.spec.node_name:
                 raise InputError(
                     f"pod {asked.pod.key} is on {running.spec.node_name} already; "
-                    "cluster.add(pod, copies=N) makes others like it"
+                    "cluster.add(pod, copies=N) adds more pods like it"
                 )
             self.cluster.take_over(asked.others)
             decision = _decided(self._session, asked.pod, commits=True)

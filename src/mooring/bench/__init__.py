@@ -1,1 +1,1 @@
-"""What users measure on their machines and clusters: decisions, growth, scheduler_perf, simulations."""
+"""Measurements that users run on their machines and clusters: decisions, growth, scheduler_perf, simulations."""

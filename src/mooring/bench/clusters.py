@@ -1,4 +1,4 @@
-"""Generated clusters and pods for measurements: plain Python objects, the same for the same numbers."""
+"""Generated clusters and pods for measurements: plain Python objects, the same for the same parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ POD_CPU, POD_MEMORY = "100m", "200Mi"
 
 
 def make_node(i: int, zones: int = 10) -> Node:
-    """A node as cloud clusters have them: a zone, a host name, a dozen labels, room for 110 pods."""
+    """Return a node like those of cloud clusters: a zone, a host name, a dozen labels, room for 110 pods."""
     name = f"node-{i:05d}"
     labels = {
         HOSTNAME: name,
@@ -140,7 +140,7 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
 
 
 def fill_with_unimportant(cluster: ClusterState, nodes: int) -> None:
-    """Leave no room: four pods of low priority per node, which only preemption can move."""
+    """Fill the cluster: four pods of low priority per node, so that only preemption makes room."""
     for i in range(4 * nodes):
         pod = make_pod(i, f"filler-{i % 10}", cpu="8", memory="1Gi")
         pod.spec.priority = -10
@@ -150,14 +150,14 @@ def fill_with_unimportant(cluster: ClusterState, nodes: int) -> None:
 
 
 def add_csi_nodes(cluster: ClusterState, nodes: int) -> None:
-    """Every node can attach this many volumes of one CSI driver."""
+    """Let every node attach this many volumes of one CSI driver."""
     for i in range(nodes):
         driver = CsiNodeDriver(name=CSI_DRIVER, allocatable=CsiNodeDriverAllocatable(count=39))
         cluster.put(CSINode(metadata=ObjectMeta(name=f"node-{i:05d}"), spec=CsiNodeSpec(drivers=[driver])))
 
 
 def add_bound_claim(cluster: ClusterState, i: int) -> None:
-    """A claim with its volume, bound to each other."""
+    """Add a claim and its volume, bound to each other."""
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(
             name=f"claim-{i}",
@@ -176,7 +176,7 @@ def add_bound_claim(cluster: ClusterState, i: int) -> None:
 
 
 def make_cluster(nodes: int, running: int = 0) -> ClusterState:
-    """A cluster with nodes and, evenly over them, running pods of a hundred different applications."""
+    """Return a cluster of nodes with running pods of a hundred different applications, evenly spread."""
     cluster = ClusterState()
     cluster.put(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
     for i in range(nodes):
@@ -189,7 +189,7 @@ def make_cluster(nodes: int, running: int = 0) -> ClusterState:
 
 
 def pods_of(workload: str, *, alike: bool = True) -> Iterator[Pod]:
-    """Endless pods of a workload. ``alike`` False: every pod has its own template, so that no cache helps."""
+    """Yield pods of a workload without end. ``alike`` False: every pod has its own template, so that no cache helps."""
     templates = TEMPLATES[workload]
     for i in itertools.count():
         template = templates[i % len(templates)]

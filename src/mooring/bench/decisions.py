@@ -26,13 +26,13 @@ from mooring.core.state.cluster import ClusterState
 
 Progress = Callable[[int, int], None]
 
-GANG = "gang"  # the pods are one pod group, decided in one go
-GANGS = 5  # how many times
+GANG = "gang"  # # the pods are one pod group, decided together
+GANGS = 5  # # number of groups that are measured
 
 
 @dataclass(slots=True)
 class DecisionMeasurement:
-    """One measurement. Times are of ``decide`` alone; CPU counts the whole turn: look, decide, assume."""
+    """One measurement. Times are those of ``decide`` alone; CPU is of the whole round: read, decide, assume."""
 
     workload: str
     nodes: int
@@ -149,7 +149,7 @@ def _measure_gang(cluster: ClusterState, nodes: int, running: int, pods: int, al
 
 
 def measure_state(nodes: int, pods: int) -> dict[str, float]:
-    """Memory and time of holding a cluster of that size."""
+    """Return the memory and the time that it takes to hold a cluster of that size."""
     before = _resident_mib()
     started = time.process_time()
     cluster = make_cluster(nodes, pods)
@@ -172,7 +172,7 @@ def _resident_mib() -> float:
 
 
 def read_document(path: Path, format: str, command: str) -> dict[str, Any]:
-    """The document that a command wrote; anything else is refused."""
+    """Read the document that a command wrote; raise InputError for anything else."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How many steps a second the environment for learned policies makes, on one core."""
+"""How many steps per second the environment for learned policies makes, on one core."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CONFIG: Mapping[str, Any] = {
         }
     ]
 }
-"""What decides in the study of GPU fragmentation: resources and GPUs."""
+"""The profile of the study of GPU fragmentation: resources and GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Steps of whole episodes: an observation, a mask and a reward each, and a random allowed action."""
+    """Steps of whole episodes: each has an observation, a mask, a reward and a random allowed action."""
 
     nodes: int
     steps: int

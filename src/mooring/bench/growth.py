@@ -50,14 +50,14 @@ POD_SIZES = (0, 10_000, 50_000, 100_000, 200_000)
 PODS_PER_NODE = 10
 FIXED_NODES = 5_000
 APPS = 100
-ROUNDS = 3  # a busy minute then spoils a third of everything, and the 5th percentile not at all
-WARM_UP = 10  # decisions of every round that do not count
+ROUNDS = 3  # # a disturbed minute then affects only a third of the samples, and not the 5th percentile
+WARM_UP = 10  # # decisions of every round that are not counted
 
 REGION = "topology.kubernetes.io/region"
 
 
 def _affinity(i: int, app: str) -> Pod:
-    """Together with its like in a region, which is everywhere here: all nodes stay feasible at any size."""
+    """Return a pod that must run in one region with its own application: all nodes stay feasible at any size."""
     pod = make_pod(i, app)
     term = PodAffinityTerm(LabelSelector(match_labels={"app": app}), [], REGION)
     pod.spec.affinity = Affinity(pod_affinity=PodAffinity(required=[term]))
@@ -78,7 +78,7 @@ def _node_affinity(i: int, app: str) -> Pod:
 
 
 def _no_room(i: int, app: str) -> Pod:
-    """As much CPU as a node has in all: rejected wherever a pod runs, and no lower-priority pod can be evicted."""
+    """Return a pod that wants all CPU of a node: rejected wherever a pod runs, and no victim has a lower priority."""
     return make_pod(i, app, cpu="32")
 
 
@@ -94,7 +94,7 @@ KINDS: dict[str, Template] = {**RUNNING, NO_ROOM: _no_room}
 
 
 def kinds_at(size: Size, kinds: Iterable[str]) -> list[str]:
-    """Those that mean the same at this size: where nothing runs, no pod is refused."""
+    """Return the kinds that mean the same at this size: in an empty cluster no pod is rejected."""
     return [kind for kind in kinds if kind != NO_ROOM or size.running_pods >= size.nodes]
 
 
@@ -109,7 +109,7 @@ class Size:
 
 @dataclass(slots=True)
 class Cost:
-    """What deciding on pods of a kind took, in µs of CPU time. ``alike``: of one template, so that caches help."""
+    """Cost of deciding about pods of a kind, in µs of CPU time. ``alike``: of one template, so that caches help."""
 
     kind: str
     alike: bool
@@ -122,7 +122,7 @@ class Cost:
 
 @dataclass(slots=True)
 class Measured:
-    """All that was measured on one size of cluster. Memory is resident, before any decision."""
+    """All measurements at one size of cluster. Memory is resident, before any decision."""
 
     size: Size
     costs: list[Cost] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Curve:
-    """One kind of pod over the sizes. ``exponent``: cost grows with size to this power (0 is flat, 1 linear)."""
+    """One kind of pod over the sizes. ``exponent``: cost grows with size to this power (0 is constant, 1 linear)."""
 
     by: str
     kind: str
@@ -155,7 +155,7 @@ class Curve:
     exponent: float | None
     steepest: float | None  # the exponent between two neighbouring sizes where it is largest
     median_exponent: float | None
-    ratio: float  # the cost at the largest size by that at the smallest
+    ratio: float  # # the cost at the largest size divided by that at the smallest
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -181,7 +181,7 @@ class GrowthPlan:
         return [Size(self.fixed_nodes, n) for n in sorted(set(self.pods))]
 
     def sizes(self) -> list[Size]:
-        """All of them, each once."""
+        """Return all of them, each once."""
         return list(dict.fromkeys((*self.sizes_by(NODES), *self.sizes_by(PODS))))
 
 
@@ -191,7 +191,7 @@ class GrowthPlan:
 def measure(
     size: Size, kinds: Sequence[str], decisions: int, *, rounds: int = ROUNDS, progress: Progress | None = None
 ) -> Measured:
-    """Build a cluster, and place pods of every kind in it and take them away again, in rounds."""
+    """Build a cluster, and place and remove pods of every kind in it, in rounds."""
     result = Measured(size)
     started, before = time.process_time(), resident_mib()
     cluster = make_cluster(size.nodes)
@@ -228,10 +228,10 @@ def measure(
 
 
 def running_pods(size: Size) -> Iterator[Pod]:
-    """Pods of a hundred applications and all kinds, evenly over nodes and zones, no two alike on a node.
+    """Yield pods of a hundred applications and all kinds, evenly over nodes and zones, no two alike on a node.
 
-    The measured pods belong to applications that already run here: the matches of a selector and the number of terms
-    grow with the cluster.
+    The measured pods belong to the applications that run here: the matches of a selector and the number of terms grow
+    with the cluster.
     """
     kinds = list(itertools.islice(itertools.cycle(RUNNING), APPS))
     apps = [f"{kind.replace(' ', '-')}-{n // len(RUNNING)}" for n, kind in enumerate(kinds)]
@@ -245,7 +245,7 @@ def running_pods(size: Size) -> Iterator[Pod]:
 
 
 def _pods(kind: str, alike: bool) -> Iterator[Pod]:
-    """Endless pods of an application that already runs. Not ``alike``: each has different requests."""
+    """Yield pods of a running application without end. Not ``alike``: each has different requests."""
     template, app = KINDS[kind], f"{kind.replace(' ', '-')}-0"
     for i in itertools.count(1):
         pod = template(i, app)
@@ -264,7 +264,7 @@ class Deciding:
         self._session = open_session(default_config(), cluster)
 
     def place(self, pods: Iterator[Pod], count: int) -> tuple[list[float], int]:
-        """(CPU seconds of each decision, how many were placed); afterwards the cluster is as before."""
+        """Return (CPU seconds of each decision, number of placed pods); afterwards the cluster is as before."""
         cluster, session = self._cluster, self._session
         decide, profile = session.engine.decide, session.profiles["default-scheduler"]
         times: list[float] = []
@@ -300,7 +300,7 @@ def _cost(kind: str, alike: bool, times: list[float], placed: int) -> Cost:
 
 
 def _reference() -> float:
-    """CPU seconds of some work that has nothing to do with the cluster."""
+    """Return the CPU seconds of work that does not depend on the cluster."""
     before = time.thread_time()
     column = np.arange(5_000)
     total = 0
@@ -318,7 +318,7 @@ def resident_mib() -> float:
 
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float | None:
-    """The slope of the straight line through the points on logarithmic axes; a size of 0 has no place on these."""
+    """Return the slope of the straight line through the points on logarithmic axes; sizes of 0 are left out."""
     points = [(math.log(x), math.log(y)) for x, y in zip(sizes, costs, strict=True) if x > 0 and y > 0]
     if len(points) < 2:
         return None
@@ -329,13 +329,13 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float | None:
 
 
 def steepest(sizes: Sequence[float], costs: Sequence[float]) -> float | None:
-    """The largest exponent between two neighbours: the end of a curve may be steeper than the whole."""
+    """Return the largest exponent between two neighbours: the end of a curve may be steeper than the whole."""
     pairs = [exponent(sizes[i : i + 2], costs[i : i + 2]) for i in range(len(sizes) - 1)]
     return max((slope for slope in pairs if slope is not None), default=None)
 
 
 def curves(measured: Sequence[Measured], plan: GrowthPlan) -> list[Curve]:
-    """What was measured as curves: by nodes, then by pods. Sizes that are missing are left out."""
+    """Return the measurements as curves: by nodes, then by pods. Missing sizes are left out."""
     known = {each.size: {(cost.kind, cost.alike): cost for cost in each.costs} for each in measured}
     found = []
     for by in (NODES, PODS):
@@ -359,7 +359,7 @@ def _curve(by: str, kind: str, alike: bool, costs: Sequence[tuple[Size, Cost]]) 
 
 
 def memory(measured: Sequence[Measured]) -> dict[str, float]:
-    """KiB of resident memory for each node, and for each running pod, of the largest cluster of either."""
+    """Return KiB of resident memory per node, and per running pod, of the largest cluster of either."""
     found: dict[str, float] = {}
     nodes = max(measured, key=lambda each: each.size.nodes, default=None)
     if nodes is not None:
@@ -374,7 +374,7 @@ def memory(measured: Sequence[Measured]) -> dict[str, float]:
 
 
 def document(measured: Sequence[Measured], plan: GrowthPlan, about: Mapping[str, Any]) -> dict[str, Any]:
-    """A run as JSON carries it."""
+    """Return a run in its JSON form."""
     return {
         "format": FORMAT,
         **about,
@@ -386,7 +386,7 @@ def document(measured: Sequence[Measured], plan: GrowthPlan, about: Mapping[str,
 
 
 def read(path: Path) -> tuple[list[Measured], dict[str, Any]]:
-    """The sizes that an earlier run measured, as ``--save`` or ``-o json`` wrote them, and where and when it ran."""
+    """Read the sizes of an earlier run, as ``--save`` or ``-o json`` wrote them, and where and when it ran."""
     value = read_document(path, FORMAT, "mooring bench growth")
     try:
         about = {key: value[key] for key in ("date", "machine", "versions")}

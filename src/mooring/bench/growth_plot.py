@@ -1,4 +1,4 @@
-"""Growth as a picture: cost over nodes on logarithmic axes, cost over running pods on plain ones."""
+"""Charts of growth: cost over nodes on logarithmic axes, cost over running pods on linear ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TITLE = "CPU time per decision, every node scored"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where values go, and which get a mark."""
+    """An axis: the positions of values, and its ticks."""
 
     at: Callable[[float], float]
     marks: Sequence[float]
 
 
 def growth(curves: Sequence[Curve], plan: GrowthPlan, subtitle: str = "", before: Sequence[Curve] = ()) -> str:
-    """An SVG document with a panel for each thing that grew; with ``before``, nodes alone, before and now."""
+    """Return an SVG document with one panel per quantity that grew; with ``before``, only nodes, before and now."""
     body = [text(LEFT, 20, TITLE, size=15)]
     if subtitle:
         body.append(text(LEFT, 36, subtitle, size=10, fill="#666666"))
@@ -57,7 +57,7 @@ def _panel(
     *,
     is_logarithmic: bool,
 ) -> list[str]:
-    """Axes and curves. ``scaled`` are all curves whose axes are to be the same."""
+    """Return axes and curves. ``scaled`` are all curves that share the axes."""
     right = left + PANEL
     body = [text(left, TOP - 16, title, size=12)]
     if not curves:
@@ -90,7 +90,7 @@ def _panel(
 
 
 def _linear_growth(across: Axis, up: Axis, sizes: Sequence[int], costs: Sequence[float]) -> list[str]:
-    """What "twice the nodes, twice the cost" would look like, from the cheapest point as far as there is room."""
+    """Return the line of linear growth, starting from the cheapest point, as far as there is room."""
     low, high = min(costs), max(costs)
     end = min(float(sizes[-1]), sizes[0] * high / low)
     x, y = across.at(end), up.at(low * end / sizes[0])
@@ -118,7 +118,7 @@ def _legend(kinds: Sequence[str], curves: Sequence[Curve]) -> list[str]:
 
 
 def _powers(curves: Sequence[Curve], by: str, kind: str) -> list[str]:
-    """Of one template, then of a template each."""
+    """Return the exponents: with one template, then with a template each."""
     found = {curve.alike: curve.exponent for curve in curves if (curve.by, curve.kind) == (by, kind)}
     return [f"{found[alike]:.2f}" for alike in (True, False) if found.get(alike) is not None]
 
@@ -134,7 +134,7 @@ def _linear(highest: float, start: float, end: float) -> Axis:
 
 
 def _logarithmic(lowest: float, highest: float, start: float, end: float) -> Axis:
-    """From the 1, 2 or 5 below the lowest value to the one above the highest; nothing at or below zero."""
+    """An axis from the 1, 2 or 5 below the lowest value to the one above the highest; values <= 0 are not shown."""
     rounds = [factor * 10.0**power for power in range(-1, 9) for factor in (1, 2, 5)]
     low = max((mark for mark in rounds if mark <= lowest * 1.001), default=rounds[0])
     high = min((mark for mark in rounds if mark >= highest * 0.999 and mark > low), default=rounds[-1])

@@ -1,6 +1,6 @@
-"""A measurement in its own process, so that memory and garbage of others do not count.
+"""A measurement in its own process, so that the memory and garbage of other code do not count.
 
-The module that is run reads a JSON request from its standard input and prints one JSON answer per line.
+The module reads a JSON request from its standard input and prints one JSON answer per line.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class OwnProcess:
     def answers(self) -> Iterator[dict[str, Any]]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # else it was ended in the middle of an answer
+            if line.endswith("\n"):  # # otherwise the process ended in the middle of an answer
                 yield json.loads(line)
 
 
 @contextlib.contextmanager
 def own_process(module: str, request: dict[str, Any]) -> Iterator[OwnProcess]:
-    """Run a module on a request; at the end of the block it has a while to end by itself."""
+    """Run a module on a request; after the block it has a while to end by itself."""
     command = [sys.executable, "-m", module]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

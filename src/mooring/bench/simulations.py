@@ -1,4 +1,4 @@
-"""What simulations cost: like pods, a week of arrivals and departures, the openb trace. CPU time, not time on the wall.
+"""Costs of simulations: identical pods, a week of arrivals and departures, the openb trace. All in CPU time.
 
 Each is a story, run as ``mooring simulate`` runs it. As a program this reads one request from its standard input, as
 JSON, and prints one answer, so that each part is measured in its own process.
@@ -24,7 +24,7 @@ def like(pods: int, nodes: int) -> dict[str, Any]:
 
 
 def week(pods: int, nodes: int) -> dict[str, Any]:
-    """This many pods arrive in a week, at any time, and run for an hour on average."""
+    """Return a story: this many pods arrive in a week, at random times, and run for an hour on average."""
     coming = {"rate": pods / WEEK_S, "count": pods, "run": {"exponential": "1h"}, "name": "p-{i}"}
     sizes = [{**_POD, "cpu": cpu} for cpu in ("100m", "250m", "500m", "1")]
     return {"steps": [_nodes(nodes), {"workload": {**coming, "templates": sizes}}]}
@@ -40,9 +40,9 @@ def _nodes(count: int) -> dict[str, Any]:
 def measure(
     story: Mapping[str, Any] | str, parameters: Mapping[str, Any], seed: int, *, is_recorded: bool = False
 ) -> dict[str, Any]:
-    """Simulate, and say what it cost: reading the file and building the cluster included, importing mooring not.
+    """Simulate and return the cost: with reading the file and building the cluster, without importing mooring.
 
-    If it is recorded, also say how large the record is, and what it costs to open a moment of it.
+    With ``is_recorded``, also return the size of the record and the cost of opening a moment of it.
     """
     from mooring.record.recorder import Recorder
     from mooring.sim.library import find
@@ -77,7 +77,7 @@ def measure(
 
 
 def _opened(path: Path, attempts: int) -> dict[str, float]:
-    """The size of a record, and the CPU time to open the most expensive of some of its moments."""
+    """Return the size of a record, and the CPU time to open the most expensive of some of its moments."""
     from mooring.record.reader import Record
 
     taken = []

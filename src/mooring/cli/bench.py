@@ -131,7 +131,7 @@ def simulate(
                 with own_process("mooring.bench.simulations", {**request, "isRecorded": records}) as process:
                     found = next(process.answers(), {})
                 if not found:
-                    raise MooringError(f"{part}: the measurement broke off with exit code {process.exit_code}")
+                    raise MooringError(f"{part}: the measurement ended with exit code {process.exit_code}")
                 if records:
                     record = {"cpuSeconds": found["cpuSeconds"], "peakMiB": found["peakMiB"], **found["record"]}
                     results[part]["record"] = record

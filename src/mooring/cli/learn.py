@@ -109,7 +109,7 @@ def diff(ctx: click.Context, before: int, after: int, explain: bool, lang: str |
     old, new = lesson(before), lesson(after)
     names = [words("lesson {number}: {title}", number=one.number, title=words(one.title)) for one in (old, new)]
     if explain and after != before + 1:
-        raise UsageError(f"--explain: lessons {before} and {after} are no neighbours; give two that follow each other")
+        raise UsageError(f"--explain: lessons {before} and {after} are not neighbours; give two consecutive lessons")
     if explain:
         print_explained(console(), old, new, words)
     else:

@@ -272,7 +272,7 @@ def _load_scenario(path: Path, number: int) -> Scenario:
         module = load(path.resolve(), "my_scenario")
     found: Scenario | None = getattr(module, "scenario", None)
     if not inspect.iscoroutinefunction(found):
-        raise InputError(f"{path}: there is no `async def scenario(room)` in it; a play begins there")
+        raise InputError(f"{path}: no function in it to play; expected `async def scenario(room)`")
     return found
 
 

@@ -73,7 +73,7 @@ def lint(
         raise UsageError("expected MANIFESTS: files or directories to look at")
     source = ClusterSource(dumps, kubeconfig, context)
     if no_cluster and source != ClusterSource():
-        raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
+        raise UsageError("--no-cluster excludes --cluster and --kubeconfig; give one of them")
     for each in manifests:
         if each != STANDARD_INPUT and not Path(each).exists():  # reported before a cluster is read
             raise InputError(f"{each}: no such file or directory")

@@ -124,7 +124,7 @@ def keep_inputs(output: Path, inputs: Iterable[str]) -> None:
     for each in inputs:
         for place in (output, output.parent):
             if os.path.exists(each) and place.exists() and os.path.samefile(place, each):
-                raise UsageError(f"{output}: {each} is what is read, and is not replaced; give another place")
+                raise UsageError(f"{output}: {each} is an input and is not overwritten; give another file")
 
 
 def read_input(path: str) -> bytes:

@@ -64,7 +64,7 @@ async def serve_until_interrupted(
 def write_shown(path: Path, shown: list[Shown]) -> int:
     """Write the page as one file that opens without a server; or decisions, or a trace, by the file's ending."""
     if path.suffix in EXPORTS and len(shown) > 1:
-        raise UsageError(f"{path}: expected one record; two of them make a page (.html)")
+        raise UsageError(f"{path}: expected one record; only a page (.html) shows two")
     try:
         for each in shown:
             if isinstance(each.source, RecordFile) and each.source.is_live:
@@ -115,7 +115,7 @@ async def relay_and_serve(address: Address, port: int, opens: bool | None) -> No
             try:
                 answer = await client.get(path, limited=False)
             except NotFound:
-                raise ApiError(f"{config.server} serves no page; start it with mooring run --ui") from None
+                raise ApiError(f"{config.server} does not serve a page; start it with mooring run --ui") from None
             except Forbidden as error:
                 raise ApiError(f"{error}; a ClusterRole with nonResourceURLs: [/ui, /ui/*] allows it") from None
             return answer.headers.get("content-type", "application/octet-stream"), answer.body

@@ -75,8 +75,8 @@ def _find(name: str, namespace: str, pods: list[Pod]) -> Pod:
     if key in by_key:
         return by_key[key]
     near = nearest(key, by_key, cutoff=0.8)
-    hint = f"did you mean {near}?" if near else "mooring queue lists the pods that do"
-    raise UsageError(f"{key} does not wait in the queue; {hint}")
+    hint = f"did you mean {near}?" if near else "mooring queue lists the pods that are"
+    raise UsageError(f"{key} is not in the queue; {hint}")
 
 
 def _draw(to: Console, found: dict[str, Any], *, is_wide: bool) -> None:
@@ -183,7 +183,7 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
         found = msgspec.json.decode(answer.body, type=dict[str, Any])
         found["pods"], found["counts"], found["schedulers"]
     except (msgspec.DecodeError, KeyError):
-        raise InputError(f"{config.server}{PATH}: the answer is no queue; is it a mooring scheduler?") from None
+        raise InputError(f"{config.server}{PATH}: the answer is not a queue; is it a mooring scheduler?") from None
     others = None if cluster is None else await _waiting_for_others(cluster, found["schedulers"])
     return {"server": config.server, **found, "otherSchedulers": others}
 

@@ -104,7 +104,7 @@ def run(
         except (MooringError, click.ClickException):
             raise
         except Exception as error:
-            raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+            raise InputError(f"{each.source}: the story failed: {type(error).__name__}: {error}") from error
         if output == "text":
             click.echo(_summary(results[-1]))
     return max((result.exit_code for result in results), default=0)

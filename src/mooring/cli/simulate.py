@@ -102,7 +102,7 @@ def simulate(
                 except (MooringError, click.ClickException):
                     raise
                 except Exception as error:
-                    raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+                    raise InputError(f"{each.source}: the story failed: {type(error).__name__}: {error}") from error
                 if result.is_mistake:
                     break
                 results.append(result)

@@ -123,7 +123,7 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
         except OSError as error:
             raise UsageError(f"--data-dir {data_dir}: {error.strerror or error}") from None
         if not os.access(data_dir, os.W_OK):
-            raise UsageError(f"--data-dir {data_dir}: Permission denied; a directory that can be written to is needed")
+            raise UsageError(f"--data-dir {data_dir}: Permission denied; expected a writable directory")
     if data_dir is not None and wanted is None:
         yield data_dir / "kubeconfig"
         return

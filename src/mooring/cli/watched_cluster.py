@@ -92,7 +92,7 @@ async def _first_lists(informers: InformerSet) -> None:
             raise ApiError(f"{refused}; get, list and watch are needed (deploy/shadow has such a role)")
         if clock.monotonic() >= until:
             missing = ", ".join(informers.missing())
-            raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
+            raise ApiError(f"could not list {missing} within {SYNC_S:g}s; are you allowed to get, list and watch them?")
 
 
 async def _look(informers: InformerSet, reach: WatchReach) -> None:

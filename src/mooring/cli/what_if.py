@@ -164,7 +164,7 @@ def _without_cluster(
     from mooring.core.cluster import Cluster
 
     if dumps or kubeconfig or context:
-        raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
+        raise UsageError("--no-cluster excludes --cluster and --kubeconfig; give one of them")
     if not is_complete:
         raise UsageError("--no-cluster has neither pods nor nodes: give --pod, and --types or --catalogue")
     cluster = Cluster()

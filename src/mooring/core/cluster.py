@@ -58,7 +58,7 @@ def parse_reference(text: str) -> tuple[type[Object], str]:
     kind, *names = text.split("/")
     if kind.lower() not in _KINDS:
         meant = hint(kind.lower(), _SINGULAR, "expected one such as pod, node or pvc")
-        raise InputError(f"{text}: {kind!r} is no kind that scheduling reads; {meant}")
+        raise InputError(f"{text}: {kind!r} is not a kind that scheduling reads; {meant}")
     struct = READ_KINDS[_KINDS[kind.lower()]]
     is_cluster_scoped = issubclass(struct, CLUSTER_SCOPED)
     if not all(names) or len(names) not in ((1,) if is_cluster_scoped else (1, 2)):

@@ -143,8 +143,8 @@ class ClusterWatch:
         if missing:
             self.stop()
             raise ApiError(
-                f"no list of {', '.join(missing)} from {self._config.server} within {timeout_s:g} s; "
-                "is it there, and may this user list and watch them?"
+                f"could not list {', '.join(missing)} from {self._config.server} within {timeout_s:g} s; "
+                "is the server up, and is this user allowed to list and watch them?"
             )
 
     def stop(self) -> None:

@@ -382,7 +382,7 @@ def _server(server: str, where: str) -> str:
     if _parts_of(server) is None:
         raise InputError(f"{where}: server {without_secrets(server)!r}: it should be a URL such as https://host:6443")
     if "@" in urlsplit(server).netloc:
-        raise InputError(f"{where}: server {without_secrets(server)!r}: credentials belong into the user's entry")
+        raise InputError(f"{where}: server {without_secrets(server)!r}: credentials belong in the user's entry")
     return server.rstrip("/")
 
 
@@ -422,7 +422,7 @@ def _tls(
             f"{cluster_where}: insecure-skip-tls-verify together with a certificate authority; one of them must go"
         )
     if cluster.tls_server_name and not _is_host(cluster.tls_server_name):
-        raise InputError(f"{cluster_where}: tls-server-name {cluster.tls_server_name!r}: it should be a host's name")
+        raise InputError(f"{cluster_where}: tls-server-name {cluster.tls_server_name!r}: it should be a host name")
     certificate_data = _data(user.client_certificate_data, f"{user_where}: client-certificate-data")
     key_data = _data(user.client_key_data, f"{user_where}: client-key-data")
     certificate_file = "" if certificate_data else _relative_to(user_path, user.client_certificate)

@@ -360,7 +360,9 @@ class RestClient:
                     if into is None:
                         body = await _whole(got, MAX_ANSWER_BYTES)
                         if len(body) > MAX_ANSWER_BYTES:
-                            raise ApiError(f"GET {path.partition('?')[0]}: more than {MAX_ANSWER_BYTES:,} bytes came")
+                            raise ApiError(
+                                f"GET {path.partition('?')[0]}: the answer is longer than {MAX_ANSWER_BYTES:,} bytes"
+                            )
                         return HttpAnswer(got.status, got.headers, body)
                     into.begin()
                     while chunk := await got.readany():
@@ -448,4 +450,4 @@ async def server_version(client: RestClient, *, timeout_s: float | None = None) 
     try:
         return msgspec.json.decode(answer.body, type=ServerVersion)
     except msgspec.DecodeError as error:
-        raise ServerError(f"the answer to GET /version is no version: {error}") from None
+        raise ServerError(f"the answer to GET /version is not a version: {error}") from None

@@ -298,7 +298,7 @@ class Connections:
     def _serve(self, connection: Connection) -> None:
         try:
             if len(self._open) > self._most:
-                self._refuse(connection, Refused(503, f"{self._most} connections are in use; this one is too many"))
+                self._refuse(connection, Refused(503, f"{self._most} connections are in use, which is the limit"))
                 return
             self._converse(connection)
         except (OSError, ValueError):

@@ -117,7 +117,7 @@ def payload_of(file: BinaryIO, block: Block, name: str) -> bytes:
         raise InputError(f"{name}: damaged at byte {block.offset}: the checksum of a block does not fit")
     try:
         if zstandard.frame_content_size(stored) != block.unpacked:  # it would be trusted otherwise
-            raise InputError(f"{name}: damaged at byte {block.offset}: a block has another size than it says")
+            raise InputError(f"{name}: damaged at byte {block.offset}: the size of a block differs from its header")
         return zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError as error:
         raise InputError(f"{name}: damaged at byte {block.offset}: {error}") from None
@@ -144,11 +144,13 @@ def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> No
     """Refuse to replace a file other than a record (such as a story given twice), and records that are read."""
     if os.path.isfile(path):  # neither a device nor missing
         if any(os.path.exists(each) and os.path.samefile(path, each) for each in inputs):
-            raise UsageError(f"{os.fspath(path)}: is what is simulated, so it is not replaced; give another name")
+            raise UsageError(f"{os.fspath(path)}: is the input, so it is not overwritten; give another name")
         with open(path, "rb") as file:
             begins = file.read(len(MAGIC))
         if begins and begins != MAGIC:
-            raise UsageError(f"{os.fspath(path)}: exists and is no record, so it is not replaced; give another name")
+            raise UsageError(
+                f"{os.fspath(path)}: exists and is not a record, so it is not overwritten; give another name"
+            )
 
 
 class WholeWrites:

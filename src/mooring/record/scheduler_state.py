@@ -206,4 +206,4 @@ class RecordedExtender:
         return found
 
     def bind(self, pod: PodInfo, node_name: str) -> None:
-        raise NotImplementedError("nothing is bound again")
+        raise NotImplementedError("a recorded decision is not bound again")

@@ -198,7 +198,7 @@ class PageTimeline:
         """Return the record's number of the attempt at this event."""
         at = bisect_left(self.attempt_events, event)
         if at == len(self.attempt_events) or self.attempt_events[at] != event:
-            raise InputError(f"event {event} is no attempt")
+            raise InputError(f"event {event} is not an attempt")
         return self._attempt_numbers[at]
 
     def take(self, time: float, entry: entries.Happened) -> None:

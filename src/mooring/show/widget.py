@@ -65,7 +65,7 @@ class MapWidget(anywidget.AnyWidget):
                 moment = shown.moment(int(query["event"]))()
                 found = shown.why(moment) if parts.path == "api/why" else shown.what_if(moment, query)
                 return "application/json", msgspec.json.encode(found)
-        raise InputError(f"{path}: nothing is answered here")
+        raise InputError(f"{path}: no such path")
 
 
 def _within(style: str) -> str:

@@ -95,7 +95,7 @@ class Ref(msgspec.Struct, frozen=True):
             raise InputError(f"expected kind/name or kind/namespace/name, found {text!r}")
         kind = kind_named(parts[0])
         if len(parts) == 3 and not kind.is_namespaced:
-            raise InputError(f"{text!r}: a {kind.kind} is in no namespace; write {parts[0]}/{parts[2]}")
+            raise InputError(f"{text!r}: a {kind.kind} has no namespace; write {parts[0]}/{parts[2]}")
         space = (parts[1] if len(parts) == 3 else namespace) if kind.is_namespaced else ""
         return Ref(kind, parts[-1], space)
 
@@ -194,7 +194,7 @@ class Backend:
 
     async def autoscale(self, by: NodeGroup | PolicyFile) -> None:
         """Add and remove nodes by a policy, or scale one more node group. Only for simulations."""
-        raise InputError("nodes are autoscaled by mooring simulate only")
+        raise InputError("only mooring simulate autoscales nodes")
 
     async def evict(self, pod: Object) -> None:
         """Ask for a pod's eviction; a disruption budget may refuse it with code 429."""
@@ -208,7 +208,7 @@ class Backend:
 
     def measures(self) -> Object:
         """Return the measures so far. Only for simulations."""
-        raise InputError("measures are taken by mooring simulate only")
+        raise InputError("only mooring simulate takes measures")
 
     async def apply(self, manifest: Object) -> Object:
         """Create an object or bring it to what the manifest says, as ``kubectl apply --server-side`` does."""

@@ -140,7 +140,7 @@ def _catalogue(rows: Iterable[tuple[str, Mapping[str, Any]]], source: str) -> Ca
     for where, row in rows:
         read = _row(where, row)
         if (read.type, read.zone) in found:
-            raise InputError(f"{where}: type {read.type} in {read.zone or 'every zone'} is there twice")
+            raise InputError(f"{where}: type {read.type} in {read.zone or 'every zone'} occurs twice")
         found[read.type, read.zone] = read
     if not found:
         raise InputError(f"{source}: expected at least one type, with the columns {', '.join(_COLUMNS)}")

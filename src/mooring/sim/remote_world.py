@@ -114,7 +114,7 @@ class RealControlPlane:
         while not holds():
             self._check_alive()
             if asyncio.get_running_loop().time() > deadline:
-                raise MooringError(f"kube-apiserver does not come up within {READY_TIMEOUT_S:g}s")
+                raise MooringError(f"kube-apiserver did not start within {READY_TIMEOUT_S:g}s")
             await asyncio.sleep(0.1)
 
     def _check_alive(self) -> None:
@@ -262,7 +262,7 @@ class RemoteApi:
             missing = [
                 kind.resource for kind, sink in zip(self._kinds, sinks, strict=True) if not sink.is_synced.is_set()
             ]
-            raise ApiError(f"no list of {', '.join(missing)} within {timeout_s:g}s") from None
+            raise ApiError(f"could not list {', '.join(missing)} within {timeout_s:g}s") from None
 
     async def stop(self) -> None:
         tasks = [*self._tasks, *self._writes]

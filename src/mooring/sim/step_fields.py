@@ -73,7 +73,7 @@ def texts(value: Any, name: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list | tuple) or not all(isinstance(each, str | int) for each in value):
-        raise InputError(f"{name}: expected a list of texts, found {described(value)}")
+        raise InputError(f"{name}: expected a list of strings, found {described(value)}")
     return [str(each) for each in value]
 
 

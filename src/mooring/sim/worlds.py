@@ -268,4 +268,4 @@ async def feed_by_watching(
     informers.start()
     stack.push_async_callback(informers.stop)
     if not await informers.wait_for_sync(SYNC_TIMEOUT_S):
-        raise ApiError(f"no list of {', '.join(informers.missing())} within {SYNC_TIMEOUT_S:g}s")
+        raise ApiError(f"could not list {', '.join(informers.missing())} within {SYNC_TIMEOUT_S:g}s")

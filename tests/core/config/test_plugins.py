@@ -94,7 +94,7 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param(
             GOOD.replace("def filter(self, state, pod, node)", "def filter(self, pod, node)"),
             "",
-            "filter(self, pod, node) cannot be called; def filter(self, state, pod, node) is expected",
+            "filter(self, pod, node) cannot be called; expected def filter(self, state, pod, node)",
             id="a wrong signature",
         ),
         pytest.param(
@@ -106,13 +106,13 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param(
             GOOD.replace("    def filter", "    def __init__(self): pass\n    def filter"),
             "",
-            "Quiet: is made with (args, handle); def __init__(self, args, handle) is expected",
+            "Quiet: is made with (args, handle); expected def __init__(self, args, handle)",
             id="a constructor that takes nothing",
         ),
         pytest.param(
             GOOD.replace('name = "Quiet"', 'name = "Quiet"\n    args = dict'),
             "",
-            "Quiet: args is <class 'dict'>; the type of its arguments, a msgspec.Struct, is expected",
+            "Quiet: args is <class 'dict'>; expected the type of its arguments, a msgspec.Struct",
             id="arguments that are no struct",
         ),
         pytest.param(

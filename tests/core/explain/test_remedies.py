@@ -112,7 +112,7 @@ def _fails(pod: Pod) -> None:
         ),
         pytest.param(
             lambda: ["pray"],
-            "plugin Broken could not say what would help: TypeError: 'p' where a Change is expected",
+            "plugin Broken could not say what would help: TypeError: found 'p', expected a Change",
             id="it offers something else",
         ),
         pytest.param(

@@ -172,36 +172,36 @@ def test_a_misspelling_is_named_before_what_is_missing_because_of_it() -> None:
         ),
         pytest.param(
             {"score": lambda self, a, b, c, d: None},
-            "score(self, a, b, c, d) cannot be called; def score(self, state, pod, nodes) is expected",
+            "score(self, a, b, c, d) cannot be called; expected def score(self, state, pod, nodes)",
             id="too many arguments",
         ),
         pytest.param(
             {"score": lambda self: None},
-            "score(self) cannot be called; def score(self, state, pod, nodes) is expected",
+            "score(self) cannot be called; expected def score(self, state, pod, nodes)",
             id="too few arguments",
         ),
         pytest.param(
             {"score": lambda self, state, pod, *, nodes: None},
-            "score(self, state, pod, *, nodes) cannot be called; def score(self, state, pod, nodes) is expected",
+            "score(self, state, pod, *, nodes) cannot be called; expected def score(self, state, pod, nodes)",
             id="an argument by name only",
         ),
-        pytest.param({"score": 5}, "score is 5; def score(self, state, pod, nodes) is expected", id="not a method"),
+        pytest.param({"score": 5}, "score is 5; expected def score(self, state, pod, nodes)", id="not a method"),
         pytest.param(
             {"bind": three},
-            "bind is not async; async def bind(self, state, pod, node_name) is expected",
+            "bind is not async; expected async def bind(self, state, pod, node_name)",
             id="not async",
         ),
         pytest.param(
-            {"permit": waits}, "permit is async; def permit(self, state, pod, node_name) is expected", id="async"
+            {"permit": waits}, "permit is async; expected def permit(self, state, pod, node_name)", id="async"
         ),
         pytest.param(
             {"score": three, "prepare": lambda self, handle: None},
-            "prepare is not a class method; @classmethod def prepare(cls, handle) is expected",
+            "prepare is not a class method; expected @classmethod def prepare(cls, handle)",
             id="a plain method where the class is asked",
         ),
         pytest.param(
             {"score": three, "prepare": classmethod(lambda cls: None)},
-            "prepare() cannot be called; def prepare(cls, handle) is expected",
+            "prepare() cannot be called; expected def prepare(cls, handle)",
             id="a class method without its argument",
         ),
     ],
@@ -227,7 +227,7 @@ def test_the_number_of_arguments_is_checked_for_every_method(method: Any) -> Non
         "score_placement": two,
     }
     text = problem(mine(**{**others, method.name: function}))
-    assert text.startswith(method.name) and text.endswith(f"cannot be called; {method.signature()} is expected")
+    assert text.startswith(method.name) and text.endswith(f"cannot be called; expected {method.signature()}")
 
 
 class Waiting(sdk.NodeFilter):
@@ -242,12 +242,12 @@ class Waiting(sdk.NodeFilter):
         pytest.param({}, "does not define def filter(self, state, pod, node)", id="an abstract method"),
         pytest.param(
             {"filter": one},
-            "filter(self, pod) cannot be called; def filter(self, state, pod, node) is expected",
+            "filter(self, pod) cannot be called; expected def filter(self, state, pod, node)",
             id="the per-node form of the signature",
         ),
         pytest.param(
             {"filter": three, "score": three, "normalize": one},
-            "normalize(self, pod) cannot be called; def normalize(self, state, pod, scores) is expected",
+            "normalize(self, pod) cannot be called; expected def normalize(self, state, pod, scores)",
             id="normalize takes scores by name",
         ),
         pytest.param(
@@ -257,12 +257,12 @@ class Waiting(sdk.NodeFilter):
         ),
         pytest.param(
             {"filter": three, "args": dict},
-            "args is <class 'dict'>; the type of its arguments, a msgspec.Struct, is expected",
+            "args is <class 'dict'>; expected the type of its arguments, a msgspec.Struct",
             id="arguments that are no struct",
         ),
         pytest.param(
             {"filter": three, "args": {"size": 3}},
-            "args is {'size': 3}; the type of its arguments, a msgspec.Struct, is expected",
+            "args is {'size': 3}; expected the type of its arguments, a msgspec.Struct",
             id="values instead of a type",
         ),
     ],
@@ -287,9 +287,9 @@ def test_an_abstract_method_of_ones_own_is_missing_too() -> None:
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        pytest.param(Traits, f"traits is {Traits!r}; Traits(…) is expected", id="the class"),
-        pytest.param({"per_node": True}, "traits is {'per_node': True}; Traits(…) is expected", id="a dictionary"),
-        pytest.param(None, "traits is None; Traits(…) is expected", id="nothing"),
+        pytest.param(Traits, f"traits is {Traits!r}; expected Traits(…)", id="the class"),
+        pytest.param({"per_node": True}, "traits is {'per_node': True}; expected Traits(…)", id="a dictionary"),
+        pytest.param(None, "traits is None; expected Traits(…)", id="nothing"),
         pytest.param(
             Traits(score_reads=Reads.NODE), "declares score_reads in its traits, but has no score", id="no score"
         ),
@@ -320,7 +320,7 @@ def test_filter_reads_without_a_filter() -> None:
     ],
 )
 def test_a_constructor_that_does_not_take_arguments_and_handle(constructor: Any) -> None:
-    want = "is made with (args, handle); def __init__(self, args, handle) is expected"
+    want = "is made with (args, handle); expected def __init__(self, args, handle)"
     assert problem(mine(__init__=constructor)) == want
 
 

@@ -73,10 +73,8 @@ def test_a_refusal_begins_with_the_place(where: str, start: str) -> None:
 @pytest.mark.parametrize(
     ("thing", "where", "message"),
     [
-        pytest.param(
-            Quiet(None, None), "mine.py", "plugin mine.py: is an object; its class Quiet is expected", id="made"
-        ),
-        pytest.param("Quiet", "", "plugin 'Quiet': is an object; its class str is expected", id="a name"),
+        pytest.param(Quiet(None, None), "mine.py", "plugin mine.py: is an object; expected its class Quiet", id="made"),
+        pytest.param("Quiet", "", "plugin 'Quiet': is an object; expected its class str", id="a name"),
     ],
 )
 def test_an_object_instead_of_its_class(thing: Any, where: str, message: str) -> None:
@@ -133,7 +131,7 @@ def test_wrong_traits_of_an_object_are_a_mistake_of_its_profile() -> None:
         Scheduler(config=config, plugins=[Vague])
     assert str(caught.value) == (
         "initializing profiles: creating profile for scheduler name default-scheduler: "
-        "initializing plugin \"Vague\": traits is {'per_node': True}; Traits(…) is expected"
+        "initializing plugin \"Vague\": traits is {'per_node': True}; expected Traits(…)"
     )
 
 

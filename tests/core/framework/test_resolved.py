@@ -100,7 +100,7 @@ def test_traits_are_read_once(plugin: Any, want: Traits) -> None:
 
 @pytest.mark.parametrize("wrong", [None, "NODE", {"in_range": True}, Traits], ids=repr)
 def test_traits_of_another_type(wrong: Any) -> None:
-    with pytest.raises(PluginError, match="Traits\\(…\\) is expected"):
+    with pytest.raises(PluginError, match="expected Traits\\(…\\)"):
         traits_of(type("Mine", (), {"traits": wrong}))
 
 

@@ -52,25 +52,22 @@ def test_what_is_read_is_ordered_from_least_to_most() -> None:
         ),
         pytest.param(
             {"filter_reads": "node"},
-            "Traits(filter_reads='node'): one of Reads.NODE, Reads.RESOURCES, Reads.ROW, Reads.LOCAL, Reads.CLUSTER "
-            "is expected",
+            "Traits(filter_reads='node'): "
+            "expected one of Reads.NODE, Reads.RESOURCES, Reads.ROW, Reads.LOCAL, Reads.CLUSTER",
             id="a word for what is read",
         ),
         pytest.param(
             {"score_reads": 0},
-            "Traits(score_reads=0): one of Reads.NODE, Reads.RESOURCES, Reads.ROW, Reads.LOCAL, Reads.CLUSTER is "
-            "expected",
+            "Traits(score_reads=0): expected one of Reads.NODE, Reads.RESOURCES, Reads.ROW, Reads.LOCAL, Reads.CLUSTER",
             id="a number for what is read",
         ),
-        pytest.param(
-            {"in_range": 1}, "Traits(in_range=1): one of True or False is expected", id="a number for a claim"
-        ),
+        pytest.param({"in_range": 1}, "Traits(in_range=1): expected one of True or False", id="a number for a claim"),
         pytest.param(
             {"annotations": "example.com/a"},
-            "Traits(annotations='example.com/a'): a tuple of names is expected",
+            "Traits(annotations='example.com/a'): expected a tuple of names",
             id="one name for several",
         ),
-        pytest.param({"signs": None}, "Traits(signs=None): one of True or False is expected", id="nothing for a claim"),
+        pytest.param({"signs": None}, "Traits(signs=None): expected one of True or False", id="nothing for a claim"),
     ],
 )
 def test_a_wrong_declaration_is_refused_in_one_line(declared: dict[str, Any], message: str) -> None:

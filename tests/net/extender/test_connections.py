@@ -45,7 +45,7 @@ def test_those_whose_requests_are_carried_out_are_not_put_out() -> None:
         assert Names.entered.acquire(timeout=60)
         late = Client(port)
         status, _, body = late.answer()
-        assert (status, json.loads(body)["Error"]) == (503, "1 connections are in use; this one is too many")
+        assert (status, json.loads(body)["Error"]) == (503, "1 connections are in use, which is the limit")
         Names.released.set()
         try:
             assert busy.answer()[0] == 200

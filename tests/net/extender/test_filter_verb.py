@@ -91,9 +91,9 @@ def test_whole_nodes_go_back_as_they_came(hint: Any, keep: Any) -> None:
         pytest.param([7], "filter keeps '7', a node that was not offered", id="a number among them"),
         pytest.param(Filtered([A, "x"], otherwise="no"), "filter keeps 'x', a node that", id="and a reason for others"),
         pytest.param(
-            Filtered([A], {B: 7}), "filter's reasons are not texts by node name: 7", id="a number as a reason"
+            Filtered([A], {B: 7}), "filter's reasons are not strings by node name: 7", id="a number as a reason"
         ),
-        pytest.param(Filtered([A], {}, {B: None}), "filter's reasons are not texts", id="no reason for good"),
+        pytest.param(Filtered([A], {}, {B: None}), "filter's reasons are not strings", id="no reason for good"),
     ],
 )
 def test_what_no_filter_may_return(returned: Any, said: str) -> None:

@@ -142,5 +142,5 @@ async def test_lists_that_do_not_come_are_named(tmp_path: Path) -> None:
     async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig", faults=faults):
         config = load_kubeconfig([str(tmp_path / "kubeconfig")], environ={})
         watch = ClusterWatch(config, PluginServer([Lonely], is_watched=True))
-        with pytest.raises(ApiError, match=r"no list of nodes from .* may this user list and watch them"):
+        with pytest.raises(ApiError, match=r"could not list nodes from .* is this user allowed to list and watch them"):
             await asyncio.to_thread(watch.start, 3.0)

@@ -452,5 +452,5 @@ def test_a_record_without_end_is_refused(tmp_path: Path) -> None:
         for time, each in (("2001-01-01T00:00:00Z", node("a")), ("2026-01-01T00:00:00Z", pod("p")))
     ]
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    with pytest.raises(InputError, match="25y from the first to the last; at most 10y is right"):
+    with pytest.raises(InputError, match="25y from the first to the last; expected at most 10y"):
         import_files([path])

@@ -1,1 +1,1 @@
-"""Kubernetes' scheduler_perf workloads: definitions, the steps they run, what is measured, and how it is shown."""
+"""Kubernetes' scheduler_perf workloads: definitions, steps, measurements and their display."""

@@ -1,4 +1,4 @@
-"""What is measured: which pods have been bound and when, and what that cost the process."""
+"""Measurements of a workload: which pods were bound and when, and what that cost the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkloadFailed(MooringError):
 
 @dataclass(slots=True, eq=False)
 class PodRecord:
-    """A pod that a step has made."""
+    """A pod that a step has created."""
 
     key: str
     namespace: str
@@ -161,7 +161,7 @@ class ThisProcess:
         return peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     def reset_peak(self) -> None:
-        """Count the peak from here on, where the system can do that."""
+        """Reset the peak, where the system supports it."""
         try:
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
                 file.write("5")
@@ -170,7 +170,7 @@ class ThisProcess:
 
 
 class OtherProcess:
-    """A scheduler elsewhere on this machine, by its process id."""
+    """A scheduler in another process of this machine, by its process id."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -222,7 +222,7 @@ class Latencies:
 
     @classmethod
     def of_buckets(cls, bounds: Sequence[float], counts: Sequence[int], total_s: float) -> Latencies:
-        """As upstream estimates them: straight lines inside buckets. The mean is exact."""
+        """Estimate them as upstream does: linear inside buckets. The mean is exact."""
         count = sum(counts)
         if not count:
             return cls()
@@ -252,7 +252,7 @@ def _from_buckets(bounds: Sequence[float], counts: Sequence[int], rank: float) -
 
 
 class Latency:
-    """Taps a scheduler's own metrics while a collector runs."""
+    """Observes a scheduler's own metrics while a collector runs."""
 
     def __init__(self, metrics: SchedulerMetrics, profiles: Sequence[str]) -> None:
         self._metrics, self._profiles = metrics, profiles
@@ -287,7 +287,7 @@ class Latency:
         return Latencies.of(self._samples)
 
     def attempts(self) -> dict[str, Latencies]:
-        """By result, since the start."""
+        """Return latencies by result, since the start."""
         found: dict[str, Latencies] = {}
         for result in _RESULTS:
             (now, total), (before, total_before) = self._attempts(result), self._before[result]
@@ -303,7 +303,7 @@ class Latency:
 
 
 class Collector:
-    """Notes when pods of a selection are bound, and what that takes, between ``start`` and ``stop``."""
+    """Notes when the selected pods are bound, and the resources used, between ``start`` and ``stop``."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class Collector:
 
 
 def windows(times: Sequence[float], started: float, width_s: float = WINDOW_S) -> list[float]:
-    """Pods per second in windows that follow each other from the start.
+    """Return pods per second in consecutive windows from the start.
 
     A remainder at the end is its own window if it is at least half as long; otherwise the last window is longer.
     """

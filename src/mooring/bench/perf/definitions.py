@@ -1,7 +1,7 @@
 """Workload definitions in scheduler_perf's format: test cases, their steps, and the numbers to run them with.
 
 A directory holds ``<topic>/performance-config.yaml`` files (also in subfolders). Paths inside a file are relative to
-that file's folder. Every mistake in a file is found while it is read, before anything runs.
+that file's folder. All mistakes in a file are reported when it is read, before anything runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _WORKLOAD_FIELDS = frozenset(("name", "params", "featureGates", "labels", "thres
 
 @dataclass(frozen=True, slots=True)
 class WorkloadStep:
-    """One step with its parameters taken from the workload; ``index`` is its position, which names its namespace."""
+    """One step with its parameters taken from the workload; ``index`` is its position, used in its namespace."""
 
     opcode: str
     index: int
@@ -110,7 +110,7 @@ class WorkloadStep:
 
 @dataclass(frozen=True, slots=True)
 class PerfWorkload:
-    """A test case with the numbers to run it with."""
+    """A test case with its parameters."""
 
     case: str
     name: str
@@ -137,9 +137,9 @@ class Definitions:
     files: tuple[Path, ...] = field(default=())
 
     def select(self, names: Sequence[str] = (), labels: Sequence[str] = ()) -> list[PerfWorkload]:
-        """Workloads by ``CASE`` or ``CASE/WORKLOAD`` (with ``*``), kept if they carry the labels.
+        """Return workloads by ``CASE`` or ``CASE/WORKLOAD`` (with ``*``) that have the labels.
 
-        Each of ``labels`` is a list like ``performance,-short``: all of it must hold. Any of several lists is enough.
+        Each of ``labels`` is a list like ``performance,-short``, all of which must match. One matching list is enough.
         """
         chosen = [w for w in self.workloads if not names or any(_is_named(w, name) for name in names)]
         for name in names:
@@ -296,7 +296,7 @@ class _Steps:
 
 
 def _unrolled(steps: Iterable[WorkloadStep]) -> list[WorkloadStep]:
-    """Put the createPods of every createPodSets in its place; positions count afterwards."""
+    """Replace every createPodSets by its createPods steps; positions are counted afterwards."""
     found: list[WorkloadStep] = []
     for step in steps:
         if step.opcode != "createPodSets":
@@ -316,7 +316,7 @@ def _only(at: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def _threshold(value: Any, topic: str, at: str) -> float | None:
-    """The least average throughput: a number, or a map from topics to numbers."""
+    """Return the least average throughput: a number, or a map from topics to numbers."""
     if isinstance(value, dict):
         value = value.get(topic.rpartition("/")[2], value.get(topic.partition("/")[0]))
     if value is None:
@@ -340,7 +340,7 @@ def _list(value: Any, where: str) -> list[Any]:
 
 
 def _labels(value: Any, where: str) -> dict[str, str]:
-    """A label selector, either as a plain map or with matchLabels."""
+    """Return a label selector, given either as a plain map or with matchLabels."""
     if not isinstance(value, dict):
         raise InputError(f"{where}: expected a map of labels, found {value!r}")
     labels = value.get("matchLabels", value)

@@ -1,4 +1,4 @@
-"""The steps of a workload, as scheduler_perf means them: one method each."""
+"""The steps of a workload as in scheduler_perf: one method each."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Executor:
         return self._board
 
     async def run(self) -> None:
-        """All steps, one after another; what runs beside them ends with the last."""
+        """Run all steps, one after another; background steps end with the last."""
         try:
             for step in self._workload.steps:
                 self.stage = f"{step.opcode} {step.get('count', '')}".strip()
@@ -128,7 +128,7 @@ class Executor:
             await asyncio.gather(*self._background, return_exceptions=True)
 
     def _raise_background(self) -> None:
-        """A step that runs in the background also fails the workload."""
+        """Raise the failure of a background step, which also fails the workload."""
         for task in self._background:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 raise WorkloadFailed(f"{task.get_name()}: {task.exception()}")
@@ -144,7 +144,7 @@ class Executor:
         return self._templates[path]
 
     def _name(self, obj: Object, fallback: str) -> str:
-        """The name in a template, or the next after its generateName."""
+        """Return the name in a template, or the next one of its generateName."""
         metadata = obj.setdefault("metadata", {})
         if metadata.get("name"):
             return str(metadata["name"])
@@ -159,7 +159,7 @@ class Executor:
         await self._target.ensure(New(NAMESPACES, "", _encode(body)))
 
     async def _priority(self, template: Template) -> None:
-        """Have a PriorityClass for pods that ask for a number: API servers take no numbers from users."""
+        """Ensure a PriorityClass for pods with a numeric priority: API servers accept no numbers from users."""
         obj = template.render()
         value = (obj.get("spec") or {}).get("priority")
         if obj["kind"] == "Pod" and value is not None:
@@ -263,7 +263,7 @@ class Executor:
             yield New(PODS, namespace, _encode(pod))
 
     def _alike_pods(self, step: WorkloadStep, template: Template, indices: range) -> Iterator[New]:
-        """Pods that differ in their names only are encoded once."""
+        """Yield the pods; those that differ only in their names are encoded once."""
         pod = _with_class(template.render())
         metadata = pod.setdefault("metadata", {})
         labels = metadata.get("labels") or {}
@@ -279,7 +279,7 @@ class Executor:
     def _bound_volume(
         self, pod: Object, volumes: Template, claims: Template, namespace: str, index: int, count: int
     ) -> Iterator[New]:
-        """A volume and a claim that are bound to each other, for one pod."""
+        """Yield a volume and a claim for one pod, bound to each other."""
         volume, claim = volumes.render(index, count), claims.render(index, count)
         claim_name, volume_name = f"pvc-{index}", f"pv-{namespace}-{index}"
         volume["metadata"] = {**(volume.get("metadata") or {}), "name": volume_name}
@@ -303,7 +303,7 @@ class Executor:
         yield New(VOLUME_CLAIMS, namespace, _encode(claim))
 
     async def _steady_state(self, step: WorkloadStep) -> None:
-        """Keep this many pods in flight for a while: a bound pod is deleted and followed by another."""
+        """Keep this many pods in flight for a while: each bound pod is deleted and another one created."""
         bound: asyncio.Queue[PodRecord] = asyncio.Queue()
 
         def note(record: PodRecord) -> None:
@@ -378,7 +378,7 @@ class Executor:
             for subresource in subresources:
                 await self._target.client.update(object_path(kind, namespace, name, subresource), body)
             if subresources == ("",) and obj.get("status") and kind.has_status:
-                # An API server takes a status through its own door only.
+                # # An API server accepts a status only through the status subresource.
                 await self._target.client.update(object_path(kind, namespace, name, "status"), body)
 
     async def _churn(self, step: WorkloadStep) -> None:
@@ -446,7 +446,7 @@ class Executor:
     # ---- devices -----------------------------------------------------------------------------------------------
 
     async def _create_resource_driver(self, step: WorkloadStep) -> None:
-        """Publish as many devices on each node as it may hold claims."""
+        """Publish as many devices on each node as it may have claims."""
         nodes = await list_objects(self._target.client, NODES, "")
         names = [node["metadata"]["name"] for node in nodes]
         driver, pattern = step.get("driverName"), step.get("nodes")
@@ -456,10 +456,10 @@ class Executor:
         await self._target.create_all(_slice(driver, name, step.get("maxClaimsPerNode")) for name in chosen)
 
     async def _alloc_resource_claims(self, step: WorkloadStep) -> None:
-        """Have every claim of a namespace allocated by a pod that is created and deleted.
+        """Allocate every claim of a namespace, with a pod that is created and deleted.
 
-        A claim controller deallocates a claim when its last pod is deleted, and reserves it again for a pod whose end
-        it has not seen. So the allocation is written after the pod is gone, until it stays.
+        A claim controller deallocates a claim when its last pod is deleted, and reserves it again for a pod whose
+        deletion it has not seen. So the allocation is written after the pod is gone, until it persists.
         """
         namespace, client = step.get("namespace"), self._target.client
         claims = await list_objects(client, CLAIMS, namespace)
@@ -490,7 +490,7 @@ class Executor:
 
 
 class _Pace:
-    """Lets this many through per second; 0 is no limit."""
+    """Limits the rate to this many per second; 0 is no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._interval_s = 1.0 / per_second if per_second else 0.0
@@ -510,7 +510,7 @@ def _class_of(priority: int) -> str:
 
 
 def _with_class(obj: Object) -> Object:
-    """A pod that asks for a priority by its number gets the class with that number."""
+    """Return a pod with a numeric priority changed to use the class with that number."""
     if obj["kind"] == "Pod" and (obj.get("spec") or {}).get("priority") is not None:
         obj["spec"]["priorityClassName"] = _class_of(obj["spec"].pop("priority"))
     return obj

@@ -1,4 +1,4 @@
-"""Throughput over time as a picture: pods bound in each second of a run, one line for each workload."""
+"""Charts of throughput over time: pods bound in each second of a run, one line per workload."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from xml.sax.saxutils import escape, quoteattr
 from mooring.bench.perf.report import PerfResult
 
 # --------------------------------------------------------------------------------------------------------------------
-# The few pieces of SVG that charts and flame graphs are made of.
+# # --------------------------------------------------------------------------------------------------------------------
+# # SVG elements of charts and flame graphs.
 
 FONT = "ui-sans-serif, system-ui, sans-serif"
 
 
 def document(width: float, height: float, title: str, body: Iterable[str]) -> str:
-    """A whole picture on a white ground, readable without style sheets."""
+    """Return a whole picture on a white background, readable without style sheets."""
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     return "\n".join(
         [
@@ -30,7 +31,7 @@ def document(width: float, height: float, title: str, body: Iterable[str]) -> st
 
 
 def number(value: float) -> str:
-    """Short: two decimals at most."""
+    """Return the number with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -64,7 +65,7 @@ def polyline(points: Iterable[tuple[float, float]], stroke: str, dash: str = "")
 
 
 def dot(x: float, y: float, fill: str, title: str) -> str:
-    """A mark on a line; its title is shown when the mouse is over it."""
+    """Return a mark on a line; hovering over it shows its title."""
     where = f'cx="{number(x)}" cy="{number(y)}" r="3"'
     return f"<circle {where} fill={quoteattr(fill)}><title>{escape(title)}</title></circle>"
 
@@ -76,7 +77,7 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8
 
 
 def throughput(results: Sequence[PerfResult], subtitle: str = "") -> str:
-    """An SVG document. Workloads that failed or bound nothing are left out."""
+    """Return an SVG document. Workloads that failed or bound no pods are left out."""
     shown = [result for result in results if result.throughput.windows]
     seconds = max((len(result.throughput.windows) for result in shown), default=1)
     highest = max((max(result.throughput.windows) for result in shown), default=1.0)
@@ -122,7 +123,7 @@ def throughput(results: Sequence[PerfResult], subtitle: str = "") -> str:
 
 
 def scale(highest: float) -> tuple[float, float]:
-    """A round step, and the multiple of it that has room for the highest value."""
+    """Return a round step, and the smallest multiple of it that is at least the highest value."""
     rough = highest / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)

@@ -1,4 +1,4 @@
-"""Results: what a run says, as a table, as JSON, and compared with an earlier run."""
+"""Results of a run as a table, as JSON, and compared with an earlier run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGES = ("numpy", "msgspec", "httptools", "uvloop")
 
 @dataclass(slots=True)
 class Throughput:
-    """Pods bound per second: the average from the first pod made to the last one bound, and of 1-second windows."""
+    """Pods bound per second: the average from the first pod created to the last one bound, and in 1-second windows."""
 
     average: float = 0.0
     p50: float = 0.0
@@ -62,7 +62,7 @@ class PerfResult:
 
     @property
     def is_passed(self) -> bool | None:
-        """Whether the threshold was kept; None without one."""
+        """Return whether the threshold was met; None without one."""
         if self.threshold is None or self.error:
             return None
         return self.throughput.average >= self.threshold
@@ -81,14 +81,14 @@ class PerfResult:
 
 
 def blank(workload: PerfWorkload, target: str = "") -> PerfResult:
-    """A result before anything was measured."""
+    """Return a result before any measurement."""
     return PerfResult(
         workload.case, workload.name, workload.topic, dict(workload.params), target, threshold=workload.threshold
     )
 
 
 def result_of(workload: PerfWorkload, collector: Collector, target: str) -> PerfResult:
-    """What a collector has seen."""
+    """Return the result of a collector."""
     result = blank(workload, target)
     times = collector.times
     result.collector = collector.name
@@ -119,7 +119,7 @@ def result_of(workload: PerfWorkload, collector: Collector, target: str) -> Perf
 
 
 def about() -> dict[str, Any]:
-    """The machine, the versions and the date: numbers without them say little."""
+    """Return the machine, the versions and the date, without which numbers mean little."""
     versions = {"mooring": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -159,12 +159,12 @@ def about_line(about: Mapping[str, Any]) -> str:
 
 
 def document(results: Sequence[PerfResult], about: Mapping[str, Any]) -> dict[str, Any]:
-    """A run as JSON carries it."""
+    """Return a run in its JSON form."""
     return {"format": FORMAT, **about, "results": [result.to_dict() for result in results]}
 
 
 def read(path: Path) -> list[PerfResult]:
-    """The results of an earlier run, as ``-o json`` wrote them."""
+    """Read the results of an earlier run, as ``-o json`` wrote them."""
     value = read_document(path, FORMAT, "mooring bench perf")
     try:
         return [PerfResult.from_dict(item) for item in value["results"]]
@@ -190,7 +190,7 @@ COLUMNS = (
 
 
 def rows(results: Sequence[PerfResult]) -> list[list[str]]:
-    """A row for each result, in the order of COLUMNS."""
+    """Return one row per result, in the order of COLUMNS."""
     return [_row(result) for result in results]
 
 
@@ -224,7 +224,7 @@ def _pair(latencies: Latencies | None) -> str:
 
 
 def footnotes(results: Sequence[PerfResult]) -> list[str]:
-    """What a reader of the table should know."""
+    """Return notes for the readers of the table."""
     found: dict[str, None] = {}
     if any(result.cpu_includes_api_server and not result.error for result in results):
         load = sum(result.load_cpu_s for result in results)
@@ -243,7 +243,7 @@ COMPARED = ("workload", "pods/s", "was", "ratio", "CPU s/1,000", "was", "ratio",
 
 
 def compare(new: Sequence[PerfResult], old: Sequence[PerfResult]) -> list[list[str]]:
-    """Rows in the order of COMPARED: new, old, new by old. Workloads that only one run has are left out."""
+    """Return rows in the order of COMPARED: new, old, new/old. Workloads of only one run are left out."""
     before = {result.full_name: result for result in old if not result.error}
     found = []
     for result in new:

@@ -31,7 +31,7 @@ TICK_S = 0.2
 
 
 class Profiler(Protocol):
-    """Looks at this process while something is measured."""
+    """Profiles this process during a measurement."""
 
     def start(self) -> None: ...
 
@@ -48,12 +48,12 @@ class RunOptions:
     over_http: bool = False
     stall_s: float = 120.0
     freezes_gc: bool = True
-    """Put what lives before the measurement out of the garbage collector's sight, as after a first sync."""
+    """Hide objects that exist before the measurement from the garbage collector, as after a first sync."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchProgress:
-    """How far a workload is: what it does now, pods bound, pods expected so far."""
+    """Progress of a workload: its current step, pods bound, pods expected so far."""
 
     workload: str
     stage: str
@@ -92,7 +92,7 @@ async def run_workload(
     on_progress: OnProgress | None = None,
     profiler: Profiler | None = None,
 ) -> list[PerfResult]:
-    """The same in the running event loop."""
+    """Run a workload in the running event loop."""
     target_name = ""
     notes: list[str] = []
     try:
@@ -124,7 +124,7 @@ def _target(options: RunOptions) -> Target:
 
 
 def features_of(workload: PerfWorkload) -> tuple[Features, list[str]]:
-    """The gates a workload asks for, and notes on those that cannot be had in this version."""
+    """Return the feature gates of a workload, and notes on those that this version does not have."""
     wanted: dict[str, bool] = {}
     notes: list[str] = []
     for name, on in workload.feature_gates.items():
@@ -143,7 +143,7 @@ def features_of(workload: PerfWorkload) -> tuple[Features, list[str]]:
 async def _scheduler(
     target: Target, workload: PerfWorkload, features: Features, options: RunOptions
 ) -> AsyncIterator[LiveScheduler | None]:
-    """A scheduler in this process, unless one runs elsewhere."""
+    """Run a scheduler in this process, unless one runs elsewhere."""
     if not options.with_scheduler:
         await target.watch_pods(None)
         yield None
@@ -221,5 +221,5 @@ async def _tick(workload: PerfWorkload, executor: Executor, on_progress: OnProgr
 
 
 def _tag() -> str:
-    """Keeps names apart from those of earlier runs on the same cluster."""
+    """Return a tag that keeps names distinct from those of earlier runs on the same cluster."""
     return "".join(random.choices(string.ascii_lowercase + string.digits, k=5)) + "-"

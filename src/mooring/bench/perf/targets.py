@@ -1,7 +1,7 @@
 """Where a workload runs: the embedded control plane in this process, or any cluster with a kubeconfig.
 
-Both take the same requests. Making many objects goes straight into the embedded API server, without HTTP, and over
-many connections elsewhere.
+Both take the same requests. Objects are created directly in the embedded API server, without HTTP; elsewhere, over many
+connections.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from mooring.net.rest import RestClient
 from mooring.sim.backend import InProcessClient
 
 SLICE_S = 0.005
-"""How long objects are made before others in the event loop get a turn; the scheduler takes as much."""
+"""How long objects are created before other tasks of the event loop run; the scheduler's time slice is the same."""
 CONNECTIONS = 32
 LIST_S = 60.0
-"""A cluster whose pods have not appeared by then cannot be benchmarked."""
+"""A cluster whose pods cannot be listed within this time cannot be benchmarked."""
 CLASS_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -59,11 +59,11 @@ class Target:
         raise NotImplementedError
 
     async def watch_pods(self, informer: Informer[Pod] | None) -> None:
-        """Begin to tell the board about pods; ``informer`` is the scheduler's, where it is in this process."""
+        """Begin to report pods to the board; ``informer`` is the scheduler's, if it is in this process."""
         raise NotImplementedError
 
     async def create(self, new: New) -> None:
-        """Make one object through the API."""
+        """Create one object through the API."""
         await self.client.create(collection_path(new.kind, new.namespace), new.body)
 
     async def ensure(self, new: New) -> None:
@@ -142,7 +142,7 @@ class ClusterTarget(Target):
     async def __aenter__(self) -> Target:
         self.client = RestClient(self._config, agent="mooring-bench", qps=-1, max_connections=CONNECTIONS)
         try:
-            await self.client.get("/version")  # informers wait for a server that is away; a benchmark should not
+            await self.client.get("/version")  # # informers retry while a server is down; a benchmark should fail
         except BaseException:
             await self.client.close()
             raise
@@ -167,7 +167,7 @@ class ClusterTarget(Target):
                 await informer.wait_synced()
         except TimeoutError:
             why = informer.reflector.trouble or "nothing came"
-            raise ApiError(f"the pods of the cluster cannot be listed for {LIST_S:.0f} s: {why}") from None
+            raise ApiError(f"listing the cluster's pods has failed for {LIST_S:.0f} s: {why}") from None
 
     def _seen(self, pod: Pod) -> None:
         if pod.spec.node_name:
@@ -190,7 +190,7 @@ class ClusterTarget(Target):
             try:
                 await self._create_once(new)
             except Forbidden as error:
-                # Admission sees a new PriorityClass a little later than its creator.
+                # # Admission sees a new PriorityClass a little later than its creator.
                 if "no PriorityClass" not in str(error):
                     raise
                 await asyncio.sleep(pause_s)

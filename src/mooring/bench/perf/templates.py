@@ -1,7 +1,7 @@
-"""Object templates: YAML with the little of Go's text/template that scheduler_perf files use.
+"""Object templates: YAML with the subset of Go's text/template that scheduler_perf files use.
 
-``{{.Index}}`` counts the objects of a step from 0, ``{{.Count}}`` is how many the step makes, and a few functions
-calculate with them: ``{{Mod .Index 12}}``, ``{{DivideInt 30000 .Count}}``, also nested in parentheses.
+``{{.Index}}`` counts the objects of a step from 0, ``{{.Count}}`` is the number of objects of the step, and a few
+functions calculate with them: ``{{Mod .Index 12}}``, ``{{DivideInt 30000 .Count}}``, also nested in parentheses.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
 
 
 def _divide_int(a: Number, b: Number) -> int:
-    """Go's integers are cut towards zero, Python's towards minus infinity."""
+    """Divide as Go does: it rounds towards zero, Python towards minus infinity."""
     quotient = abs(int(a)) // abs(int(b))
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -60,7 +60,7 @@ _FUNCTIONS: dict[str, Callable[[Number, Number], Number]] = {
 
 
 class Template:
-    """One template, read once. ``render`` gives an object of the caller's own."""
+    """One template, parsed once. ``render`` returns a new object."""
 
     def __init__(self, text: str, source: str = "") -> None:
         self.source = source
@@ -74,7 +74,7 @@ class Template:
 
     @classmethod
     def of(cls, obj: Object) -> Template:
-        """A template that is the same for every index."""
+        """Return a template that is the same for every index."""
         return cls(yaml.dump(obj), "default")
 
     def render(self, index: int = 0, count: int = 1) -> Object:
@@ -83,7 +83,7 @@ class Template:
         return self._parse(render_text(self._text, index, count, self.source))
 
     def kind(self) -> Kind:
-        """The kind of the objects that this makes."""
+        """Return the kind of the objects that this creates."""
         return kind_of(self.render(), self.source)
 
     def _parse(self, text: str) -> Object:
@@ -96,16 +96,16 @@ class Template:
 
 
 def kind_of(obj: Object, source: str = "") -> Kind:
-    """The kind of an object; one that is not known is a mistake in the file that it comes from."""
+    """Return the kind of an object; raise InputError with its file for an unknown one."""
     api_version, name = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
     kind = by_group_kind(api_version.rpartition("/")[0], name)
     if kind is None or kind.api_version != api_version:
-        raise InputError(f"{source}: apiVersion {api_version!r}, kind {name!r}: no such kind is known here")
+        raise InputError(f"{source}: apiVersion {api_version!r}, kind {name!r}: unknown kind")
     return kind
 
 
 def with_wire_names(type_name: str, value: Any) -> Any:
-    """Spell field names as the API does: upstream reads them in any case, and some files rely on it."""
+    """Spell field names as the API does: upstream ignores their case, and some files rely on it."""
     if type_name[:2] == "[]":
         return [with_wire_names(type_name[2:], item) for item in value] if isinstance(value, list) else value
     if type_name[:2] == "{}":
@@ -124,7 +124,7 @@ def with_wire_names(type_name: str, value: Any) -> Any:
 
 
 def render_text(text: str, index: int, count: int, source: str = "") -> str:
-    """Replace every ``{{…}}``; a mistake in one names the file and the line."""
+    """Replace every ``{{…}}``; an error names the file and the line."""
 
     def replace(match: re.Match[str]) -> str:
         try:
@@ -146,7 +146,7 @@ def _evaluate(expression: str, fields: dict[str, int]) -> Number:
 
 
 def _call(tokens: Iterator[str], fields: dict[str, int], *, closing: bool) -> Number:
-    """A value, or a function with its arguments, up to the end or to the closing parenthesis."""
+    """Evaluate a value, or a function with its arguments, up to the end or to the closing parenthesis."""
     function: str | None = None
     values: list[Number] = []
     is_closed = False
@@ -186,7 +186,8 @@ def _operand(token: str, fields: dict[str, int]) -> Number:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Objects of a workload over the API: where they are, making many of them, and leaving none behind.
+# # --------------------------------------------------------------------------------------------------------------------
+# # Objects of a workload in the API: their paths, creating many of them, and deleting all of them.
 
 T = TypeVar("T")
 NOW = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
@@ -196,7 +197,7 @@ NAMESPACE_S, NAMESPACE_STEP_S = 20.0, 0.2
 
 
 class New(NamedTuple):
-    """An object to be made."""
+    """An object to be created."""
 
     kind: Kind
     namespace: str
@@ -215,7 +216,7 @@ def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") ->
 
 
 async def many(work: Callable[[Iterator[T]], Awaitable[None]], source: Iterator[T], workers: int) -> None:
-    """Let this many workers share a source; the first failure ends all and is raised as it is."""
+    """Run this many workers on one source; the first failure ends all and is raised unchanged."""
 
     async def one() -> None:
         await work(source)
@@ -229,7 +230,7 @@ async def many(work: Callable[[Iterator[T]], Awaitable[None]], source: Iterator[
 
 
 async def leave_as_found(client: RestClient, made: Iterable[New], workers: int) -> None:
-    """Delete what was made: pods first, since others are held by them, namespaces last."""
+    """Delete what was created: pods first, since they hold others, namespaces last."""
     by_age = list(made)[::-1]
     pods = [new for new in by_age if new.kind is PODS]
     spaces = [new for new in by_age if new.kind is NAMESPACES]
@@ -246,7 +247,7 @@ async def leave_as_found(client: RestClient, made: Iterable[New], workers: int) 
 
 
 async def _delete_for_good(client: RestClient, new: New) -> None:
-    """Finalizers are removed as well: the controllers that do so may not run where benchmarks run."""
+    """Delete an object and its finalizers: the controllers that remove them may not run where benchmarks run."""
     path = object_path(new.kind, new.namespace, _name_of(new))
     with contextlib.suppress(NotFound):
         answer = await client.delete(path, NOW if new.kind is PODS else b"")
@@ -255,7 +256,7 @@ async def _delete_for_good(client: RestClient, new: New) -> None:
 
 
 async def _see_off(client: RestClient, path: str) -> None:
-    """Wait until a namespace is gone; where no controller empties namespaces, say that it is empty."""
+    """Wait until a namespace is gone; where no controller empties namespaces, finalize it."""
     with contextlib.suppress(NotFound):
         for _ in range(int(NAMESPACE_S / NAMESPACE_STEP_S)):
             namespace = msgspec.json.decode((await client.get(path)).body)
@@ -279,7 +280,7 @@ def _name_of(new: New) -> str:
 
 
 async def list_objects(client: RestClient, kind: Kind, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-    """All objects of a kind in a namespace, as plain values."""
+    """Return all objects of a kind in a namespace, as plain values."""
     query = {"labelSelector": selector} if selector else None
     answer = await client.get(collection_path(kind, namespace), query)
     try:
@@ -290,7 +291,8 @@ async def list_objects(client: RestClient, kind: Kind, namespace: str, selector:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# ResourceClaims for pods that name a template: what kube-controller-manager does, for the embedded control plane.
+# # --------------------------------------------------------------------------------------------------------------------
+# # ResourceClaims for pods with claim templates: the work of kube-controller-manager, for the embedded control plane.
 
 CLAIMS = by_resource("resourceclaims.resource.k8s.io")
 TEMPLATES = by_resource("resourceclaimtemplates.resource.k8s.io")
@@ -298,7 +300,7 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 
 
 class ClaimController:
-    """Makes the claims of pods and takes them away again. Pods without templates cost one look at their bytes."""
+    """Creates and deletes the claims of pods. A pod without templates costs one look at its bytes."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

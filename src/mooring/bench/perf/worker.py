@@ -1,7 +1,7 @@
-"""A workload in its own process, so that memory and garbage are its own.
+"""A workload in its own process, so that its memory and garbage are its own.
 
 ``python -m mooring.bench.perf.worker`` reads a request from standard input and writes a JSON value per line: progress
-while it runs, results at the end. ``run_isolated`` is the other side.
+while it runs, results at the end. ``run_isolated`` is the caller's side.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run_isolated(
     options: RunOptions,
     on_progress: Callable[[BenchProgress], None] | None = None,
 ) -> list[PerfResult]:
-    """Run a workload elsewhere."""
+    """Run a workload in another process."""
     request = {
         "directory": str(directory),
         "case": workload.case,
@@ -47,7 +47,7 @@ def run_isolated(
 
 
 def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-    """Run what a request asks for."""
+    """Run the workload of a request."""
     found = load(Path(request["directory"])).workloads
     workload = next(w for w in found if (w.case, w.name) == (request["case"], request["workload"]))
     options = RunOptions(**request["options"])
@@ -63,7 +63,7 @@ def main() -> int:
     def say(value: dict[str, Any]) -> None:
         print(json.dumps(value), flush=True)
 
-    # Refusals are part of some workloads; results count them, and the log leaves them out.
+    # # Rejections are part of some workloads; results count them, and the log leaves them out.
     logging.basicConfig(level=logging.CRITICAL, stream=sys.stderr)
     try:
         work(json.load(sys.stdin), say)

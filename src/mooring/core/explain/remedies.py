@@ -405,7 +405,7 @@ def _checked(offer: Change | Remedy) -> Remedy:
     remedy = (offer,) if isinstance(offer, Change) else tuple(offer)
     for change in remedy:
         if not isinstance(change, Change):
-            raise TypeError(f"{change!r} where a Change is expected")
+            raise TypeError(f"found {change!r}, expected a Change")
     return remedy
 
 

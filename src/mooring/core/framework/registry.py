@@ -87,10 +87,10 @@ class Traits:
             value, kind = getattr(self, each.name), type(each.default)
             if kind is tuple:
                 if type(value) is not tuple or not all(isinstance(name, str) for name in value):
-                    raise PluginError(f"Traits({each.name}={value!r}): a tuple of names is expected")
+                    raise PluginError(f"Traits({each.name}={value!r}): expected a tuple of names")
             elif type(value) is not kind:
                 right = "True or False" if kind is bool else ", ".join(f"Reads.{reads.name}" for reads in Reads)
-                raise PluginError(f"Traits({each.name}={value!r}): one of {right} is expected")
+                raise PluginError(f"Traits({each.name}={value!r}): expected one of {right}")
 
 
 DEFAULT_TRAITS = Traits()
@@ -192,7 +192,7 @@ def traits_of(plugin: object) -> Traits:
     """Return the traits of a plugin or its class; the defaults if there are none."""
     traits = getattr(plugin, "traits", DEFAULT_TRAITS)
     if not isinstance(traits, Traits):
-        raise PluginError(f"traits is {traits!r}; Traits(…) is expected")
+        raise PluginError(f"traits is {traits!r}; expected Traits(…)")
     return traits
 
 
@@ -245,10 +245,10 @@ def _problems(plugin: type) -> Iterator[str]:
         yield "implements no extension point; define filter, score, permit or another one"
     yield from _wrong_traits(plugin)
     if not _can_be_called(plugin, 2):
-        yield "is made with (args, handle); def __init__(self, args, handle) is expected"
+        yield "is made with (args, handle); expected def __init__(self, args, handle)"
     args = getattr(plugin, "args", None)
     if args is not None and not (isinstance(args, type) and issubclass(args, msgspec.Struct)):
-        yield f"args is {args!r}; the type of its arguments, a msgspec.Struct, is expected"
+        yield f"args is {args!r}; expected the type of its arguments, a msgspec.Struct"
 
 
 def looks_like_plugin(value: type) -> bool:
@@ -293,19 +293,19 @@ def _public_names(plugin: type) -> list[str]:
 def _wrong_method(method: Method, function: Any, is_per_node: bool) -> Iterator[str]:
     right = method.signature(per_node=is_per_node)
     if not callable(function):
-        yield f"{method.name} is {function!r}; {right} is expected"
+        yield f"{method.name} is {function!r}; expected {right}"
         return
     if method.is_class_method and not inspect.ismethod(function):
-        yield f"{method.name} is not a class method; @classmethod {right} is expected"
+        yield f"{method.name} is not a class method; expected @classmethod {right}"
         return
     if method.is_async and not inspect.iscoroutinefunction(function):
-        yield f"{method.name} is not async; {right} is expected"
+        yield f"{method.name} is not async; expected {right}"
     if not method.is_async and inspect.iscoroutinefunction(function):
-        yield f"{method.name} is async; {right} is expected"
+        yield f"{method.name} is async; expected {right}"
     arguments = method.arguments if not is_per_node or method.per_node is None else method.per_node
     count = len(arguments) if inspect.ismethod(function) else 1 + len(arguments)  # a class method is bound already
     if not _can_be_called(function, count):
-        yield f"{method.name}{_written(function)} cannot be called; {right} is expected"
+        yield f"{method.name}{_written(function)} cannot be called; expected {right}"
 
 
 def _wrong_traits(plugin: type) -> Iterator[str]:
@@ -361,7 +361,7 @@ class Registry:
         """
         if not isinstance(plugin, type):
             expected = type(plugin).__name__
-            raise PluginError(f"plugin {where or repr(plugin)}: is an object; its class {expected} is expected")
+            raise PluginError(f"plugin {where or repr(plugin)}: is an object; expected its class {expected}")
         at = f"plugin {where}: {plugin.__qualname__}" if where else f"plugin {plugin.__module__}:{plugin.__qualname__}"
         try:
             name = check(plugin)

@@ -116,7 +116,7 @@ def serve_object(source: Any, where: str) -> Served:
             raise PluginError(f"{where}: {source.__qualname__} is made without arguments, but: {error}") from None
     functions = {verb: function for verb in VERBS if callable(function := getattr(source, verb, None))}
     if not functions:
-        raise PluginError(f"{where}: defines none of {', '.join(VERBS)}; filter(pod, node) would be a beginning")
+        raise PluginError(f"{where}: defines none of {', '.join(VERBS)}; start with filter(pod, node)")
     settings = settings_of(source, where)
     served = Served(settings)
     for verb, function in functions.items():

@@ -193,7 +193,7 @@ def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -
         if by_name:
             return b'{"Nodes":null,"NodeNames":%b%b' % (msgspec.json.encode(found.keep), rest)
     except (TypeError, msgspec.MsgspecError) as error:
-        raise HandlerError(f"filter's reasons are not texts by node name: {error}") from None
+        raise HandlerError(f"filter's reasons are not strings by node name: {error}") from None
     whole = [raw[name] for name in found.keep] or [b""]
     whole[0] = b'{"Nodes":{"metadata":{},"items":[' + whole[0]
     whole[-1] += b']},"NodeNames":null' + rest

@@ -91,7 +91,7 @@ class Workers:
             if self.hung - self._replaced >= self.places:
                 raise Refused(503, f"{self.hung} calls hang, and no more can be started")
             if not self._free and len(self._calls) >= self.places + self._most_waiting:
-                raise Refused(503, f"{len(self._calls)} requests are being answered; this one is too many")
+                raise Refused(503, f"{len(self._calls)} requests are being answered, which is the limit; try again")
             self._calls[call] = None
             while not self._free and not call.is_late:
                 self._changed.wait()

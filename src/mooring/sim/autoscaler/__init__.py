@@ -1,4 +1,4 @@
-"""Nodes that come and go in a simulation.
+"""Autoscaled nodes in a simulation.
 
 ```
 policy file ─▶ an autoscaler (Karpenter, cluster-autoscaler) ─▶ Fleet ─▶ nodes of the API server

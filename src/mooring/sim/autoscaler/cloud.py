@@ -1,4 +1,4 @@
-"""The cloud of a simulation: which nodes can be had and for what, how long they take, and when they are taken away."""
+"""The cloud of a simulation: its offerings and prices, launch delays, failures and interruptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELDS = {"delay", "startup", "failures", "interruptions", "notice", "quota", "
 
 @dataclass(frozen=True, eq=False)
 class Offering:
-    """A kind of node that can be had: a type in a zone, on demand or as spot."""
+    """A kind of node that the cloud offers: a type in a zone, on demand or as spot."""
 
     type: str
     zone: str
@@ -38,17 +38,17 @@ class Offering:
 
     @cached_property
     def amounts(self) -> dict[str, int]:
-        """What it has, in the units of a pod's requests."""
+        """Return its amounts in the units of a pod's requests."""
         return {name: rounded(name, amount) for name, amount in parse_amounts(self.allocatable, self.type).items()}
 
     @cached_property
     def group(self) -> tuple[str, ...]:
-        """What a planned node has settled from its first pod on: zone, architecture and the user's own labels."""
+        """Return what the first pod of a planned node fixes: zone, architecture and the user's own labels."""
         own = sorted(f"{key}={value}" for key, value in self.labels.items() if not has_known_labels(key))
         return self.zone, self.labels.get(ARCHITECTURE, ""), *own
 
     def with_labels(self, labels: Mapping[str, str]) -> Offering:
-        """The same with more labels."""
+        """Return the same offering with more labels."""
         return Offering(
             self.type,
             self.zone,
@@ -60,12 +60,12 @@ class Offering:
         )
 
     def holds(self, requests: Mapping[str, int]) -> bool:
-        """Report whether a node has this much."""
+        """Report whether a node has these amounts."""
         amounts = self.amounts
         return all(amount <= amounts.get(name, 0) for name, amount in requests.items() if amount)
 
     def node(self, name: str, taints: Sequence[Taint] = ()) -> Node:
-        """A node of it as it would register."""
+        """Return a node of this offering as it registers."""
         labels = {HOSTNAME: name, **self.labels}
         if self.price:
             labels[PRICE] = f"{self.price:.6f}".rstrip("0").rstrip(".")  # records keep labels, not every annotation
@@ -74,7 +74,7 @@ class Offering:
 
 
 def offerings_of(catalogue: Catalogue, zones: Iterable[str]) -> list[Offering]:
-    """All that a catalogue offers; a type without a zone can be had in each of these."""
+    """Return everything that a catalogue offers; a type without a zone is available in each of these."""
     everywhere = sorted(set(zones) | {row.zone for row in catalogue if row.zone}) or [""]
     found: list[Offering] = []
     for row in catalogue:
@@ -96,7 +96,7 @@ _AWS_PREFIX = "karpenter.k8s.aws/instance-"
 
 
 def _named_after(type_name: str) -> dict[str, str]:
-    """What the name of an AWS type says, as labels that NodePools ask for."""
+    """Return the labels that follow from the name of an AWS type, as NodePools use them."""
     match = _AWS.fullmatch(type_name)
     if match is None:
         return {}
@@ -105,25 +105,25 @@ def _named_after(type_name: str) -> dict[str, str]:
 
 
 def has_known_labels(key: str) -> bool:
-    """Report whether offerings carry a label of their own for this key; any other is the user's."""
+    """Report whether offerings carry a label of their own for this key; all others are the user's."""
     return key in (INSTANCE_TYPE, ZONE, ARCHITECTURE, OS, CAPACITY_TYPE) or key.startswith(_AWS_PREFIX)
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """How it behaves. Chance comes from the seed of the simulation."""
+    """The cloud's behaviour. Its random numbers come from the seed of the simulation."""
 
     delay: Draw = lambda chance: DEFAULT_DELAY_S
     startup_s: float = 0.0  # until startup taints are removed
     failures: float = 0.0  # the share of launches that fail for lack of capacity
     interrupts: bool = True  # spot nodes, as often as the catalogue says
-    notice_s: float = DEFAULT_NOTICE_S  # between an interruption's notice and the end of the node
+    notice_s: float = DEFAULT_NOTICE_S  # # between an interruption's notice and the removal of the node
     quota: Mapping[str, int] = field(default_factory=dict)  # by resource, by type, or nodes
     zones: tuple[str, ...] = ()
 
     @staticmethod
     def read(value: Any) -> Cloud:
-        """What ``cloud`` says in a step or a policy."""
+        """Read ``cloud`` of a step or a policy."""
         if value is None:
             return Cloud()
         fields = fields_of(value, _FIELDS)
@@ -139,7 +139,7 @@ class Cloud:
 
 
 def share(value: Any, name: str) -> float:
-    """A share from 0 to 1, which may be written as 5 %."""
+    """Read a share from 0 to 1, which may be written as 5 %."""
     text = str(value).replace(" ", "")
     try:
         found = float(text[:-1]) / 100 if text.endswith("%") else float(text)
@@ -151,7 +151,7 @@ def share(value: Any, name: str) -> float:
 
 
 def amounts_of(quantities: Mapping[str, Any], where: str) -> dict[str, int]:
-    """Quantities in the units of a pod's requests; names that are no resource are plain numbers."""
+    """Return quantities in the units of a pod's requests; names that are not resources are plain numbers."""
     found: dict[str, int] = {}
     for name, value in quantities.items():
         try:
@@ -164,13 +164,13 @@ def amounts_of(quantities: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def taint_of(value: Any) -> Taint:
-    """A taint as the API has it."""
+    """Return a taint in its API form."""
     fields = fields_of(value, {"key", "value", "effect"}, required=("key", "effect"))
     return Taint(key=str(fields["key"]), value=str(fields.get("value") or ""), effect=str(fields["effect"]))
 
 
 def plain_taint(taint: Taint) -> dict[str, str]:
-    """As a manifest has it."""
+    """Return a taint as in a manifest."""
     return {"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})}
 
 
@@ -178,6 +178,6 @@ NODES = "nodes"
 
 
 def usage_of(offering: Offering) -> dict[str, int]:
-    """What a node counts against quotas and limits."""
+    """Return what a node counts against quotas and limits."""
     used = {name: amount for name, amount in offering.amounts.items() if name != PODS}
     return {**used, NODES: 1, offering.type: 1}

@@ -1,4 +1,4 @@
-"""cluster-autoscaler: every ten seconds it adds nodes to one group for pods that wait, or removes unneeded nodes.
+"""cluster-autoscaler: every ten seconds it adds nodes to one group for pending pods, or removes unneeded nodes.
 
 Files are those of kubernetes/autoscaler 1.36 in ``cluster-autoscaler``; tests those of ``tests/sim/autoscaler``.
 
@@ -46,7 +46,7 @@ MOST_SALVOS = 100
 
 @dataclass(slots=True)
 class _Backoff:
-    """A group that the cloud had no nodes for is left out for a while, and for longer each time."""
+    """A group for which the cloud had no capacity is left out for a while, which grows with each failure."""
 
     until_s: float = 0.0
     duration_s: float = 0.0
@@ -69,7 +69,7 @@ class ClusterAutoscaler:
         return self._fleet.is_idle
 
     async def start(self) -> None:
-        """Create the smallest number of nodes of each group, and begin to look."""
+        """Create the minimum size of each group, and begin to scan."""
         for group in self._first:
             await self.add(group)
         self._fleet.beside(self._run())
@@ -77,7 +77,7 @@ class ClusterAutoscaler:
     async def add(self, group: NodeGroup) -> None:
         """Begin to scale a group; its minimum size is there immediately."""
         if group.name in self._groups:
-            raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
+            raise InputError(f"name: a group {group.name!r} already exists; names must be unique")
         self._groups[group.name] = group
         for number in range(1, group.least + 1):
             await self._fleet.add(group.name, group.offering(number), group.taints)
@@ -94,7 +94,7 @@ class ClusterAutoscaler:
     # ---- scaling up ----------------------------------------------------------------------------------------------
 
     def _grow(self) -> bool:
-        """Scale one group up, or with ``salvo-scale-up`` as many as help; report whether any node was ordered."""
+        """Scale one group up, or with ``salvo-scale-up`` all groups that help; report whether any node was ordered."""
         fleet, flags = self._fleet, self._flags
         fleet.decisions_seen = fleet.scheduler.decisions
         old_enough = fleet.now_s - flags.new_pod_scale_up_delay
@@ -120,7 +120,7 @@ class ClusterAutoscaler:
         return [machine.name for machine in self._fleet.machines.values() if machine.leaving]
 
     def _not_schedulable(self, session: Session, pods: Sequence[PodInfo]) -> list[PodInfo]:
-        """The pods that find no place on what is there and coming; the others are counted in on the fork."""
+        """Return the pods that fit on no existing or coming node; the others are placed on the fork."""
         if self._is_exact:
             return place_all(session, pods)[1]
         left: list[PodInfo] = []
@@ -135,7 +135,7 @@ class ClusterAutoscaler:
         return left
 
     def _room(self, group: NodeGroup) -> int:
-        """How many more nodes a group may get now."""
+        """Return how many more nodes a group may get now."""
         backoff = self._backoffs.get(group.name)
         if backoff is not None and backoff.until_s > self._fleet.now_s:
             return 0
@@ -161,7 +161,7 @@ class ClusterAutoscaler:
         return choose(options, self._flags.expander, self._chance, num_nodes=num_nodes, priorities=self._priorities)
 
     def _estimate(self, session: Session, group: NodeGroup, pods: Sequence[PodInfo], room: int) -> Option | None:
-        """First fit, the largest kinds of pods first, on as many new nodes as the group may get."""
+        """First fit, the largest kinds of pods first, on at most as many new nodes as the group may get."""
         kinds: dict[Kind, list[PodInfo]] = {}
         for pod in pods:
             kinds.setdefault(kind_of(pod), []).append(pod)
@@ -211,7 +211,7 @@ class ClusterAutoscaler:
     def _proved(
         self, option: Option, pods: Sequence[PodInfo], names: Sequence[str]
     ) -> tuple[list[str], dict[str, str]]:
-        """The nodes that the scheduler would use if they were there, and further ones for pods that it leaves over."""
+        """Return the nodes that the scheduler would use if they existed, and further ones for the pods left."""
         fleet, group = self._fleet, option.group
         wanted = {pod.uid for pod in option.pods}
         count = len(names)
@@ -229,7 +229,7 @@ class ClusterAutoscaler:
             count += more
         new = [fleet.name(group.name, ahead) for ahead in range(1, count + 1)]
         used = set(placed.values())
-        # Names go on without a gap, so a node in the middle that would stay unused takes the last one's place.
+        # # Names are numbered without a gap, so a node in the middle that would stay unused takes the last one's place.
         kept = [name for name in new if name in used]
         renamed = dict(zip(kept, new, strict=False))
         return new[: len(kept)], {uid: renamed.get(node, node) for uid, node in placed.items()}
@@ -255,7 +255,7 @@ class ClusterAutoscaler:
 
 
 class _Estimate:
-    """The estimator of one group: a fork with new nodes, of which pods are tried on the last one."""
+    """The estimator of one group: a fork with new nodes; pods are tried on the last one."""
 
     def __init__(self, fleet: Fleet, session: Session, group: NodeGroup, room: int, ahead: int = 0) -> None:
         self._fleet, self._session, self._group = fleet, session, group
@@ -265,13 +265,13 @@ class _Estimate:
         self.placed: dict[str, str] = {}
 
     def could_help(self, pod: PodInfo) -> bool:
-        """Whether a pod fits on an empty node of the group."""
+        """Report whether a pod fits on an empty node of the group."""
         trial = self._session.fork()
         name = self._add_node(trial, remember=False)
         return fits(trial, pod, name) is not None
 
     def add(self, alike: list[PodInfo]) -> None:
-        """Pack pods alike: on the nodes that are planned already, then on further ones."""
+        """Pack equal pods: on the planned nodes, then on further ones."""
         rest = self._on_planned(alike)
         for pod in rest:
             if self._last and self._put(pod, self._last):

@@ -1,4 +1,4 @@
-"""The pods that DaemonSets would put on a node that does not exist yet: other pods get only what these leave."""
+"""The DaemonSet pods of a node that does not exist yet: other pods get only what these leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PlannedDaemons:
         self._made: dict[str, tuple[int, Pod | None]] = {}  # by the DaemonSet's uid, of one version
 
     def on(self, node: Node) -> list[Pod]:
-        """Those that would run there."""
+        """Return the pods that would run on the node."""
         found: list[Pod] = []
         for entry in self._api.store.iterate(DAEMON_SETS):
             like = self._pod_of(entry)
@@ -36,12 +36,12 @@ class PlannedDaemons:
         return found
 
     def _pod_of(self, entry: StoredEntry) -> Pod | None:
-        """The pod before it has a node; None if the API server refuses it."""
+        """Return the pod without a node; None if the API server rejects it."""
         version, pod = self._made.get(entry.uid, (-1, None))
         if version != entry.rv:
             try:
                 wanted = made_for(entry.object())
-                # a random name would change those of the next pods
+                # # a random name would change the names of the next pods
                 wanted["metadata"]["name"] = f"{entry.name}-planned"
                 pod = from_plain(Pod, self._api.create(PODS, entry.namespace, wanted, Options(dry_run=True)).object())
             except StatusError:

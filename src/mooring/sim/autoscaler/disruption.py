@@ -1,7 +1,7 @@
 """Which nodes Karpenter disrupts: empty ones, several replaced by a cheaper one, or one after another.
 
-Each question is a simulation on a fork: the nodes are gone, and their pods need a place on the others and on at most
-one new node, which must be cheaper. Simulations that cannot end well are left out: see :class:`_Room`.
+Each candidate set is simulated on a fork: the nodes are removed, and their pods need a place on the others and on at
+most one new node, which must be cheaper. Simulations that cannot succeed are skipped: see :class:`_Room`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from mooring.sim.autoscaler.provisioning import Claim, Plan, Provisioning, Wish,
 from mooring.sim.catalogue import SPOT
 
 MAX_TOGETHER = 100  # nodes in one command
-NOMINATED_S = 20.0  # after a node is ready, as long as pods that it was launched for have no node
+NOMINATED_S = 20.0  # # after a node is ready, while pods that it was launched for have no node
 DO_NOT_DISRUPT, DELETION_COST = "karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"
 
 
 SIMULATION_S = 0.0002
-"""For each node of the cluster: an assumption of how long Karpenter's own simulation of a candidate takes."""
+"""Assumed duration of Karpenter's own simulation of a candidate, per node of the cluster."""
 TIMEOUT_S = 180.0
 Ask = tuple[int, int]
 """CPU and memory of a pod."""
@@ -41,7 +41,7 @@ Ask = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Nodes that go, and the one that comes for them, if one does."""
+    """Nodes to remove, and their replacement, if any."""
 
     reason: str
     machines: tuple[Machine, ...]
@@ -57,8 +57,8 @@ class Candidate:
     info: NodeInfo
     pods: list[PodInfo]
     cost: float  # of the disruption
-    asks: Counter[Ask] = field(default_factory=Counter)  # how many pods ask for this much
-    is_plain: bool = False  # its pods ask for CPU and memory alone
+    asks: Counter[Ask] = field(default_factory=Counter)  # # number of pods with these requests
+    is_plain: bool = False  # # its pods request only CPU and memory
 
     @property
     def price(self) -> float:
@@ -66,7 +66,7 @@ class Candidate:
 
     @property
     def ratio(self) -> float:
-        """What is saved for the disruption that it costs."""
+        """Return the savings per disruption cost."""
         return self.price / self.cost
 
     @property
@@ -79,11 +79,11 @@ class Disruption:
 
     def __init__(self, fleet: Fleet, pools: Mapping[str, NodePool], provisioning: Provisioning) -> None:
         self._fleet, self._pools, self._provisioning = fleet, pools, provisioning
-        self.thought_s = 0.0  # how long the last look takes Karpenter
-        self._known: dict[str, tuple[float, Candidate]] = {}  # by name, as of when a pod last came or went
+        self.thought_s = 0.0  # # time that the last look takes in Karpenter
+        self._known: dict[str, tuple[float, Candidate]] = {}  # # by name, as of when a pod was last added or removed
 
     def find(self) -> Command | None:
-        """The next command: empty nodes first, then several nodes together, then single ones."""
+        """Return the next command: empty nodes first, then several nodes together, then single ones."""
         self.thought_s = 0.0
         candidates = self._candidates()
         if not candidates:
@@ -104,7 +104,7 @@ class Disruption:
         return self._together(used, room) or self._single(used, room)
 
     def validated(self, command: Command) -> Command | None:
-        """What of a command still holds: all of it, or for empty nodes a part of it."""
+        """Return the part of a command that is still valid: all of it, or for empty nodes a part."""
         self._fleet.forget_deleted()
         self._fleet.note_pods()
         current = {each.machine.name: each for each in self._candidates()}
@@ -158,7 +158,7 @@ class Disruption:
         return candidate
 
     def _is_blocked(self, candidate: Candidate) -> bool:
-        """A pod or its budget forbids to disrupt the node now."""
+        """Report whether a pod or its budget forbids to disrupt the node now."""
         budgets = self._fleet.scheduler.cluster.objects
         has_budgets = any(True for _ in budgets.all(PodDisruptionBudget))
         now = self._fleet.clock.now()
@@ -174,7 +174,7 @@ class Disruption:
         return False
 
     def _allowed(self, reason: str) -> dict[str, int]:
-        """How many nodes of each pool may begin to go now."""
+        """Return how many nodes of each pool may be disrupted now."""
         now = self._fleet.clock.now()
         found = {}
         for name, pool in self._pools.items():
@@ -191,7 +191,7 @@ class Disruption:
         return Command(EMPTY, tuple(each.machine for each in empty)) if empty else None
 
     def _together(self, candidates: Sequence[Candidate], room: _Room) -> Command | None:
-        """The most of the first candidates that can go together, by bisection as upstream."""
+        """Find the largest prefix of the candidates that can be removed together, by bisection as upstream."""
         allowed = self._allowed(UNDERUTILIZED)
         able = [each for each in candidates if _take(allowed, each.machine.pool)][:MAX_TOGETHER]
         best: Command | None = None
@@ -209,7 +209,7 @@ class Disruption:
         return best
 
     def _single(self, candidates: Sequence[Candidate], room: _Room) -> Command | None:
-        """The first node that can go: of each pool in turn. Of nodes alike one is tried."""
+        """Return the first node that can be removed: of each pool in turn. Of equal nodes one is tried."""
         allowed = self._allowed(UNDERUTILIZED)
         tried: set[tuple[object, ...]] = set()
         for candidate in _by_turns(candidates):
@@ -227,7 +227,7 @@ class Disruption:
         return None
 
     def _consolidated(self, candidates: Sequence[Candidate]) -> Command | None:
-        """Simulate that these nodes are gone. At most one comes in their place, and it must be cheaper."""
+        """Simulate the removal of these nodes. At most one replaces them, and it must be cheaper."""
         fleet = self._fleet
         gone = {each.machine.name for each in candidates}
         leaving = [machine for machine in fleet.machines.values() if machine.leaving]
@@ -254,7 +254,7 @@ class Disruption:
     def _command(
         self, candidates: Sequence[Candidate], wish: Wish, plan: Plan, moving: Sequence[PodInfo]
     ) -> Command | None:
-        """What follows from a plan; None if it is no consolidation."""
+        """Return the command for a plan; None if it is not a consolidation."""
         if not self._is_enough(plan, moving) or len(plan.claims) > 1:
             return None
         machines = tuple(each.machine for each in candidates)
@@ -266,7 +266,7 @@ class Disruption:
         return Command(UNDERUTILIZED, machines, claim, tuple(plan.pods_on(claim, moving)))
 
     def _changing(self) -> set[str]:
-        """Nodes on which a pod came or went not long ago: no pod is moved to them."""
+        """Return nodes on which a pod was added or removed recently: no pod is moved to them."""
         now_s = self._fleet.now_s
         return {
             machine.name
@@ -278,17 +278,17 @@ class Disruption:
         }
 
     def _is_enough(self, plan: Plan, moving: Sequence[PodInfo]) -> bool:
-        """Every pod that moves has a place, and none on a node that is not there yet."""
+        """Report whether every moving pod has a place, and none on a node that does not exist yet."""
         coming = {machine.name for machine in self._fleet.machines.values() if machine.is_coming}
         return all(pod.uid in plan.placed and plan.placed[pod.uid] not in coming for pod in moving)
 
 
 def _cheapen(claim: Claim, candidates: Sequence[Candidate]) -> bool:
-    """Leave only options that cost less than the nodes that go; report whether any is left."""
+    """Keep only options that cost less than the removed nodes; report whether any is left."""
     price = sum(each.price for each in candidates)
     has_spot = any(option.capacity_type == SPOT for option in claim.options)
     if has_spot and all(each.machine.offering.capacity_type == SPOT for each in candidates):
-        return False  # spot to spot is behind a gate that is off
+        return False  # # spot to spot is behind a gate that is off
     worst: dict[str, float] = {}
     for option in claim.options:  # of the capacity type that would be launched
         of_type = [each for each in claim.options if each.type == option.type]
@@ -302,7 +302,7 @@ def _cheapen(claim: Claim, candidates: Sequence[Candidate]) -> bool:
 
 
 def _without_same_type(command: Command, candidates: Sequence[Candidate]) -> Command | None:
-    """Leave out options of a type that goes, and all that cost as much: then the others alone should go."""
+    """Remove options of a removed type, and all that cost as much: then removing the others alone is enough."""
     claim = command.claim
     assert claim is not None
     prices: dict[str, float] = {}
@@ -315,7 +315,7 @@ def _without_same_type(command: Command, candidates: Sequence[Candidate]) -> Com
 
 
 def _take(allowed: dict[str, int], pool: str) -> bool:
-    """Use up one of the disruptions that are allowed."""
+    """Use up one of the allowed disruptions."""
     if not allowed.get(pool):
         return False
     allowed[pool] -= 1
@@ -331,7 +331,7 @@ def _by_turns(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _is_plain(pod: PodInfo) -> bool:
-    """Whether it fits wherever there is enough CPU and memory, and nothing else keeps it off."""
+    """Report whether it fits wherever there is enough CPU and memory, without other conditions."""
     spec, shape = pod.pod.spec, pod.shape
     return not (
         shape.has_pod_affinity
@@ -348,7 +348,7 @@ def _is_plain(pod: PodInfo) -> bool:
 
 
 def eviction_cost(pod: Pod) -> float:
-    """How much it costs to evict a pod: 1, more or less by its priority and by the annotation for it."""
+    """Return the cost of evicting a pod: 1, changed by its priority and by the deletion-cost annotation."""
     cost = 1.0
     text = pod.metadata.annotations.get(DELETION_COST)
     if text is not None:
@@ -358,7 +358,7 @@ def eviction_cost(pod: Pod) -> float:
 
 
 def is_protected(pod: Pod, now: float) -> bool:
-    """Report whether a pod says that its node must not be disrupted, at all or until it has run for so long."""
+    """Report whether a pod's annotation forbids the disruption of its node, at all or until it has run for a time."""
     text = pod.metadata.annotations.get(DO_NOT_DISRUPT)
     if text is None or text == "true":
         return text is not None
@@ -373,9 +373,9 @@ def is_protected(pod: Pod, now: float) -> bool:
 class _Room:
     """Simulates moves with CPU, memory and the number of pods alone, which is quick.
 
-    For pods that ask for nothing else it does the same as the simulation on a fork: the largest first, each to the
-    first node by name, else to one new node that is cheaper. Where it finds no place, there is none. Of other pods it
-    says nothing.
+    For pods that request only these, the result is that of the simulation on a fork: the largest first, each to the
+    first node by name, else to one new node that is cheaper. Where it finds no place, there is none. For other pods the
+    result is open.
     """
 
     def __init__(self, fleet: Fleet, provisioning: Provisioning, changing: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""cluster-autoscaler's expanders: which of several node groups grows. Each leaves the best options; chance decides."""
+"""cluster-autoscaler's expanders: which node group to scale up. Each keeps the best options; ties are random."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mooring.sim.autoscaler.node_groups import CHEAPEST, NodeGroup
 from mooring.sim.catalogue import GPU
 
 _GIB = 2**30
-_MEMORY_PER_CPU = 7.5 * _GIB  # that costs as much as a CPU
+_MEMORY_PER_CPU = 7.5 * _GIB  # # amount that costs as much as a CPU
 GPU_UNFITNESS = 1000.0
 _PREFERRED_CPUS = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))  # up to how many nodes -> of the preferred node
 
 
 @dataclass(slots=True)
 class Option:
-    """A group that could grow: by how many nodes, for which pods."""
+    """A group that could be scaled up: by how many nodes, for which pods."""
 
     group: NodeGroup
     count: int
     pods: list[PodInfo] = field(default_factory=list)
-    placed: dict[str, str] = field(default_factory=dict)  # uid -> node, as it was packed
+    placed: dict[str, str] = field(default_factory=dict)  # # uid -> node, as packed
 
     @property
     def offering(self) -> Offering:
@@ -48,7 +48,7 @@ def choose(
     num_nodes: int,
     priorities: Mapping[int, tuple[re.Pattern[str], ...]],
 ) -> Option:
-    """Apply expanders one after another; what they leave is drawn from."""
+    """Apply expanders one after another; choose one of the remaining options at random."""
     filters: dict[str, Filter] = {
         "random": lambda options: options,
         "least-waste": least_waste,
@@ -71,7 +71,7 @@ def _best(options: Sequence[Option], score: Callable[[Option], float]) -> Sequen
 
 
 def least_waste(options: Sequence[Option]) -> Sequence[Option]:
-    """The smallest sum of the shares of CPU and memory of the new nodes that their pods leave."""
+    """Keep the smallest sum of the unused shares of CPU and memory of the new nodes."""
 
     def waste(option: Option) -> float:
         total = 0.0
@@ -84,9 +84,10 @@ def least_waste(options: Sequence[Option]) -> Sequence[Option]:
 
 
 def price_score(options: Sequence[Option], num_nodes: int) -> Callable[[Option], float]:
-    """What the nodes cost for what their pods are worth, and how far they are from what suits the cluster's size.
+    """Score the price of the nodes relative to the value of their pods, and their distance from the preferred node
+    size.
 
-    A pod is worth what it asks for at the rate of the cheapest group, where a CPU costs as much as 7.5 GiB.
+    A pod's value is its requests at the rate of the cheapest group, where a CPU costs as much as 7.5 GiB.
     """
     rate = min((_rate(option.offering) for option in options), default=0.0)
     stabilization = rate * _units(500, 500 * 2**20)
@@ -116,7 +117,7 @@ def _rate(kind: Offering) -> float:
 def of_highest_priority(
     options: Sequence[Option], priorities: Mapping[int, tuple[re.Pattern[str], ...]]
 ) -> Sequence[Option]:
-    """Those whose group's name is matched with the highest priority; all of them if none is matched."""
+    """Keep the groups whose names match the highest priority; all of them if none matches."""
     found: dict[int, list[Option]] = {}
     for option in options:
         for number, patterns in priorities.items():

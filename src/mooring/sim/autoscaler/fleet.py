@@ -1,6 +1,6 @@
-"""The fleet: the nodes that an autoscaler has ordered, from the order to the end, and the forks in which it plans.
+"""The fleet: the nodes that an autoscaler has ordered, from the order to the removal, and the forks for its plans.
 
-Both policies share it. A policy decides what comes and what goes; the fleet carries it out in virtual time.
+Both policies share it. A policy decides which nodes to add and remove; the fleet does it in virtual time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from mooring.sim.scenario import ScenarioCluster
 
 MOST_ROUNDS = 100
-"""Rounds of the event loop in which the scheduler sees a new node."""
-REFUSED_S = 1.0  # until the cloud says that there is no capacity, or no quota
+"""Rounds of the event loop until the scheduler sees a new node."""
+REFUSED_S = 1.0  # # until the cloud reports that there is no capacity, or no quota
 EVICT_AGAIN_S = 5.0
-IS_GONE_S = 2.0  # between two looks at whether the last pods of a node are gone
+IS_GONE_S = 2.0  # # between two checks whether the last pods of a node are gone
 GATED = "gated"
 NO_CAPACITY, OVER_QUOTA = "no capacity", "quota"
 
@@ -43,7 +43,7 @@ Daemons = Callable[[Node], list[Pod]]
 
 @dataclass(eq=False, slots=True)
 class Machine:
-    """A node from its order to its end."""
+    """A node from its order to its removal."""
 
     name: str
     pool: str  # the NodePool or the node group
@@ -53,11 +53,11 @@ class Machine:
     startup_taints: Sequence[Taint] = ()
     planned: tuple[str, ...] = ()  # the pods that it was ordered for
     ready_s: float | None = None
-    leaving: str = ""  # why it goes
-    why_failed: str = ""  # why it never came
-    settled: asyncio.Event = field(default_factory=asyncio.Event)  # it came, or it never will
+    leaving: str = ""  # # reason of its removal
+    why_failed: str = ""  # # reason of its failed launch
+    settled: asyncio.Event = field(default_factory=asyncio.Event)  # # it joined, or failed for good
     pods_seen: tuple[int, str] = (0, "")
-    pods_changed_s: float = 0.0  # when a pod last came or went
+    pods_changed_s: float = 0.0  # # when a pod was last added or removed
     is_there: bool = False  # the scheduler has seen it
 
     @property
@@ -66,7 +66,7 @@ class Machine:
 
 
 class Fleet:
-    """All machines of a simulation, the cloud that they come from, and what became of them."""
+    """All machines of a simulation, their cloud, and their outcomes."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Fleet:
         self.chance = random.Random(f"cloud {cluster.seed}")
         self.machines: dict[str, Machine] = {}
         self.outcome = Outcome(clock)
-        self.refused = asyncio.Event()  # a pod has found no node, another one than those of the batch
+        self.refused = asyncio.Event()  # # a pod was rejected, other than those of the batch
         self.batch: set[str] = set()
-        self.retry_s = 0.0  # when the cloud, which had no capacity, is asked again
-        self.decisions_seen = -1  # attempts of the scheduler at the last look
+        self.retry_s = 0.0  # # when a cloud without capacity is asked again
+        self.decisions_seen = -1  # # attempts of the scheduler at the last scan
         self._draining = 0
         self._numbers: Counter[str] = Counter()
 
@@ -95,7 +95,7 @@ class Fleet:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way, and the last look has seen everything that the scheduler has tried."""
+        """Report whether nothing is in progress, and the last scan covers all attempts of the scheduler."""
         is_seen = not sum(self.scheduler.queue.counts().values()) or self.decisions_seen == self.scheduler.decisions
         has_retry = bool(sum(self.scheduler.queue.counts().values())) and self.now_s < self.retry_s
         return (
@@ -106,37 +106,37 @@ class Fleet:
         )
 
     def note_refused(self, uid: str) -> None:
-        """A pod has found no node."""
+        """Note that a pod found no node."""
         if uid not in self.batch:
             self.batch.add(uid)
             self.refused.set()
 
-    # ---- what there is -------------------------------------------------------------------------------------------
+    # # ---- state ---------------------------------------------------------------------------------------------------
 
     def of(self, pool: str) -> list[Machine]:
-        """The machines of a pool that are there or coming."""
+        """Return the existing and coming machines of a pool."""
         return [machine for machine in self.machines.values() if machine.pool == pool]
 
     def info(self, machine: Machine) -> NodeInfo | None:
-        """The node as the scheduler sees it; None if it is not there."""
+        """Return the node as the scheduler sees it; None if it does not exist."""
         found = self.scheduler.cluster.table.nodes.get(machine.name)
         return None if found is None or found.node is None else found
 
     def usage(self, pool: str) -> Counter[str]:
-        """What the machines of a pool count against its limits."""
+        """Return what the machines of a pool count against its limits."""
         used: Counter[str] = Counter()
         for machine in self.of(pool):
             used.update(usage_of(machine.offering))
         return used
 
     def waiting(self) -> list[QueuedPodInfo]:
-        """The pods that were tried and found no node, in the order of the queue."""
+        """Return the pods that were tried and found no node, in the order of the queue."""
         cluster = self.scheduler.cluster
         waiting = [
             info
             for info, place in self.scheduler.queue.places()
             if place != GATED
-            and info.attempts  # also while it is tried again
+            and info.attempts  # # also while it is retried
             and not info.pod_info.pod.status.nominated_node_name
             and cluster.pod(info.uid) is None
         ]
@@ -149,7 +149,7 @@ class Fleet:
         return sorted(waiting, key=key)
 
     def note_pods(self) -> None:
-        """Note on which machines a pod has come or gone since the last look."""
+        """Note the machines on which a pod was added or removed since the last scan."""
         nodes, now_s = self.scheduler.cluster.table.nodes, self.now_s
         for machine in self.machines.values():
             if machine.ready_s is None:
@@ -160,7 +160,7 @@ class Fleet:
                 machine.pods_seen, machine.pods_changed_s = seen, now_s
 
     def forget_deleted(self) -> None:
-        """Leave out machines whose nodes another step of the story has deleted."""
+        """Leave out machines whose nodes another step of the story deleted."""
         for machine in list(self.machines.values()):
             if machine.is_there and not machine.leaving and self.info(machine) is None:
                 self._forget(machine, "deleted by the story")
@@ -168,7 +168,7 @@ class Fleet:
     # ---- planning ------------------------------------------------------------------------------------------------
 
     def fork(self, without: Collection[str] = ()) -> Session:
-        """The cluster with all machines that are coming, and without these nodes and their pods."""
+        """Return the cluster with all coming machines, and without these nodes and their pods."""
         session = self.scheduler.session.fork()
         state = session.state
         for name in without:
@@ -183,13 +183,13 @@ class Fleet:
             if info is None or info.node is None:
                 self.plan(session, machine.node)
             else:
-                state.set_node(machine.node)  # as it will be without its startup taints
+                state.set_node(machine.node)  # # without its startup taints, as it will be
         return session
 
     def plan(self, session: Session, node: Node) -> list[Pod]:
-        """Put a node that does not exist yet into a fork, with its daemons, which are returned."""
+        """Add a node that does not exist yet to a fork, with its daemons, which are returned."""
         known = session.state.table.nodes.get(node.name)
-        if known is not None and known.node is not None:  # the API server would say the same, had it been asked
+        if known is not None and known.node is not None:  # # the API server would return the same
             pool = node.name.rpartition("-")[0]
             text = f'nodes "{node.name}" already exists'
             raise ApiError(f"node group {pool}: node {node.name}: {text}", code=409)
@@ -200,14 +200,14 @@ class Fleet:
         return daemons
 
     def name(self, pool: str, ahead: int = 1) -> str:
-        """The name that the next machine of a pool would have; ``ahead`` 2: the one after it."""
+        """Return the name of the next machine of a pool; ``ahead`` 2: of the one after it."""
         return f"{pool}-{self.number(pool, ahead)}"
 
     def number(self, pool: str, ahead: int = 1) -> int:
-        """The number in that name."""
+        """Return the number in that name."""
         return self._numbers[pool] + ahead
 
-    # ---- coming --------------------------------------------------------------------------------------------------
+    # # ---- launches ------------------------------------------------------------------------------------------------
 
     def order(
         self,
@@ -219,7 +219,7 @@ class Fleet:
         planned: Iterable[str] = (),
         delay_s: float | None = None,
     ) -> Machine:
-        """Order a node. It is there after its delay, unless the cloud has none."""
+        """Order a node. It joins after its delay, unless the cloud has no capacity."""
         self._numbers[pool] += 1
         name = self.name(pool, 0)
         machine = Machine(name, pool, offering, offering.node(name, taints), self.now_s, startup_taints, tuple(planned))
@@ -281,7 +281,7 @@ class Fleet:
         machine.ready_s = machine.pods_changed_s = self.now_s
 
     async def _create(self, machine: Machine) -> None:
-        """The node registers. It counts as coming until the scheduler has seen it."""
+        """Register the node. It counts as coming until the scheduler has seen it."""
         taints = [*machine.node.spec.taints, *(machine.startup_taints if self.cloud.startup_s else ())]
         manifest = {**to_plain(machine.node), "apiVersion": "v1", "kind": "Node"}
         manifest["spec"] = {"taints": [plain_taint(taint) for taint in taints]} if taints else {}
@@ -297,20 +297,20 @@ class Fleet:
         machine.is_there = True
 
     async def _interrupt(self, machine: Machine, after_s: float) -> None:
-        """The cloud takes a spot node back: its pods are evicted when it says so, and what is left is lost."""
+        """Interrupt a spot node: its pods are evicted at the notice, and the remaining ones are lost at the end."""
         await asyncio.sleep(max(0.0, after_s - self.cloud.notice_s))
         if machine.name not in self.machines:
             return
         self.outcome.interrupted(machine)
         was_leaving, machine.leaving = bool(machine.leaving), machine.leaving or "Interrupted"
-        self.refused.set()  # an autoscaler may replace it before its end
+        self.refused.set()  # # an autoscaler may replace it before its end
         if not was_leaving:
             self.beside(self._drain(machine, "Interrupted", None))
         await asyncio.sleep(self.cloud.notice_s)
         if machine.name in self.machines:
             await self._delete(machine)
 
-    # ---- going ---------------------------------------------------------------------------------------------------
+    # # ---- removals ------------------------------------------------------------------------------------------------
 
     def remove(
         self,
@@ -323,7 +323,8 @@ class Fleet:
     ) -> None:
         """Drain a node and delete it.
 
-        If an eviction is still refused after ``give_up_s``, it stays. After ``force_s`` it goes with what is on it.
+        If an eviction is still rejected after ``give_up_s``, the node stays. After ``force_s`` it is deleted with the
+        pods that are left.
         """
         machine.leaving = reason
         self.beside(self._drain(machine, reason, taint, give_up_s, force_s))
@@ -350,14 +351,14 @@ class Fleet:
             self._draining -= 1
 
     async def mark(self, machine: Machine, taint: Taint | None) -> None:
-        """Let no new pods onto it."""
+        """Taint it, so that no new pods are placed on it."""
         if taint is None:
             await self._patch(machine, {"unschedulable": True})
         else:
             await self.set_taints(machine, [*machine.node.spec.taints, taint])
 
     async def unmark(self, machine: Machine) -> None:
-        """Let new pods onto it again."""
+        """Remove the taint, so that new pods can be placed on it again."""
         await self._patch(machine, {"unschedulable": None})
         await self.set_taints(machine, machine.node.spec.taints)
 
@@ -369,7 +370,7 @@ class Fleet:
             await self.cluster.patch(f"node/{machine.name}", {"spec": spec})
 
     async def _evict_all(self, machine: Machine, reason: str, give_up_s: float | None, force_s: float | None) -> bool:
-        """Report whether the node may go now."""
+        """Evict all pods; report whether the node can be deleted now."""
         started_s = self.now_s
         while (info := self.info(machine)) is not None:
             on_it = [pod for pod in info.pods.values() if not stays_with_node(pod.pod)]
@@ -388,7 +389,7 @@ class Fleet:
         return True
 
     async def _evict(self, pod: PodInfo, reason: str) -> bool:
-        """Report whether the eviction was allowed; a pod that is gone needs none."""
+        """Evict a pod; report whether that was allowed, or not needed because it is gone."""
         meta = {"name": pod.pod.name, "namespace": pod.pod.namespace}
         try:
             await self.cluster.backend.evict({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
@@ -419,5 +420,5 @@ def stays_with_node(pod: Pod) -> bool:
 
 
 def again(pod: PodInfo, session: Session) -> PodInfo:
-    """The pod that would come in place of one that is evicted."""
+    """Return the pod that would replace an evicted one."""
     return session.info(recreated_pod(pod.pod, f"{pod.uid}~"))

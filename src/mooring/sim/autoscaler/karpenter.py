@@ -1,4 +1,4 @@
-"""Karpenter: nodes for pods that wait, and disruption of nodes that are empty, underused or old.
+"""Karpenter: nodes for pending pods, and disruption of nodes that are empty, underused or old.
 
 Files are those of kubernetes-sigs/karpenter in ``pkg/controllers``; tests those of ``tests/sim/autoscaler``.
 
@@ -23,9 +23,9 @@ Files are those of kubernetes-sigs/karpenter in ``pkg/controllers``; tests those
 | pods and their budgets can forbid it | state/statenode.go | what_goes, what_a_pod_forbids |
 | expireAfter goes past budgets, a grace period past pods | nodeclaim/expiration | a_node_expires, after_the_grace |
 
-Differences: a planned node settles its zone and architecture with its first pod; the first of several required terms
-of node affinity is not tried alone; drift, Balanced, static pools, reserved capacity, buffers and devices of DRA are
-left out. Upstream's simulation takes time, which virtual time does not: see ``SIMULATION_S``.
+Differences: a planned node settles its zone and architecture with its first pod; the first of several required terms of
+node affinity is not tried alone; drift, Balanced, static pools, reserved capacity, buffers and devices of DRA are left
+out. Upstream's simulation takes time, which virtual time does not: see ``SIMULATION_S``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mooring.sim.autoscaler.provisioning import Claim, Provisioning, Wish
 BATCH_IDLE_S, BATCH_MAX_S = 1.0, 10.0
 POLLING_S = 10.0
 VALIDATION_S = 15.0
-NO_CAPACITY_S = 180.0  # for which an offering is left out that the cloud did not have
+NO_CAPACITY_S = 180.0  # # for which an offering without capacity is left out
 DISRUPTED = Taint(key="karpenter.sh/disrupted", effect="NoSchedule")
 
 
@@ -55,15 +55,15 @@ class Karpenter:
         self._pools = {pool.name: pool for pool in pools}
         self._provisioning = Provisioning(fleet, pools, is_exact=is_exact)
         self._disruption = Disruption(fleet, self._pools, self._provisioning)
-        self._commands = 0  # that are being carried out
-        self._leaving: set[str] = set()  # machines whose pods were planned for at the last look
+        self._commands = 0  # # in progress
+        self._leaving: set[str] = set()  # # machines whose pods were included in the last plan
 
     @property
     def is_idle(self) -> bool:
         return not self._commands and self._fleet.is_idle
 
     async def start(self) -> None:
-        """Begin to look."""
+        """Start its loops."""
         self._fleet.beside(self._provision())
         self._fleet.beside(self._disrupt())
 
@@ -89,7 +89,7 @@ class Karpenter:
             fleet.decisions_seen = decisions
 
     def _is_planned(self, pods: Sequence[PodInfo], leaving: Sequence[Machine]) -> bool:
-        """Whether nodes for all of these are on their way: to simulate it again would find the same."""
+        """Report whether nodes for all of these are on their way: another simulation would find the same."""
         names = {machine.name for machine in leaving}
         is_same, self._leaving = names == self._leaving, names
         machines, planned_for = self._fleet.machines, self._fleet.outcome.planned_for
@@ -98,7 +98,7 @@ class Karpenter:
         )
 
     async def _batch(self) -> None:
-        """Wait for a pod that was refused, and for those that follow it soon."""
+        """Wait for a rejected pod, and for those that follow it soon."""
         fleet = self._fleet
         waits = sum(fleet.scheduler.queue.counts()[each] for each in ("unschedulable", "backoff"))
         try:
@@ -108,7 +108,7 @@ class Karpenter:
                 fleet.refused.clear()
                 await asyncio.sleep(min(BATCH_IDLE_S, left_s))
         except TimeoutError:
-            pass  # pods that still wait are looked at again every ten seconds
+            pass  # # pending pods are considered again every ten seconds
         fleet.refused.clear()
         fleet.batch.clear()
 
@@ -128,7 +128,7 @@ class Karpenter:
         return machine
 
     async def _expire(self, machine: Machine, after_s: float, grace_s: float | None) -> None:
-        """A node that is old goes, whatever budgets of its NodePool say."""
+        """Remove a node at its age limit, regardless of its NodePool's budgets."""
         await asyncio.sleep(after_s)
         if machine.name in self._fleet.machines and not machine.leaving:
             self._fleet.remove(machine, EXPIRED, DISRUPTED, force_s=grace_s)
@@ -158,7 +158,7 @@ class Karpenter:
         self._fleet.beside(self._replace(command))
 
     async def _replace(self, command: Command) -> None:
-        """Nodes are drained once their replacement is there; without it they stay."""
+        """Drain nodes once their replacement has joined; without it they stay."""
         try:
             for machine in command.machines:
                 await self._fleet.mark(machine, DISRUPTED)

@@ -28,7 +28,7 @@ from mooring.sim.step_fields import described, fields_of, mapping, seconds, text
 
 KIND = "ClusterAutoscaler"
 EXPANDERS = ("random", "least-waste", "most-pods", "least-nodes", "price", "priority")
-CHEAPEST = "cheapest"  # of the step nodeGroup: the lowest price of a node, whatever is on it
+CHEAPEST = "cheapest"  # # of the step nodeGroup: the lowest price of a node, regardless of its pods
 DEFAULT_IDLE_S, DEFAULT_STEP_DELAY_S = 600.0, 120.0
 
 
@@ -129,7 +129,7 @@ def _flag(name: str, value: Any, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes of one kind. In several zones they come by turns."""
+    """Nodes of one kind, in its zones by turns."""
 
     name: str
     least: int
@@ -140,7 +140,7 @@ class NodeGroup:
     flags: Flags = field(default_factory=Flags)  # with its own
 
     def offering(self, number: int) -> Offering:
-        """That of the node with this number."""
+        """Return the offering of the node with this number."""
         return self.offerings[(number - 1) % len(self.offerings)]
 
 
@@ -154,7 +154,7 @@ class ClusterAutoscalerPolicy:
 
 
 def read_policy(value: Mapping[str, Any], offerings: Sequence[Offering]) -> ClusterAutoscalerPolicy:
-    """What the file says, with the nodes of a catalogue."""
+    """Read a policy file, with the nodes of a catalogue."""
     fields = fields_of(value, {"apiVersion", "kind", "flags", "nodeGroups", "priorities"}, required=("nodeGroups",))
     flags = read_flags(fields.get("flags"))
     rows = fields["nodeGroups"]
@@ -169,7 +169,7 @@ def read_policy(value: Mapping[str, Any], offerings: Sequence[Offering]) -> Clus
     names = [group.name for group in groups]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"nodeGroups: {name!r} is there twice; give each one its own name")
+            raise InputError(f"nodeGroups: {name!r} occurs twice; names must be unique")
     return ClusterAutoscalerPolicy(flags, tuple(groups), _priorities(fields.get("priorities")))
 
 
@@ -212,7 +212,7 @@ def _group(row: Any, flags: Flags, offerings: Sequence[Offering]) -> NodeGroup:
 
 
 def _taints(value: Any) -> tuple[Taint, ...]:
-    """As they are written in a story, or as the API has them."""
+    """Read taints in the form of a story or of the API."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -234,12 +234,12 @@ STEP_FLAGS = Flags(
     expander=(CHEAPEST,),
     salvo_scale_up=True,
     scale_down_delay_after_add=0.0,
-    scale_down_utilization_threshold=0.0,  # only nodes that are empty
+    scale_down_utilization_threshold=0.0,  # # only nodes that are empty
 )
 
 
 def read_step(value: Any) -> NodeGroup:
-    """The step ``nodeGroup``: a group that needs no catalogue, whose nodes go when they stay empty."""
+    """Read the step ``nodeGroup``: a group without a catalogue, whose nodes are removed when they stay empty."""
     fields = fields_of(value, _STEP, required=("name", "max"))
     least, most = _sizes(fields)
     price = fields.get("price", 0)

@@ -1,4 +1,4 @@
-"""Karpenter's NodePools (``karpenter.sh/v1``): which nodes they may have, how many, and how they may be disrupted."""
+"""Karpenter's NodePools (``karpenter.sh/v1``): their offerings, limits and disruption budgets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class NodeBudget:
-    """How many nodes may go at the same time, perhaps only for some reasons or at some times."""
+    """How many nodes may be disrupted at the same time, perhaps only for some reasons or at some times."""
 
     nodes: str
     reasons: tuple[str, ...] | None = None
@@ -92,14 +92,14 @@ class NodeBudget:
         return NodeBudget(nodes, None if reasons is None else tuple(reasons), schedule, duration_s)
 
     def is_active(self, now: float) -> bool:
-        """Report whether it counts at a time, in seconds since 1970: its schedule has hit within its duration."""
+        """Report whether it is active at a time (Unix seconds): within its duration after a time of its schedule."""
         if self.schedule is None:
             return True
         hit = self.schedule.next(now - self.duration_s)
         return hit is not None and hit <= now
 
     def allowed(self, num_nodes: int, now: float) -> int:
-        """How many of these nodes may be going; a share is rounded up."""
+        """Return how many of these nodes may be disrupted; a share is rounded up."""
         if not self.is_active(now):
             return UNBOUNDED
         if self.nodes.endswith("%"):
@@ -109,7 +109,7 @@ class NodeBudget:
 
 @dataclass(frozen=True)
 class NodePool:
-    """A NodePool with all offerings that it may have."""
+    """A NodePool with all its offerings."""
 
     name: str
     weight: int = 0
@@ -121,13 +121,13 @@ class NodePool:
     consolidation: str = WHEN_UNDERUTILIZED
     consolidate_after_s: float | None = 0.0  # None: never
     expire_after_s: float | None = DEFAULT_EXPIRY_S
-    grace_s: float | None = None  # after which a node goes with what is left on it
+    grace_s: float | None = None  # # after which a node is deleted with its remaining pods
     budgets: tuple[NodeBudget, ...] = ()
-    offerings: tuple[Offering, ...] = ()  # those that the catalogue has for it
+    offerings: tuple[Offering, ...] = ()  # # those of the catalogue that meet its requirements
 
     @staticmethod
     def read(value: Mapping[str, Any], where: str) -> NodePool:
-        """Read the object; the offerings follow with :meth:`offered`."""
+        """Read the object; :meth:`offered` adds the offerings."""
         metadata, spec = mapping(value.get("metadata"), f"{where}.metadata"), value.get("spec")
         name = str(metadata.get("name") or "")
         if not name:
@@ -139,7 +139,7 @@ class NodePool:
             raise InputError(f"{where}: {error}") from None
 
     def offered(self, offerings: Sequence[Offering]) -> NodePool:
-        """The same with those offerings that meet its requirements, with its labels."""
+        """Return the pool with the offerings that meet its requirements, with its labels."""
         own = [asked for asked in self.asked if not has_known_labels(asked.key) and asked.key not in self.labels]
         choices = [
             [(asked.key, value) for value in asked.values] for asked in own if asked.operator == "In" and asked.values
@@ -161,7 +161,7 @@ class NodePool:
         return NodePool(**{**fields, "offerings": tuple(found)})
 
     def has_min_values(self, offerings: Sequence[Offering]) -> bool:
-        """Report whether offerings are as many-sided as the requirements ask for."""
+        """Report whether offerings have the minValues of the requirements."""
         return all(
             len({offering.labels.get(asked.key, "") for offering in offerings}) >= asked.min_values
             for asked in self.asked
@@ -169,7 +169,7 @@ class NodePool:
         )
 
     def allowed_disruptions(self, num_nodes: int, reason: str, now: float) -> int:
-        """How many nodes may be going for a reason: the smallest of the budgets that count."""
+        """Return how many nodes may be disrupted for a reason: the smallest of the active budgets."""
         counted = [each for each in self.budgets if each.reasons is None or reason in each.reasons]
         return min((each.allowed(num_nodes, now) for each in counted), default=UNBOUNDED)
 
@@ -189,7 +189,7 @@ def _pool(name: str, spec: Any) -> NodePool:
     asked = tuple(Asked.read(each, f"spec.template.spec.requirements[{i}]") for i, each in enumerate(requirements))
     for each in asked:
         if each.operator in _COMPARISONS and not has_known_labels(each.key):
-            raise InputError(f"requirement {each.key} {each.operator}: the catalogue does not say this; leave it out")
+            raise InputError(f"requirement {each.key} {each.operator}: the catalogue has no such label; leave it out")
     budgets = _list(disruption.get("budgets", [{"nodes": "10%"}]), "spec.disruption.budgets")
     grace = inner.get("terminationGracePeriod")
     return NodePool(

@@ -1,4 +1,4 @@
-"""What an autoscaler did: the lives of its nodes and their cost, disruptions, and pods that went elsewhere."""
+"""Outcome of an autoscaler: the lives of its nodes and their cost, disruptions, and pods placed elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mooring.sim.catalogue import SPOT
 if TYPE_CHECKING:
     from mooring.sim.autoscaler.fleet import Machine
 
-MOST_MISMATCHES = 1000  # that are kept one by one; all are counted
+MOST_MISMATCHES = 1000  # # kept one by one; all are counted
 
 
 @dataclass(slots=True)
 class NodeLife:
-    """A node from when it joined until it was deleted."""
+    """A node from its join to its deletion."""
 
     name: str
     pool: str
@@ -28,10 +28,10 @@ class NodeLife:
     price: float
     joined_s: float
     removed_s: float | None = None
-    reason: str = ""  # why it was removed
+    reason: str = ""  # # reason of its removal
 
     def hours(self, end_s: float) -> float:
-        """How long it was there."""
+        """Return how long it existed."""
         return max(0.0, (end_s if self.removed_s is None else self.removed_s) - self.joined_s) / 3600
 
 
@@ -54,25 +54,25 @@ class Autoscaling:
     cost: float = 0.0
     hours: float = 0.0  # of the simulation
     ordered: int = 0
-    failed: dict[str, int] = field(default_factory=dict)  # launches, by why they failed
+    failed: dict[str, int] = field(default_factory=dict)  # # launches, by reason of the failure
     removed: dict[str, int] = field(default_factory=dict)  # nodes, by reason
     interrupted: int = 0
-    evicted: dict[str, int] = field(default_factory=dict)  # pods, by the reason for which their node went
-    lost_hours: float = 0.0  # for which evicted pods had run that run for a time and began again
+    evicted: dict[str, int] = field(default_factory=dict)  # # pods, by the reason for which their node was removed
+    lost_hours: float = 0.0  # # run time of evicted pods that must run for a time and began again
     node_hours: dict[str, float] = field(default_factory=dict)  # by type, spot ones apart
     nodes: list[NodeLife] = field(default_factory=list, repr=False)
-    planned: int = 0  # pods for which nodes were bought, as often as that happened
+    planned: int = 0  # # pods for which nodes were bought, counted each time
     mismatched: int = 0  # of these, pods that the scheduler placed elsewhere
-    unused: list[str] = field(default_factory=list)  # nodes that got none of the pods that they were bought for
+    unused: list[str] = field(default_factory=list)  # # nodes with none of the pods that they were bought for
     mismatches: list[Mismatch] = field(default_factory=list)
 
     @property
     def cost_per_hour(self) -> float:
-        """On average."""
+        """Return the average cost per hour."""
         return self.cost / self.hours if self.hours else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it in its JSON form."""
         return {
             "policy": self.policy,
             "packing": self.packing,
@@ -106,12 +106,12 @@ class Outcome:
         self._clock = clock
         self._lives: dict[str, NodeLife] = {}
         self._planned: dict[str, str] = {}  # pod -> the machine that was ordered for it and that it does not have yet
-        self._as_planned: Counter[str] = Counter()  # machine -> its planned pods that it got
-        self._open: Counter[str] = Counter()  # machine -> its planned pods that have no node yet
+        self._as_planned: Counter[str] = Counter()  # # machine -> number of its planned pods that run on it
+        self._open: Counter[str] = Counter()  # # machine -> number of its planned pods without a node
         self._result = Autoscaling()
 
     def ordered(self, machine: Machine) -> None:
-        """A machine was ordered. A pod counts for the last one that was ordered for it."""
+        """Note the order of a machine. A pod counts for the last one that was ordered for it."""
         self._result.ordered += 1
         self._result.planned += len(machine.planned)
         for pod in machine.planned:
@@ -122,18 +122,18 @@ class Outcome:
             self._open[machine.name] += 1
 
     def failed(self, pool: str, offering: Offering, why: str) -> None:
-        """A machine was ordered and cannot be had."""
+        """Note an ordered machine that the cloud cannot deliver."""
         self._result.failed[why] = self._result.failed.get(why, 0) + 1
 
     def joined(self, machine: Machine) -> None:
-        """A node has joined the cluster."""
+        """Note that a node joined the cluster."""
         kind = machine.offering
         self._lives[machine.name] = NodeLife(
             machine.name, machine.pool, kind.type, kind.zone, kind.capacity_type, kind.price, self._clock.monotonic()
         )
 
     def removed(self, machine: Machine, reason: str) -> None:
-        """A node is gone."""
+        """Note that a node is gone."""
         life = self._lives.get(machine.name)
         if life is not None:
             life.removed_s, life.reason = self._clock.monotonic(), reason
@@ -141,17 +141,17 @@ class Outcome:
         removed[reason] = removed.get(reason, 0) + 1
 
     def interrupted(self, machine: Machine) -> None:
-        """The cloud takes a spot node back."""
+        """Note the interruption of a spot node."""
         self._result.interrupted += 1
 
     def evicted(self, reason: str, lost_s: float) -> None:
-        """A pod was evicted because its node goes, and has run in vain for so long."""
+        """Note that a pod was evicted because its node is removed, and lost this run time."""
         evicted = self._result.evicted
         self._result.lost_hours += lost_s / 3600
         evicted[reason] = evicted.get(reason, 0) + 1
 
     def bound(self, pod: str, node: str) -> None:
-        """The scheduler has placed a pod."""
+        """Note that the scheduler placed a pod."""
         planned = self._planned.pop(pod, None)
         if planned is None:
             return
@@ -164,15 +164,15 @@ class Outcome:
             self._result.mismatches.append(Mismatch(pod, planned, node, self._clock.monotonic()))
 
     def planned_for(self, pod: str) -> str:
-        """The machine that was ordered for a pod that has no node yet; empty if none was."""
+        """Return the machine that was ordered for a pod without a node; empty if none was."""
         return self._planned.get(pod, "")
 
     def has_open_plans(self, name: str) -> bool:
-        """Report whether pods that the machine was ordered for have no node yet."""
+        """Report whether any pods that the machine was ordered for have no node yet."""
         return self._open[name] > 0
 
     def result(self) -> Autoscaling:
-        """Everything so far."""
+        """Return everything so far."""
         found, now_s = self._result, self._clock.monotonic()
         found.nodes = list(self._lives.values())
         found.hours = now_s / 3600

@@ -1,11 +1,11 @@
-"""How an autoscaler finds out where pods would go: by packing on a fork, and by the scheduler's own decisions.
+"""How an autoscaler predicts where pods go: by packing on a fork, and by the scheduler's own decisions.
 
 | packing | which node a pod is planned for |
 |---|---|
-| ``upstream`` | the first one that lets it in, in the policy's own order of nodes and pods, as upstream simulates it |
+| ``upstream`` | the first feasible one, in the policy's own order of nodes and pods, as upstream simulates it |
 | ``exact`` | the one that the scheduler would choose, in the order of its queue; the policy's plan is only a start |
 
-Whether a node lets a pod in is asked of the scheduler's filters in both cases.
+Both use the scheduler's filters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mooring.core.state.pod_info import PodInfo
 EXACT, UPSTREAM = "exact", "upstream"
 PACKINGS = (EXACT, UPSTREAM)
 Kind = tuple[int, int]
-"""What pods alike have in common: their shape and their class."""
+"""What equal pods have in common: their shape and their class."""
 
 
 def kind_of(pod: PodInfo) -> Kind:
@@ -31,8 +31,8 @@ def kind_of(pod: PodInfo) -> Kind:
 
 
 def fits(session: Session, pod: PodInfo, node: str) -> ScheduleResult | None:
-    """The decision that puts a pod onto this node; None if a filter refuses it."""
-    session.state.nodes()  # settles which row each node has
+    """Return the decision that places this pod on this node; None if a filter rejects it."""
+    session.state.nodes()  # # fixes the row of each node
     info = session.state.table.nodes.get(node)
     if info is None or info.row < 0:
         return None
@@ -42,7 +42,7 @@ def fits(session: Session, pod: PodInfo, node: str) -> ScheduleResult | None:
 
 
 def feasible_rows(session: Session, pod: PodInfo) -> NDArray[np.int64]:
-    """The rows of all nodes that let the pod in."""
+    """Return the rows of all nodes that are feasible for the pod."""
     try:
         _, result = session.engine.look(pod, session.profile_for(pod.pod))
     except CycleError:
@@ -58,7 +58,7 @@ def names_of(session: Session, rows: Iterable[int]) -> list[str]:
 def place_all(session: Session, pods: Sequence[PodInfo]) -> tuple[dict[str, str], list[PodInfo]]:
     """Place pods one after another, as the scheduler would: the node of each by its uid, and those without one.
 
-    Of pods alike that nothing has changed for, one is tried.
+    Of equal pods one is tried, until a change concerns them.
     """
     placed: dict[str, str] = {}
     left: list[PodInfo] = []

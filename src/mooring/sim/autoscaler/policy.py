@@ -1,10 +1,10 @@
-"""What an autoscaler is to a simulation, and the files that say which one it is.
+"""The autoscaler of a simulation, and its policy files.
 
 | a document of the file | is |
 |---|---|
 | ``kind: NodePool`` of ``karpenter.sh/v1`` | one of Karpenter's NodePools; a file may have several |
 | ``kind: ClusterAutoscaler`` | cluster-autoscaler's flags and node groups |
-| a node class, such as ``EC2NodeClass`` | left out: the catalogue says what nodes are like |
+| a node class, such as ``EC2NodeClass`` | ignored: the catalogue describes the nodes |
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mooring.sim.step_fields import described, fields_of, substituted, texts
 
 
 class Autoscaler(Protocol):
-    """Lets nodes come and go."""
+    """Adds and removes nodes."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way, and all that happened has been looked at."""
+        """Report whether nothing is in progress, and everything so far was considered."""
 
     async def start(self) -> None:
-        """Begin; it continues beside the story."""
+        """Start; it runs beside the story."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PolicyFile:
     packing: str = EXACT
 
     def begin(self, fleet: Fleet, zones: Sequence[str]) -> Autoscaler:
-        """The autoscaler, for a cluster with nodes in these zones."""
+        """Return the autoscaler for a cluster with nodes in these zones."""
         offerings = self.offerings(zones)
         is_exact = self.packing == EXACT
         if self.groups is not None:
@@ -61,7 +61,7 @@ class PolicyFile:
         return Karpenter(fleet, [pool.offered(offerings) for pool in self.pools], is_exact=is_exact)
 
     def offerings(self, zones: Sequence[str]) -> list[Offering]:
-        """All that can be had: in zones that the policy names, else in those of the cluster."""
+        """Return all offerings: in the zones of the policy, else in those of the cluster."""
         named = set(self.cloud.zones)
         for pool in self.pools:
             named |= {
@@ -79,7 +79,7 @@ class PolicyFile:
             raise InputError(f"{self.name}: {error}") from None
 
     def check(self) -> None:
-        """Find what is wrong with it now, not when it begins."""
+        """Report its mistakes now, not when it begins."""
         offerings = self.offerings(())
         if self.groups is not None:
             self._groups(offerings)
@@ -95,7 +95,7 @@ def read_policy_file(
     packing: str = EXACT,
     values: Mapping[str, Any] | None = None,
 ) -> PolicyFile:
-    """Read a policy, in which ``${name}`` stands for the story's parameters."""
+    """Read a policy, in which ``${name}`` is replaced by the story's parameters."""
     documents = [each for each in yaml.load_all(read_bytes(path), str(path)) if each is not None]
     try:
         documents = [substituted(each, values or {}) for each in documents]
@@ -113,7 +113,7 @@ def policy_of(
     cloud: Any = None,
     packing: str = EXACT,
 ) -> PolicyFile:
-    """The same from its documents."""
+    """Return the policy of documents."""
     if packing not in PACKINGS:
         raise InputError(f"packing: expected {' or '.join(PACKINGS)}, found {packing!r}")
     pools: list[NodePool] = []
@@ -153,7 +153,7 @@ STEP_FIELDS = {"policy", "catalogue", "cloud", "packing"}
 
 
 def read_step(value: Any, path_of: Any, values: Mapping[str, Any]) -> PolicyFile:
-    """The step ``autoscaler``; ``path_of`` finds a file beside the story."""
+    """Read the step ``autoscaler``; ``path_of`` finds a file in the story's folder."""
     fields = fields_of(value, STEP_FIELDS, required=("policy", "catalogue"))
     policy, catalogue = fields["policy"], fields["catalogue"]
     rows: Any = path_of(catalogue) if isinstance(catalogue, str) else catalogue

@@ -1,8 +1,8 @@
 """Which nodes Karpenter would launch for pods: its packing simulation on a fork, perhaps proved by real decisions.
 
-Pods are taken by size. Each goes to the first existing node that lets it in, else to the planned node with the fewest
-pods, else to a new one of the first NodePool by weight. A planned node keeps all types that hold its pods, until the
-cheapest of them is launched.
+Pods are taken by size. Each goes to the first feasible existing node, else to the planned node with the fewest pods,
+else to a new one of the first NodePool by weight. A planned node keeps all types that hold its pods, until the cheapest
+of them is launched.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ class Claim:
     pool: NodePool
     name: str
     options: list[Offering]
-    requests: dict[str, int]  # of its pods and its daemons
-    shown: Offering  # whose labels the node in the fork has
+    requests: dict[str, int]  # # of its pods and its daemons
+    shown: Offering  # # whose labels the node in the fork has
     pods: list[PodInfo] = field(default_factory=list)
     refused: set[Kind] = field(default_factory=set)
 
     @property
     def launched(self) -> Offering:
-        """What would be launched: spot where that is allowed, then the cheapest."""
+        """Return the offering to launch: spot where that is allowed, then the cheapest."""
         return launch_of(self.options)
 
 
 def launch_of(options: Iterable[Offering]) -> Offering:
-    """The offering that a provider launches out of these: spot before on demand, then the cheapest."""
+    """Return the offering that a provider launches out of these: spot before on demand, then the cheapest."""
     return min(options, key=lambda each: (each.capacity_type != SPOT, each.price))
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a simulation has found."""
+    """Result of a simulation."""
 
     claims: list[Claim] = field(default_factory=list)
     placed: dict[str, str] = field(default_factory=dict)  # uid -> node, existing or planned
-    left: list[PodInfo] = field(default_factory=list)  # those that no node helps
+    left: list[PodInfo] = field(default_factory=list)  # # pods that no node would help
 
     def pods_on(self, claim: Claim, pods: Iterable[PodInfo]) -> list[str]:
-        """The keys of the pods that are planned for a claim."""
+        """Return the keys of the pods that are planned for a claim."""
         return [pod.pod.key for pod in pods if self.placed.get(pod.uid) == claim.name]
 
 
@@ -70,8 +70,8 @@ class Wish:
     """Pods that need a place, in the order of the queue."""
 
     pods: Sequence[PodInfo]
-    without: Collection[str] = ()  # nodes that are gone
-    keeps_off: Collection[str] = ()  # nodes to which pods that move do not go
+    without: Collection[str] = ()  # # nodes to be removed
+    keeps_off: Collection[str] = ()  # # nodes to which moving pods do not go
     moving: Collection[str] = ()  # the uids of these pods
 
 
@@ -82,7 +82,7 @@ class Provisioning:
         # By weight; of equal weights the name that is later in the alphabet comes first, as upstream.
         self.pools = sorted(sorted(pools, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
         self.is_exact = is_exact
-        self.unavailable: dict[Offering, float] = {}  # until when the cloud has none
+        self.unavailable: dict[Offering, float] = {}  # # until when the cloud has no capacity
         self._fleet = fleet
 
     def plan(self, wish: Wish) -> Plan:
@@ -91,14 +91,14 @@ class Provisioning:
         return self.proved(wish, plan) if self.is_exact else plan
 
     def packed(self, wish: Wish) -> Plan:
-        """As upstream simulates it. With exact packing, preferences count for nothing yet: they are only scores."""
+        """Plan as upstream simulates. With exact packing, preferences are ignored: they are only scores."""
         session = self._fleet.fork(wish.without)
         return _Solver(self._fleet, self.pools, session, self.unavailable, wish, prefers=not self.is_exact).solve(
             wish.pods
         )
 
     def proved(self, wish: Wish, plan: Plan) -> Plan:
-        """The same with where the scheduler would place each pod. What it leaves over gets further nodes."""
+        """Return the plan with the scheduler's own placements. Pods that it leaves over get further nodes."""
         claims, hopeless = plan.claims, {pod.uid for pod in plan.left}
         for _ in range(MAX_ROUNDS):
             session = self._fleet.fork(wish.without)
@@ -117,7 +117,7 @@ class Provisioning:
 
 
 class _Solver:
-    """One simulation. Changes its session."""
+    """One simulation. It changes its session."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Solver:
         before: Sequence[Claim] = (),
     ) -> None:
         self._fleet, self._pools, self._session = fleet, pools, session
-        self._prefers = prefers  # whether preferences count as requirements as long as they can be met
+        self._prefers = prefers  # # whether preferences count as requirements while they can be met
         self._keeps_off, self._moving = wish.keeps_off, wish.moving
         now_s = fleet.now_s
         self._missing = {offering for offering, until_s in unavailable.items() if until_s > now_s}
@@ -139,18 +139,18 @@ class _Solver:
         self._ahead = {pool.name: sum(claim.pool.name == pool.name for claim in before) for pool in pools}
         self._remaining = {pool.name: self._left_of(pool, before) for pool in pools if pool.limits}
         self._matches: dict[tuple[int, Offering], bool] = {}
-        self._full: set[Kind] = set()  # pods alike that no existing node takes
+        self._full: set[Kind] = set()  # # equal pods that fit on no existing node
         coming = {machine.name for machine in fleet.machines.values() if machine.is_coming}
         planned = {claim.name for claim in before}
         infos = session.state.nodes().infos
-        # Ready nodes first, then by name: upstream's order. Nodes that are only planned are last.
+        # # Ready nodes first, then by name: upstream's order. Planned nodes are last.
         names = sorted((info.name for info in infos), key=lambda name: (name in planned, name in coming, name))
         self._rank = {name: i for i, name in enumerate(names)}
         if prefers:
             self._know_all_zones()
 
     def _know_all_zones(self) -> None:
-        """Upstream knows the zones in which nodes could be had; the scheduler only those that have a node."""
+        """Add zones without nodes: upstream knows all zones of the offerings, the scheduler only those with a node."""
         zones = {offering.zone: offering for pool in self._pools for offering in pool.offerings if offering.zone}
         for zone, offering in zones.items():
             closed = Taint(key="mooring/only-a-zone", effect="NoSchedule")
@@ -164,11 +164,11 @@ class _Solver:
         return {name: most - used[name] for name, most in pool.limits.items()}
 
     def solve(self, pods: Sequence[PodInfo]) -> Plan:
-        """Go on as long as some pod finds a place: one may need another that comes later."""
+        """Repeat while some pod finds a place: one may need another that comes later."""
         plan = Plan(self._claims)
         queue = deque(sorted(pods, key=_largest_first))
         last_length: dict[str, int] = {}
-        refused: dict[Kind, int] = {}  # how many pods were placed when one alike was refused
+        refused: dict[Kind, int] = {}  # # number of pods placed when an equal one was rejected
         while queue:
             pod = queue.popleft()
             if last_length.get(pod.uid) == len(queue) + 1:
@@ -195,7 +195,7 @@ class _Solver:
         return None
 
     def _variants(self, pod: PodInfo) -> Iterable[PodInfo]:
-        """The pod with its preferences as requirements, and then with one less after another."""
+        """Yield the pod with its preferences as requirements, and then with one less after another."""
         known: list[Pod] | None = pod.shape.kept.get(_VARIANTS)
         if known is None:
             known = pod.shape.kept[_VARIANTS] = relaxations(pod.pod)
@@ -205,7 +205,7 @@ class _Solver:
             yield self._session.info(made)
         yield pod
 
-    # ---- where a pod can go --------------------------------------------------------------------------------------
+    # # ---- placement of a pod --------------------------------------------------------------------------------------
 
     def _on_existing(self, pod: PodInfo) -> str | None:
         kind = kind_of(pod)
@@ -247,7 +247,7 @@ class _Solver:
         return None
 
     def _begin(self, pool: NodePool, name: str, options: list[Offering], pod: PodInfo) -> bool:
-        """Plan a new node with these options, if it lets the pod in."""
+        """Plan a new node with these options, if the pod fits on it."""
         claim = Claim(pool, name, options, {}, options[0])
         daemons = self._fleet.plan(self._session, self._shown(claim))
         for daemon in daemons:
@@ -258,7 +258,7 @@ class _Solver:
             self._take(claim, pod, options)
             self._claims.append(claim)
             remaining = self._remaining.get(pool.name)
-            if remaining is not None:  # the largest of its types may come, as upstream assumes
+            if remaining is not None:  # # upstream assumes the largest of its types
                 for resource in remaining:
                     remaining[resource] -= max(usage_of(option).get(resource, 0) for option in options)
             return True
@@ -270,7 +270,7 @@ class _Solver:
     def _options(
         self, pod: PodInfo, options: Sequence[Offering], name: str, before: Mapping[str, int]
     ) -> list[Offering]:
-        """Those offerings that the pod allows, and that hold it beside what they hold already."""
+        """Return the offerings that the pod allows, and that have room for it and the claim's other pods."""
         requests = dict(before)
         _add(requests, pod)
         found = []
@@ -284,14 +284,14 @@ class _Solver:
         return found
 
     def _lets_in(self, pod: PodInfo, claim: Claim, options: list[Offering]) -> bool:
-        """Whether the node in the fork takes the pod. It shows the labels of an option that the pod allows."""
+        """Report whether the node in the fork takes the pod. Its labels are those of an option that the pod allows."""
         if claim.shown not in options:
             claim.shown = options[0]
             self._session.state.set_node(self._shown(claim))
         return self._commit(pod, claim.name) is not None
 
     def _shown(self, claim: Claim) -> Node:
-        """The node that stands for a claim in the fork: as large as the largest of its options in each resource."""
+        """Return the node of a claim in the fork: as large as the largest of its options in each resource."""
         node = claim.shown.node(claim.name, claim.pool.taints)
         largest: dict[str, tuple[int, str]] = {}
         for option in claim.options:
@@ -331,12 +331,13 @@ def _largest_first(pod: PodInfo) -> tuple[int, int]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Preferences. Upstream plans with them as if they were requirements, and takes one back after another where no node
-# meets them: of pod affinity, of pod anti-affinity, of node affinity (the heaviest first), then ScheduleAnyway.
+# # --------------------------------------------------------------------------------------------------------------------
+# # Preferences. Upstream plans with them as if they were requirements, and drops one after another while no node meets
+# # them: of pod affinity, of pod anti-affinity, of node affinity (the heaviest first), then ScheduleAnyway.
 
 
 def relaxations(pod: Pod) -> list[Pod]:
-    """The pod with its preferences as requirements, from the strictest to the last before the pod itself."""
+    """Return the pod with its preferences as requirements, from the strictest to the last before the pod itself."""
     found: list[Pod] = []
     current = deepcopy(pod)
     while True:
@@ -348,7 +349,7 @@ def relaxations(pod: Pod) -> list[Pod]:
 
 
 def _strict(pod: Pod) -> Pod | None:
-    """The pod with what it prefers required; None if it prefers nothing."""
+    """Return the pod with its preferences as requirements; None if it has none."""
     strict = deepcopy(pod)
     changed = False
     affinity = strict.spec.affinity
@@ -373,7 +374,7 @@ def _strict(pod: Pod) -> Pod | None:
 
 
 def _relax(pod: Pod) -> None:
-    """Take back one preference."""
+    """Drop one preference."""
     affinity = pod.spec.affinity
     if affinity is not None:
         for kind in (affinity.pod_affinity, affinity.pod_anti_affinity):

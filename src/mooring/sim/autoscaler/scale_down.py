@@ -1,8 +1,7 @@
-"""Which nodes cluster-autoscaler removes: little used ones whose pods have had a place elsewhere for long enough.
+"""Which nodes cluster-autoscaler removes: underused ones whose pods have had a place elsewhere for long enough.
 
-At each scan every node below the threshold is tried on one fork: its pods must fit on nodes that stay. Where the pods
-of a node had a place at the last scan, and that still has room, no simulation is needed; upstream tries that place
-first, too.
+At each scan every node below the threshold is tried on one fork: its pods must fit on the remaining nodes. If the
+places that the last scan found still have room, no simulation is needed; upstream tries those first, too.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ class Removable:
     pods_seen: tuple[int, str]
     pods: list[PodInfo]
     targets: dict[str, str] = field(default_factory=dict)  # uid -> node
-    terms: int = 0  # the version of what pods keep away from each other
-    is_plain: bool = True  # its pods ask for nothing but resources and properties of nodes
+    terms: int = 0  # # the version of the pods' anti-affinity terms
+    is_plain: bool = True  # # its pods need only resources and properties of nodes
 
 
 class ScaleDown:
-    """Finds unneeded nodes, and removes those that have been for long enough."""
+    """Finds unneeded nodes, and removes those that were unneeded for long enough."""
 
     def __init__(self, fleet: Fleet, flags: Flags, groups: Mapping[str, NodeGroup], *, is_exact: bool) -> None:
         self._fleet, self._flags, self._groups, self._is_exact = fleet, flags, groups, is_exact
         self._since: dict[str, float] = {}  # unneeded nodes
         self._removable: dict[str, Removable] = {}
-        self._not_before: dict[str, float] = {}  # nodes that could not be removed, and when they are tried again
+        self._not_before: dict[str, float] = {}  # # nodes that could not be removed, and the time of the next try
         self._grown_s = self._failed_s = self._deleted_s = float("-inf")
 
     def note_growth(self) -> None:
@@ -70,10 +69,10 @@ class ScaleDown:
             return
         self._remove(removable)
 
-    # ---- which could go ------------------------------------------------------------------------------------------
+    # # ---- candidates ----------------------------------------------------------------------------------------------
 
     def _candidates(self) -> list[Machine]:
-        """Little used nodes of groups that may shrink; those that were unneeded at the last scan first."""
+        """Return underused nodes of groups that may shrink; those that were unneeded at the last scan first."""
         fleet, now_s = self._fleet, self._fleet.now_s
         sizes = {name: sum(not each.leaving for each in fleet.of(name)) for name in self._groups}
         rows = fleet.scheduler.cluster.nodes()
@@ -111,7 +110,7 @@ class ScaleDown:
         return True
 
     def _simulated(self, candidates: Sequence[Machine]) -> dict[str, Removable]:
-        """Those whose pods have a place, each after the ones before it."""
+        """Return those whose pods have a place, each after the ones before it."""
         scan = _Scan(self._fleet, self._removable, is_exact=self._is_exact)
         found: dict[str, Removable] = {}
         most = self._most()
@@ -129,7 +128,7 @@ class ScaleDown:
         return found
 
     def _most(self) -> int:
-        """How many unneeded nodes are looked for, as upstream limits it."""
+        """Return the limit of unneeded nodes to find, as upstream."""
         n = self._flags.max_scale_down_parallelism
         scans = max(1, int(self._flags.scale_down_unneeded_time // self._flags.scan_interval))
         return min(len(self._since) + 2 * n, n * scans + n)
@@ -140,7 +139,7 @@ class ScaleDown:
         return any(self._blocks(pod.pod) for pod in pods)
 
     def _blocks(self, pod: Pod) -> bool:
-        """Whether a pod keeps its node, as upstream's rules about draining say."""
+        """Report whether a pod prevents the removal of its node, by upstream's rules of draining."""
         if stays_with_node(pod) or pod.is_terminating:
             return False
         safe = pod.metadata.annotations.get(SAFE_TO_EVICT)
@@ -166,7 +165,7 @@ class ScaleDown:
     # ---- removing ------------------------------------------------------------------------------------------------
 
     def _remove(self, removable: Mapping[str, Removable]) -> None:
-        """Empty nodes first, then nodes to drain, as many as may go at once."""
+        """Remove empty nodes first, then drain others, up to the limits."""
         fleet, flags, now_s = self._fleet, self._flags, self._fleet.now_s
         going = [machine for machine in fleet.machines.values() if machine.leaving]
         budget = flags.max_scale_down_parallelism - len(going)
@@ -195,7 +194,7 @@ class ScaleDown:
         return info is None or all(stays_with_node(pod.pod) for pod in info.pods.values())
 
     def _still_holds(self, removable: Removable) -> bool:
-        """Simulate it once more by itself before it is drained, where it was not simulated in this scan."""
+        """Simulate a node by itself before it is drained, unless this scan has simulated it."""
         if not removable.pods:
             return True
         scan = _Scan(self._fleet, {}, is_exact=self._is_exact)
@@ -203,13 +202,13 @@ class ScaleDown:
 
 
 class _Scan:
-    """One pass over the candidates. The fork is made when the first node has to be simulated."""
+    """One pass over the candidates. The fork is made for the first node that must be simulated."""
 
     def __init__(self, fleet: Fleet, known: Mapping[str, Removable], *, is_exact: bool) -> None:
         self._fleet, self._known, self._is_exact = fleet, known, is_exact
         self._gone: list[Removable] = []
         self._session: Session | None = None
-        self._free: dict[str, dict[str, int]] = {}  # what moves have left on their targets so far
+        self._free: dict[str, dict[str, int]] = {}  # # what the moves so far have left on their targets
         self._rows = fleet.scheduler.cluster.nodes()
 
     def remove(self, machine: Machine) -> Removable | None:
@@ -229,7 +228,7 @@ class _Scan:
         return found
 
     def _as_before(self, machine: Machine, pods: Sequence[PodInfo]) -> Removable | None:
-        """What was found at the last scan, if its targets are still there and have room."""
+        """Return the result of the last scan, if its targets still exist and have room."""
         known = self._known.get(machine.name)
         terms = self._fleet.scheduler.cluster.terms.version
         if known is None or not known.is_plain or known.pods_seen != machine.pods_seen or known.terms != terms:
@@ -263,7 +262,7 @@ class _Scan:
         return {**free, PODS: int(rows.allowed_pods[row] - rows.pod_count[row])}
 
     def _simulate(self, machine: Machine, pods: Sequence[PodInfo]) -> Removable | None:
-        """On a fork of the scan's fork; what comes after sees the pods where they went."""
+        """Simulate on a fork of the scan's fork; later candidates see the pods in their new places."""
         if self._session is None:
             leaving = [each.name for each in self._fleet.machines.values() if each.leaving]
             self._session = self._fleet.fork(leaving)
@@ -297,14 +296,14 @@ class _Scan:
         return found
 
     def _take_away(self, session: Session, removable: Removable) -> None:
-        """Count the moves of a node in, and let nothing else onto it."""
+        """Apply the moves of a node, and place no other pods on it."""
         self._vacate(session, removable.machine, removable.pods)
         for pod in removable.pods:
             target = removable.targets[pod.uid]
             session.assume(again(pod, session), target)
 
     def _vacate(self, session: Session, machine: Machine, pods: Iterable[PodInfo]) -> None:
-        """Take pods off a node that stays closed: its zone still counts for pods that spread."""
+        """Remove pods from a node that stays closed: its zone still counts for topology spread."""
         for pod in pods:
             session.state.remove_pod(pod.uid)
         node = self._fleet.info(machine)

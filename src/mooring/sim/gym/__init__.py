@@ -1,7 +1,7 @@
-"""Environments for learning where pods go: an episode is a cluster and the pods that come to it.
+"""Environments for learning where to place pods: an episode is a cluster and the pods that arrive in it.
 
-``SchedulingEnv`` needs gymnasium: ``pip install 'mooring[gym]'``. Policies that were learned run as the score plugin in
-:mod:`mooring.sim.gym.policy`, which needs nothing more than mooring.
+``SchedulingEnv`` needs gymnasium: ``pip install 'mooring[gym]'``. Learned policies run as the score plugin in
+:mod:`mooring.sim.gym.policy`, which needs only mooring.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         max_nodes: int | None = None,
     ) -> None:
         if action not in ("node", "weights"):
-            raise UsageError(f"action: found {action!r}; there are node, weights")
+            raise UsageError(f"action: found {action!r}; expected node or weights")
         self._episodes, self._action, self._reward = episodes, action, dict(reward)
         self._profile = config, tuple(plugins)
         first = GymWorld(episodes(np.random.default_rng(0)), *self._profile)
@@ -88,7 +88,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw another episode. ``options={"episode": …}`` plays this one."""
+        """Draw another episode. ``options={"episode": …}`` plays the given one."""
         super().reset(seed=seed)
         given = (options or {}).get("episode")
         episode = given if isinstance(given, Episode) else self._episodes(self.np_random)
@@ -111,7 +111,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         reward, terms = rewards.step(world)
         return self._seen(), float(reward), world.pod is None, False, self._info(terms)
 
-    # ---- what learners ask for -----------------------------------------------------------------------------------
+    # # ---- for learners ---------------------------------------------------------------------------------------------
 
     def action_masks(self) -> NDArray[np.bool_]:
         """[node]: whether the filters let the pod run there; at the end of an episode every action is allowed."""
@@ -134,7 +134,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def world(self) -> GymWorld:
-        """The cluster, the pod to be placed and its feasible nodes, for policies that look at more than numbers."""
+        """Return the cluster, the pod to be placed and its feasible nodes, for policies that use more than numbers."""
         return self._running()[0]
 
     def _running(self) -> tuple[GymWorld, Rewards]:
@@ -143,7 +143,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return self._world, self._rewards
 
     def _row(self, action: Any) -> int | None:
-        """The row that the action stands for, or None if the pod cannot go there."""
+        """Return the row that the action selects, or None if the pod cannot go there."""
         world, _ = self._running()
         rows = world.rows
         if self._action == "node":
@@ -162,7 +162,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
     def _seen(self) -> Observation:
         world, _ = self._running()
-        nodes = node_features(world.cluster.nodes(), world.cluster.table)  # a copy: it is the caller's
+        nodes = node_features(world.cluster.nodes(), world.cluster.table)  # # a copy: the caller owns it
         if len(nodes) < self.max_nodes:
             nodes = np.concatenate((nodes, np.zeros((self.max_nodes - len(nodes), len(NODE_FEATURES)), np.float32)))
         pod = np.zeros(len(POD_FEATURES), np.float32) if world.pod is None else pod_features(world.pod)
@@ -181,7 +181,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
 
 def vector_env(make: Callable[[], SchedulingEnv], count: int) -> SyncVectorEnv:
-    """Several environments as one. An environment whose episode is over begins the next one in the same step.
+    """Return several environments as one. After its episode ends, an environment begins the next one in the same step.
 
     ``metadata["autoreset_mode"]`` says so.
     """

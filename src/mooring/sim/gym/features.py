@@ -1,6 +1,6 @@
-"""What a learned policy sees: columns of numbers from 0 to 1 about every node, and a few about the pod.
+"""Input of a learned policy: columns of numbers from 0 to 1 about every node, and a few about the pod.
 
-The environment and the score plugin make them with the same functions, so that what was learned holds in a cluster.
+The environment and the score plugin use the same functions, so that a learned policy works in a cluster.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mooring.sim.gym.world import GymWorld
 Matrix = NDArray[np.float32]
 
 NODE_FEATURES = (
-    "cpu free",  # of the node's own
-    "memory free",  # of the node's own
-    "pods free",  # of the node's own
-    "cpu free of the largest",  # of a node with 128 cores
-    "gpu free",  # of the node's own
-    "gpu free of the largest",  # of a node with 8 GPUs
-    "largest gpu free",  # of one GPU
-    "idle gpus",  # of 8
+    "cpu free",  # # relative to the node
+    "memory free",  # # relative to the node
+    "pods free",  # # relative to the node
+    "cpu free of the largest",  # # relative to a node with 128 cores
+    "gpu free",  # # relative to the node
+    "gpu free of the largest",  # # relative to a node with 8 GPUs
+    "largest gpu free",  # # relative to one GPU
+    "idle gpus",  # # relative to 8
 )
 POD_FEATURES = ("cpu", "memory", "gpu share", "gpus", "shares a gpu", "priority")
 LARGEST_MEMORY, LARGEST_GPUS, LARGEST_PRIORITY = 1 << 40, 8, 1_000_000
@@ -59,7 +59,7 @@ def node_features(nodes: NodeRows, base: NodeTable) -> Matrix:
 
 
 class NodeFeatures:
-    """The features of all nodes of a table, computed again where a node or its pods have changed."""
+    """The features of all nodes of a table, recomputed where a node or its pods have changed."""
 
     def __init__(self, table: NodeTable) -> None:
         self._matrix: Matrix = np.zeros((0, len(NODE_FEATURES)), np.float32)
@@ -67,7 +67,7 @@ class NodeFeatures:
         self._cursors: tuple[Cursor[int], ...] = (table.node_log.cursor(), table.pod_log.cursor())
 
     def matrix(self, table: NodeTable) -> Matrix:
-        """[node, feature], for reading."""
+        """Return [node, feature], to be read only."""
         changes = [cursor.take() for cursor in self._cursors]
         gpus = GpuColumns.of(table)
         rows: Iterable[int]
@@ -86,7 +86,7 @@ _KEPT: WeakKeyDictionary[NodeTable, NodeFeatures] = WeakKeyDictionary()
 
 
 def _features(table: NodeTable, row: int, left: list[int], gpus: int) -> tuple[float, ...]:
-    """The features of one node with this much left on its GPUs, clipped to 0 and 1."""
+    """Return the features of one node with these amounts left on its GPUs, clipped to 0 and 1."""
     cpus, memory = table.allocatable[:2, row].tolist()
     cpus_used, memory_used = table.requested[:2, row].tolist()
     pods = int(table.allowed_pods[row])
@@ -161,13 +161,13 @@ class Rewards:
         self._levels = self._now(world)
 
     def on(self, world: GymWorld) -> Rewards:
-        """The same for a clone of the world."""
+        """Return the same for a clone of the world."""
         other = copy(self)
         other._fragmented = None if self._fragmented is None else self._fragmented.on(world.cluster)
         return other
 
     def placed(self, world: GymWorld) -> None:
-        """Count the pod that has just been placed."""
+        """Count the pod that was just placed."""
         assert world.pod is not None
         gpu = self._capacity["gpu"]
         wanted = safe_request_of(world.pod).total if gpu else world.pod.shape.requests.get(CPU, 0)
@@ -202,7 +202,7 @@ class Rewards:
 
 
 class FragmentedGpus:
-    """The fragmentation of every node, computed again where a node or its pods have changed."""
+    """The fragmentation of every node, recomputed where a node or its pods have changed."""
 
     def __init__(self, typical: TypicalPods, cluster: ClusterState) -> None:
         self._typical = typical
@@ -212,7 +212,7 @@ class FragmentedGpus:
         self._cursors = _cursors(cluster)
 
     def on(self, cluster: ClusterState) -> FragmentedGpus:
-        """The same for a fork of the cluster, which has its own logs."""
+        """Return the same for a fork of the cluster, which has its own logs."""
         other = copy(self)
         other._token, other._cursors = None, _cursors(cluster)
         return other

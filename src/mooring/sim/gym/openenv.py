@@ -1,4 +1,4 @@
-"""The environment as OpenEnv serves it: an agent anywhere plays over HTTP or WebSocket, one pod per step.
+"""The environment as an OpenEnv server: remote agents play over HTTP or WebSocket, one pod per step.
 
     from mooring.sim.gym import generated
     from mooring.sim.gym.openenv import SchedulingEnvironment, make_app
@@ -31,13 +31,13 @@ except ImportError:
 
 
 class SchedulingAction(Action):
-    """Where the pod goes."""
+    """The node for the pod."""
 
     node: str = Field(default="", description="Name of a feasible node; empty leaves the pod without a node")
 
 
 class SchedulingObservation(Observation):
-    """The pod to be placed, and the nodes that it can go to. Amounts are written as Kubernetes does."""
+    """The pod to be placed, and its feasible nodes. Amounts are Kubernetes quantities."""
 
     pod: str = Field(default="", description="namespace/name of the pod; empty at the end of the episode")
     requests: dict[str, str] = Field(default_factory=dict, description="What the pod asks for")
@@ -96,7 +96,7 @@ class SchedulingEnvironment(Environment[SchedulingAction, SchedulingObservation,
 
 
 def make_app(episodes: Episodes, **options: Any) -> Any:
-    """The FastAPI application; ``options`` are those of :class:`SchedulingEnvironment`."""
+    """Return the FastAPI application; ``options`` are those of :class:`SchedulingEnvironment`."""
     return create_fastapi_app(
         lambda: SchedulingEnvironment(episodes, **options), SchedulingAction, SchedulingObservation
     )

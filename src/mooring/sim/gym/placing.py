@@ -1,6 +1,6 @@
-"""The environment for agents that read names and amounts instead of vectors: what they are shown, and what they answer.
+"""The environment for agents that read names and amounts instead of vectors: its observations and answers.
 
-It needs nothing but mooring. :mod:`mooring.sim.gym.openenv` serves it as an OpenEnv environment.
+It needs only mooring. :mod:`mooring.sim.gym.openenv` serves it as an OpenEnv environment.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mooring.sim.gym.world import Episode, Episodes, GymWorld
 
 DEFAULT_REWARD: Mapping[str, float] = {"allocation": 1.0}
 GPU_CONFIG: Mapping[str, Any] = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuShare"}]}}}]}
-MOST_NODES = 50  # that are shown with their amounts
+MOST_NODES = 50  # # number of nodes that are shown with their amounts
 
 
 @dataclass(slots=True)
 class Turn:
-    """What the agent sees before it chooses: the pod, and the nodes that the profile's filters allow."""
+    """The agent's observation before a choice: the pod, and the nodes that pass the profile's filters."""
 
     pod: str = ""  # namespace/name; empty at the end of the episode
     requests: dict[str, str] = field(default_factory=dict)
-    gpu_milli: int = 0  # thousandths of GPUs, all together
+    gpu_milli: int = 0  # # thousandths of GPUs, in total
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     feasible: list[str] = field(default_factory=list)  # nodes to choose from
@@ -63,14 +63,16 @@ class PlacementGame:
         self._rewards: Rewards | None = None
 
     def reset(self, seed: int | None = None, episode: Episode | None = None) -> Turn:
-        """Begin an episode; the same seed is the same episode."""
+        """Begin an episode; the same seed gives the same episode."""
         drawn = episode or self._episodes(np.random.default_rng(seed))
         self._world = GymWorld(drawn, *self._profile)
         self._rewards = Rewards(self._reward, self._world)
         return self._turn("")
 
     def step(self, node: str) -> tuple[Turn, float, bool]:
-        """Place the pod; a node that is not feasible leaves it without one, for good. Returns reward and the end."""
+        """Place the pod; if the node is not feasible, the pod stays without one for good. Return turn, reward and the
+        end.
+        """
         world, rewards = self._running()
         if world.pod is None:
             raise UsageError("the episode is over: call reset")

@@ -33,13 +33,13 @@ class LinearPolicy:
     weights: NDArray[np.float64]  # [node feature], then [node feature, pod feature]
 
     def values(self, nodes: Matrix, pod: Matrix) -> NDArray[np.float64]:
-        """[node]: the larger the better."""
+        """Return [node]: larger is better."""
         direction = self.weights[:N] + self.weights[N:].reshape(N, P) @ pod
         found: NDArray[np.float64] = nodes @ direction
         return found
 
     def action(self, seen: dict[str, Matrix], mask: NDArray[Any]) -> int:
-        """The best node that the mask allows."""
+        """Return the best node that the mask allows."""
         return int(np.where(np.asarray(mask) > 0, self.values(seen["nodes"], seen["pod"]), -np.inf).argmax())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -48,7 +48,7 @@ class LinearPolicy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearPolicy:
-        """Read what ``save`` has written; InputError says in one line what is wrong with it."""
+        """Read a file that ``save`` wrote; raise InputError with the problem in one line."""
         try:
             value = json.loads(Path(path).read_text(encoding="utf-8"))
             weights = np.array(value["weights"], np.float64)
@@ -65,19 +65,19 @@ class LinearPolicy:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# LearnedScore: a policy that was learned in an environment, as a score plugin.
-#
-# ``--plugin mooring.sim.gym.policy:LearnedScore`` loads it, for ``mooring run`` and ``mooring extender serve --watch``.
+# # --------------------------------------------------------------------------------------------------------------------
+# # LearnedScore: a policy that was learned in an environment, as a score plugin. # # ``--plugin
+# mooring.sim.gym.policy:LearnedScore`` loads it, for ``mooring run`` and ``mooring extender serve --watch``.
 
 
 class LearnedScoreArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """``pluginConfig`` of LearnedScore: the file that ``LinearPolicy.save`` has written."""
+    """``pluginConfig`` of LearnedScore: a file that ``LinearPolicy.save`` wrote."""
 
     policy: str = ""
 
 
 class LearnedScore:
-    """Scores nodes as a learned policy values them: the best feasible node gets 100, the worst 0."""
+    """Scores nodes by the values of a learned policy: the best feasible node gets 100, the worst 0."""
 
     name: ClassVar[str] = "LearnedScore"
     traits: ClassVar[Traits] = Traits(score_reads=Reads.LOCAL, uses_volumes=False, in_range=True)
@@ -85,7 +85,7 @@ class LearnedScore:
     def __init__(self, args: Any, handle: Handle) -> None:
         given = typed_args(LearnedScoreArgs, args)
         if not given.policy:
-            raise ConfigError("args: policy: the file of a policy is expected")
+            raise ConfigError("args: policy: expected the file of a policy")
         try:
             self._policy = LinearPolicy.load(given.policy)
         except InputError as error:
@@ -98,6 +98,6 @@ class LearnedScore:
         if high == low:
             return np.zeros(len(nodes), np.int64)
         scores = (MAX_NODE_SCORE * (values - low) / (high - low)).astype(np.int64)
-        scores[scores == MAX_NODE_SCORE] -= 1  # only the best ones have all
+        scores[scores == MAX_NODE_SCORE] -= 1  # # only the best ones have the maximum
         scores[values == high] = MAX_NODE_SCORE
         return scores

@@ -36,25 +36,26 @@ from mooring.sim.imports.read import import_files
 from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
-# Episodes: a cluster and the pods that come to it. They are drawn from traces and records, or made up.
+# # --------------------------------------------------------------------------------------------------------------------
+# # Episodes: a cluster and its arriving pods. They are drawn from traces and records, or generated.
 
 Random = np.random.Generator
 
 
 @dataclass(slots=True)
 class Episode:
-    """What exists at the start, and the pods that arrive, in order of their times."""
+    """The initial objects, and the arriving pods in order of their times."""
 
     objects: list[Object] = field(default_factory=list)
     arrivals: list[Arrival] = field(default_factory=list)
 
 
 Episodes = Callable[[Random], Episode]
-"""Draws an episode. The same numbers from the generator must give the same episode."""
+"""Draws an episode. The same random numbers must give the same episode."""
 
 
 def from_files(*paths: str | os.PathLike[str], pods: int | None = None, nodes: int | None = None) -> Episodes:
-    """Episodes of a trace: the nodes of the files, and ``pods`` of their pods in order from a random start.
+    """Return episodes of a trace: the nodes of the files, and ``pods`` of their pods in order from a random start.
 
     Files are those that ``mooring import`` reads. With ``nodes``, this many nodes are drawn at random.
     """
@@ -63,7 +64,7 @@ def from_files(*paths: str | os.PathLike[str], pods: int | None = None, nodes: i
 
 
 def from_record(path: str | os.PathLike[str], pods: int | None = None) -> Episodes:
-    """Episodes of a record: its cluster at the start, and its pods when they came. Each runs for as long as it did."""
+    """Return episodes of a record: its initial cluster, and its pods at their arrival times, with their run times."""
     arrivals: dict[str, Arrival] = {}
     bound_at: dict[str, float] = {}
     run_s: dict[str, float] = {}
@@ -114,10 +115,10 @@ SHARES: Sequence[int] = (160, 230, 320, 470, 470, 650, 810, 1000, 1000, 1000)
 def generated(
     nodes: int = 100, pods: int = 1000, gpus: int = 4, cores: int = 48, load: float = 1.2, run_s: float | None = None
 ) -> Episodes:
-    """Made-up episodes: equal nodes, and pods that ask for parts of a GPU and some CPU, or for CPU alone.
+    """Return generated episodes: equal nodes, and pods that want parts of a GPU and some CPU, or only CPU.
 
-    Together the pods of GPUs ask for about ``load`` of all GPUs if there are enough of them. With ``run_s`` pods run
-    for about that long.
+    Together the GPU pods request about ``load`` of all GPUs if there are enough of them. With ``run_s`` pods run for
+    about that long.
     """
 
     def draw(rng: Random) -> Episode:
@@ -158,7 +159,7 @@ NO_ROWS: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class GymWorld:
-    """``pod`` is the one to be placed next, ``rows`` are its feasible nodes; None at the end."""
+    """``pod`` is the next one to be placed, ``rows`` are its feasible nodes; None at the end."""
 
     def __init__(self, episode: Episode, config: Mapping[str, Any] | None, plugins: Iterable[type] = ()) -> None:
         """``plugins`` are classes beside the in-tree ones."""
@@ -176,15 +177,15 @@ class GymWorld:
         self.pod: PodInfo | None = None
         self.offer: Offer | None = None
         self.placed = self.refused = self.evicted = 0
-        self.waited_s = 0.0  # the time that all pods have waited, so far
+        self.waited_s = 0.0  # # total waiting time of all pods so far
         self._arrivals = episode.arrivals
-        self._next = 0  # of the arrivals
+        self._next = 0  # # index of the next arrival
         self._arrival: Arrival | None = None  # of the pod to be placed
         self._ends: list[tuple[float, int, str]] = []  # (time, number, uid)
         self._waiting: list[Arrival] = []
-        self._again: list[Arrival] = []  # of those that wait, to be tried now, the last first
+        self._again: list[Arrival] = []  # # waiting pods to be tried now, the last first
         self._infos: dict[str, PodInfo] = {each.pod.uid: self.cluster.info(each.pod) for each in episode.arrivals}
-        self._come: set[str] = set()  # uids of those that have come
+        self._come: set[str] = set()  # # uids of the pods that have arrived
         self.advance()
 
     # ---- the pod to be placed ------------------------------------------------------------------------------------
@@ -194,11 +195,11 @@ class GymWorld:
         return NO_ROWS if self.offer is None else self.offer[1].rows
 
     def pods(self) -> Iterable[PodInfo]:
-        """The pods of the episode, also those that have not come yet."""
+        """Return the pods of the episode, including those that have not arrived yet."""
         return self._infos.values()
 
     def best_row(self) -> int:
-        """The node that the profile's own score plugins choose."""
+        """Return the node that the profile's own score plugins choose."""
         assert self.offer is not None
         attempt, result = self.offer
         if len(result.rows) == 1:
@@ -207,7 +208,7 @@ class GymWorld:
         return choose(attempt, result, kept, None).row
 
     def place(self, row: int) -> bool:
-        """Place the pod; false if a plugin keeps it off the node at the last moment."""
+        """Place the pod; return False if Reserve or Permit rejects it."""
         assert self.pod is not None and self._arrival is not None and self.offer is not None
         node, state = self.cluster.table.infos[row].name, self.offer[0].state
         chosen = ScheduleResult(self.pod, Outcome.SCHEDULED, node, state=state)
@@ -226,7 +227,7 @@ class GymWorld:
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Let time pass until there is a pod with a feasible node, or until nothing is left to happen."""
+        """Advance time until a pod has a feasible node, or until no event is left."""
         self.pod = self.offer = None
         while True:
             if self._again:
@@ -271,7 +272,7 @@ class GymWorld:
 
     def _info(self, pod: Pod) -> PodInfo:
         info = self._infos[pod.uid]
-        if pod.uid in self._come and self.cluster.pod(pod.uid) is not None:  # drawn once more: another pod like it
+        if pod.uid in self._come and self.cluster.pod(pod.uid) is not None:  # drawn again: another one like it
             again = copy(pod)
             again.metadata = copy(pod.metadata)
             again.metadata.uid = f"{pod.uid}/{self._next}"

@@ -63,7 +63,7 @@ class Row:
         """What stands in a column that must not be empty."""
         found = self.values[column]
         if not found:
-            raise InputError(f"{self.where}: {column}: nothing, expected a text")
+            raise InputError(f"{self.where}: {column}: empty, expected text")
         return found
 
     def number(self, column: str, *, default: int | None = None) -> int:
@@ -219,7 +219,7 @@ def _check_model(row: Row, column: str, model: str, *, can_lack: bool = True) ->
     """A model is the value of a label."""
     if (model or not can_lack) and not (len(model) <= MOST_NAME and _MODEL.fullmatch(model)):
         raise InputError(
-            f"{row.where}: {column}: {model[:80]!r} is no model; expected at most {MOST_NAME} letters, digits, '-', "
+            f"{row.where}: {column}: {model[:80]!r} is not a model; expected at most {MOST_NAME} letters, digits, '-', "
             "'_' and '.', a letter or digit first and last, such as V100M32"
         )
 
@@ -260,7 +260,7 @@ def _distinct(rows: Iterable[Row], column: str) -> Iterable[Row]:
         name = row.text(column)
         if len(name) > MOST_NAME or not _NAME.fullmatch(name):
             raise InputError(
-                f"{row.where}: {column}: {name[:80]!r} is no name; expected at most {MOST_NAME} lower case letters, "
+                f"{row.where}: {column}: {name[:80]!r} is not a name; expected at most {MOST_NAME} lower case letters, "
                 "digits, '-' and '.', a letter or digit first and last, such as openb-pod-0001"
             )
         line = row.where.rpartition(", ")[2]

@@ -103,7 +103,7 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
     files = ", ".join(str(path) for path in places)
     _check_not_empty(whole, files)
     if whole.length_s > MOST_LENGTH_S:
-        raise InputError(f"{files}: {human_duration(whole.length_s)} from the first to the last; at most 10y is right")
+        raise InputError(f"{files}: {human_duration(whole.length_s)} from the first to the last; expected at most 10y")
     return whole
 
 

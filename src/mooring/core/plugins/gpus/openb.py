@@ -170,7 +170,7 @@ def _number(row: dict[str, str], column: str, where: str) -> int:
     text = row.get(column) or "0"
     number = _whole_number(text)
     if number < 0:
-        raise InputError(f"{where}: {column}: {text!r} where a whole number is expected")
+        raise InputError(f"{where}: {column}: {text!r}, expected a whole number")
     return number
 
 
