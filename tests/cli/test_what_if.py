@@ -81,7 +81,11 @@ def test_yaml_and_json_say_the_same(command: str, capsys: pytest.CaptureFixture[
         pytest.param(f"drill {SHOP} --plugin nope.py", "there is no file nope.py", id="a plugin that is not there"),
         pytest.param(f"plan {SHOP} --types nope.yaml", "nope.yaml: no such file", id="types that are not there"),
         pytest.param(f"plan {SHOP} --spot", "expected a catalogue", id="spot nodes of no catalogue"),
-        pytest.param(f"plan {SHOP} --no-cluster --pod x", "--no-cluster excludes --cluster", id="no cluster and one"),
+        pytest.param(
+            f"plan {SHOP} --no-cluster --catalogue {CATALOGUE} --pod x",
+            "--no-cluster excludes --cluster",
+            id="no cluster and one",
+        ),
         pytest.param("plan --no-cluster", "give --pod, and --types or --catalogue", id="neither cluster nor nodes"),
         pytest.param(f"optimise {SHOP} --for cost", "cost needs prices", id="cost without prices"),
         pytest.param(f"optimise {SHOP} --prices nope.yaml", "prices belong to the objective cost", id="only prices"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import click
 
 from mooring.api.errors import UsageError
 from mooring.cli.options import GIVE, ClusterSource, scheduler_for, scheduler_options
 from mooring.cli.output import emit, output_option
+
+SCHEDULED_BY = ("config_path", "plugins", "kubernetes_version")
 
 
 @click.command()
@@ -22,13 +25,7 @@ def admission(
     queue: str,
     fair_sharing: bool,
     output: str,
-    dumps: tuple[str, ...],
-    kubeconfig: str,
-    context: str,
-    namespace: str,
-    config_path: str | None,
-    plugins: tuple[str, ...],
-    kubernetes_version: str | None,
+    **asked: Any,
 ) -> int:
     """Show whether a Job in one of Kueue's queues would be admitted, and run.
 
@@ -45,15 +42,16 @@ def admission(
     from mooring.ask.admission import draw, read_queues
     from mooring.core.cluster import Cluster
 
-    source = ClusterSource(dumps, kubeconfig, context, namespace)
+    namespace, scheduled_by = asked["namespace"], [asked[name] for name in SCHEDULED_BY]
+    source = ClusterSource(asked["dumps"], asked["kubeconfig"], asked["context"], namespace)
     if source.names_a_record:
         raise UsageError("--cluster: a record has no quotas; expected a dump with Kueue's objects, or a live cluster")
     found = source.manifests("admission")
-    if not dumps:
-        found.other += asyncio.run(read_queues(kubeconfig, context, give=GIVE))
+    if not source.dumps:
+        found.other += asyncio.run(read_queues(source.kubeconfig, source.context, give=GIVE))
     cluster = Cluster().take_over(found.objects)
     cluster.release = found.release
-    session = scheduler_for(cluster, config_path, plugins, kubernetes_version).session
+    session = scheduler_for(cluster, *scheduled_by).session
     if namespace and "/" not in job and not job.endswith((".yaml", ".yml", ".json")):
         job = f"{namespace}/{job}"
     answer = ask(found, session, job, queue=queue, is_fair=fair_sharing)

@@ -356,9 +356,18 @@ def asked_scheduler(
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
     needs_nodes: bool = True,
+    is_empty: bool = False,
 ) -> Scheduler:
-    """Return a scheduler for the requested cluster. Warnings go to standard error."""
-    cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace, needs_nodes=needs_nodes)
+    """Return a scheduler for the requested cluster, or for an empty one. Warnings go to standard error."""
+    if is_empty:
+        from mooring.core.cluster import Cluster
+
+        if dumps or kubeconfig or context:
+            raise UsageError("--no-cluster excludes --cluster and --kubeconfig; give one of them")
+        cluster = Cluster()
+        cluster.namespace = namespace or "default"
+    else:
+        cluster = asked_cluster(command, output, dumps, kubeconfig, context, namespace, needs_nodes=needs_nodes)
     return scheduler_for(cluster, config_path, plugins, kubernetes_version)
 
 

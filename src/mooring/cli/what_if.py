@@ -5,16 +5,13 @@ Each command asks a scheduler that decides on a copy of the cluster; the cluster
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mooring.api.errors import UsageError
-from mooring.cli.options import Integers, asked_scheduler, scheduler_for, scheduler_options, workers_options
+from mooring.cli.options import Integers, asked_scheduler, scheduler_options, workers_options
 from mooring.cli.output import emit, output_option, shown_on_a_terminal
-
-if TYPE_CHECKING:
-    from mooring.ask.scheduler import Scheduler
 
 
 @click.command()
@@ -138,38 +135,15 @@ def plan(
     from mooring.ask.plan import Offer, draw, plan_with
 
     offer = Offer(types, catalogue, zones, spot)
-    if no_cluster:
-        scheduler = _without_cluster(bool(pods and (types or catalogue)), **asked)
-    else:
-        scheduler = asked_scheduler("plan", output, **asked, needs_nodes=offer == Offer())
+    if no_cluster and not (pods and (types or catalogue)):
+        raise UsageError("--no-cluster has neither pods nor nodes: give --pod, and --types or --catalogue")
+    needs_nodes = offer == Offer()
+    scheduler = asked_scheduler("plan", output, **asked, needs_nodes=needs_nodes, is_empty=no_cluster)
     found = plan_with(
         scheduler, offer, dict(_counted(pod, "COPIES", None, "{} is no number of copies") for pod in pods)
     )
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_complete else 1
-
-
-def _without_cluster(
-    is_complete: bool,
-    *,
-    dumps: tuple[str, ...],
-    kubeconfig: str,
-    context: str,
-    namespace: str,
-    config_path: str | None,
-    plugins: tuple[str, ...],
-    kubernetes_version: str | None,
-) -> Scheduler:
-    """A scheduler for a cluster that has nothing yet."""
-    from mooring.core.cluster import Cluster
-
-    if dumps or kubeconfig or context:
-        raise UsageError("--no-cluster excludes --cluster and --kubeconfig; give one of them")
-    if not is_complete:
-        raise UsageError("--no-cluster has neither pods nor nodes: give --pod, and --types or --catalogue")
-    cluster = Cluster()
-    cluster.namespace = namespace or "default"
-    return scheduler_for(cluster, config_path, plugins, kubernetes_version)
 
 
 def _counted(text: str, what: str, default: int | None, complaint: str) -> tuple[str, Any]:
