@@ -1,13 +1,13 @@
 """Jobs with the label ``kueue.x-k8s.io/queue-name``, admitted by quotas as in Kueue.
 
-A Job in a queue is suspended. Its Workload waits for quota in the ClusterQueue of its LocalQueue; when it gets some,
-the Job is resumed, and its pods select the nodes of its flavors. A preempted Job is suspended again: its quota is free
-when its pods are gone, and it waits as before.
+A Job in a queue is suspended. Its Workload waits for quota in the ClusterQueue of its LocalQueue; when it gets quota,
+the Job is resumed, and its pods select the nodes of its flavors. A preempted Job is suspended again: its quota is
+released when its pods are gone, and it is pending as before.
 
-| not as in Kueue | |
+| difference from Kueue | |
 |---|---|
 | the admission cycle runs when something has changed, not all the time | the outcome is the same |
-| quota of pods that have finished is free when the whole Job has finished | Kueue reclaims it pod by pod |
+| quota of finished pods is released when the whole Job has finished | Kueue reclaims it pod by pod |
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class QueueController(Controller):
 
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
-        self._queues: Queues | None = None  # None: to be read anew
+        self._queues: Queues | None = None  # # None: must be read again
         self._uids: dict[str, str] = {}  # of the Jobs, by key
-        self._messages: dict[str, str] = {}  # as the conditions say them
+        self._messages: dict[str, str] = {}  # # as in the conditions
         self._pending_since: dict[str, float] = {}
         self._outcomes: dict[str, QueueOutcome] = {}  # by ClusterQueue
-        self._counts: dict[tuple[Kind, str], tuple[int, int]] = {}  # pending and admitted, as the statuses say it
+        self._counts: dict[tuple[Kind, str], tuple[int, int]] = {}  # # pending and admitted, as in the statuses
 
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is not JOBS:

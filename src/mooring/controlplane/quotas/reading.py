@@ -55,7 +55,7 @@ def is_of_kueue(obj: Plain) -> bool:
 
 
 def queues_of(objects: Iterable[Plain], namespaces: Mapping[str, Mapping[str, str]] | None = None) -> Queues:
-    """Read all objects of Kueue; others are passed over. ``namespaces`` are labels by name."""
+    """Read all objects of Kueue; others are ignored. ``namespaces`` are labels by name."""
     by_kind: dict[str, list[Plain]] = {kind: [] for kind in KINDS}
     for obj in objects:
         if is_of_kueue(obj):
@@ -181,7 +181,7 @@ def _flavor(obj: Plain) -> Flavor:
 
 
 def put_workload(read: Queues, obj: Plain, namespaces: Mapping[str, Mapping[str, str]]) -> Workload | None:
-    """Read a Workload and put it where it belongs: among those with quota, or those that wait. None: it is over."""
+    """Read a Workload and add it to those with quota, or to the pending ones. None: it is finished."""
     spec, status = _spec(obj), obj.get("status") or {}
     conditions = {each.get("type"): each for each in status.get("conditions") or ()}
     key, metadata = _key(obj), obj["metadata"]

@@ -1,1 +1,1 @@
-"""What is served: the verbs on objects, and one module per API group with everything about its kinds."""
+"""The served API: the verbs on objects, and one module per API group with everything about its kinds."""

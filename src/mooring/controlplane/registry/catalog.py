@@ -25,7 +25,7 @@ KINDS: Final[tuple[Kind, ...]] = tuple(
         key=lambda kind: (kind.group, kind.version, kind.plural),
     )
 )
-"""In the order of their groups and names: discovery and garbage collection follow it."""
+"""In the order of their groups and names, which discovery and garbage collection follow."""
 
 _BY_PATH: Final = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
 _BY_RESOURCE: Final = {kind.resource: kind for kind in KINDS}
@@ -34,7 +34,7 @@ STORED: Final = tuple(kind for kind in KINDS if kind.is_stored)
 
 
 def by_path(group: str, version: str, plural: str) -> Kind | None:
-    """The kind served under ``/apis/group/version/plural``."""
+    """Return the kind served under ``/apis/group/version/plural``."""
     return _BY_PATH.get((group, version, plural))
 
 
@@ -43,18 +43,18 @@ def by_group_kind(group: str, kind: str) -> Kind | None:
 
 
 def by_resource(resource: str) -> Kind:
-    """The kind of ``pods`` or ``deployments.apps``; a KeyError names a resource that is not served."""
+    """Return the kind of ``pods`` or ``deployments.apps``; KeyError for a resource that is not served."""
     return _BY_RESOURCE[resource]
 
 
 def kinds_of(version: KubernetesVersion | None) -> tuple[Kind, ...]:
-    """The kinds that a version serves; all of them without one."""
+    """Return the kinds that a version serves; all of them without one."""
     later = version.later_kinds if version is not None else ()
     return tuple(kind for kind in KINDS if f"{kind.api_version} {kind.kind}" not in later)
 
 
 def group_versions(kinds: Iterable[Kind] = KINDS) -> list[tuple[str, str]]:
-    """The (group, version) pairs of kinds, the core group first."""
+    """Return the (group, version) pairs of kinds, the core group first."""
     return list(dict.fromkeys((kind.group, kind.version) for kind in kinds))
 
 

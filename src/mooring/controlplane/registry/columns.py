@@ -1,4 +1,4 @@
-"""What ``kubectl get`` shows: columns, and the cells that several kinds have in common, with upstream's words."""
+"""Tables of ``kubectl get``: columns, and the cells that several kinds share, with upstream's texts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from mooring.controlplane.types.kind import Cell, Column, Kind, Object
 
 
 def columns(*described: str | Column) -> tuple[Column, ...]:
-    """Columns from short texts, in their order.
+    """Return columns described by short texts, in their order.
 
-    ``Node: spec.nodeName`` shows the value at a path, and ``Node: spec.nodeName | <none>`` says what is shown where
-    there is none. A plus before the name makes it a column for ``-o wide``. Every kind has ``Name``
-    and ``Age``.
+    ``Node: spec.nodeName`` shows the value at a path; ``Node: spec.nodeName | <none>`` also names the text for a
+    missing value. A plus before the name makes it a column for ``-o wide``. Every kind has ``Name`` and ``Age``.
     """
     return tuple(_column(each) if isinstance(each, str) else each for each in described)
 
@@ -29,14 +28,14 @@ def _column(text: str) -> Column:
 
 
 def get(obj: Any, path: str) -> Any:
-    """The value at a path such as ``status.phase``; None where there is nothing."""
+    """Return the value at a path such as ``status.phase``; None if it is missing."""
     for part in path.split("."):
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 
 def at(path: str, default: Any = "") -> Cell:
-    """The value at a path as it is."""
+    """Show the value at a path unchanged."""
 
     def cell(obj: Object, _: float) -> Any:
         value = get(obj, path)
@@ -46,7 +45,7 @@ def at(path: str, default: Any = "") -> Cell:
 
 
 def ago(text: Any, now: float) -> str:
-    """How long ago a time was."""
+    """Show how long ago a time was."""
     when = parse_time(text) if isinstance(text, str) else None
     return "<unknown>" if when is None else human_duration(now - when)
 
@@ -70,7 +69,7 @@ def boolean(name: str, path: str) -> Column:
 
 
 def selector_cell(path: str) -> Cell:
-    """A label selector, or plain labels."""
+    """Show a label selector, or plain labels."""
     return lambda obj, _: selectors.text_of(get(obj, path)) or "<none>"
 
 
@@ -79,7 +78,7 @@ def phase(obj: Object, _: float) -> str:
 
 
 DEFAULT = columns("Name", Column("Created At", at("metadata.creationTimestamp"), "date"))
-"""What upstream shows for kinds without their own columns."""
+"""Upstream's columns for kinds without their own."""
 
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:

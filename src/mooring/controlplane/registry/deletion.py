@@ -1,4 +1,4 @@
-"""Deleting: grace periods, finalizers, propagation; an object goes when nothing holds it any more."""
+"""Deletion: grace periods, finalizers, propagation; an object is removed when nothing holds it any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 IMMORTAL = ("default", "kube-public", "kube-system")
 MAX_GRACE_S = 2**31
-"""No timestamp can say when a longer grace period ends."""
+"""No timestamp can represent the end of a longer grace period."""
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -35,7 +35,7 @@ def is_finished(kind: Kind, obj: Object) -> bool:
 def delete(
     api: Api, kind: Kind, entry: StoredEntry, options: Mapping[str, Any], dry_run: bool
 ) -> tuple[StoredEntry, bool]:
-    """Delete or begin to, as the options say; also says whether the object is gone."""
+    """Delete or begin to, as the options say; also return whether the object is gone."""
     if kind is NAMESPACES and entry.name in IMMORTAL:
         raise status.forbidden("namespaces", "", entry.name, "this namespace may not be deleted")
     _check_preconditions(kind, entry, options.get("preconditions") or {})
@@ -68,8 +68,8 @@ def delete(
     if kind is NAMESPACES:
         obj.setdefault("status", {})["phase"] = "Terminating"
     if is_finished(kind, obj):
-        # Watchers that saw the object terminating see a last state that says so too; one that is gone at once never
-        # carries a deletion timestamp.
+        # # Watchers that saw the object terminating see a last state that says so too; one that is deleted immediately
+        # never # carries a deletion timestamp.
         if grace_s or b'"deletionTimestamp"' not in entry.raw:
             obj = entry.object()
         return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)

@@ -1,4 +1,4 @@
-"""What a pod must say, and what of it may change, in the words of upstream's field errors."""
+"""Validation of pods and of their updates, with upstream's field errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MAX_KNOWN_VALID = 4096
 
 
 def validate(pod: Object) -> list[Cause]:
-    """Pods of one template come with one spec: what was found valid once is not looked at again."""
+    """Validate a pod. Pods of one template share one spec, which is validated once."""
     spec = pod.get("spec") or {}
     key = _encode(spec)
     if key in _known_valid:
@@ -59,7 +59,7 @@ def validate(pod: Object) -> list[Cause]:
 
 
 def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
-    """The rules of a pod spec, also inside a template (``at`` is then ``spec.template.spec``)."""
+    """Apply the rules of a pod spec, also inside a template (``at`` is then ``spec.template.spec``)."""
     found: list[Cause] = []
     volumes = _validate_volumes(spec.get("volumes"), f"{at}.volumes", found)
     claims = _validate_claims(spec.get("resourceClaims"), f"{at}.resourceClaims", found)
@@ -95,7 +95,7 @@ def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
 
 
 def _validate_name(name: str, where: str, seen: set[str], found: list[Cause]) -> None:
-    """A name is present, is a label, and is not taken by another item of its list."""
+    """Require a name that is a label and unique in its list."""
     if not name:
         found.append(required(where))
     elif not is_label(name):
@@ -177,7 +177,7 @@ def _is_integral(name: str) -> bool:
 
 
 def _validate_requirements(requirements: Object, at: str) -> list[Cause]:
-    """Requests and limits: sane numbers, and no request above its limit."""
+    """Validate requests and limits: valid numbers, and no request above its limit."""
     requests, limits = requirements.get("requests") or {}, requirements.get("limits") or {}
     found = _validate_resource_list(limits, f"{at}.limits") + _validate_resource_list(requests, f"{at}.requests")
     for name, value in requests.items():
@@ -228,7 +228,7 @@ def _validate_claims(claims: Any, at: str, found: list[Cause]) -> set[str]:
 
 
 def prepare_update(new: Object, old: Object) -> None:
-    """Fields that the server owns and a client may leave out of an update."""
+    """Restore fields that the server owns and a client may omit in an update."""
     spec, before = new.setdefault("spec", {}), old.get("spec") or {}
     for name in ("priority", "preemptionPolicy", "enableServiceLinks", "nodeName"):
         if name in before:
@@ -236,7 +236,7 @@ def prepare_update(new: Object, old: Object) -> None:
 
 
 def prepare_status(new: Object, old: Object) -> None:
-    """A status write keeps what admission decided, the owners, and the generations conditions were seen at."""
+    """Keep what admission decided, the owners, and the observed generations of conditions in a status write."""
     state, before = new.setdefault("status", {}), old.get("status") or {}
     if "observedGeneration" in before:
         state.setdefault("observedGeneration", before["observedGeneration"])
@@ -250,7 +250,7 @@ def prepare_status(new: Object, old: Object) -> None:
 
 
 def prepare_resize(new: Object, old: Object) -> None:
-    """A resize changes what containers ask for; whatever else it says is left as it was."""
+    """Keep everything but the containers' resources in a resize."""
     spec = copy.deepcopy(old.get("spec") or {})
     for group in ("containers", "initContainers"):
         wanted = {c.get("name"): c["resources"] for c in (new.get("spec") or {}).get(group) or () if "resources" in c}
@@ -322,7 +322,7 @@ def _only_removed_gates(new: list[Object], old: list[Object]) -> list[Cause]:
 
 
 def _gated_changes(munged: Object, before: Object) -> list[Cause]:
-    """A gated pod's node selector and node affinity may still become stricter."""
+    """Allow a gated pod's node selector and node affinity to become stricter."""
     found: list[Cause] = []
     wanted, known = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in known.items()):

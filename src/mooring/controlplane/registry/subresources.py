@@ -18,7 +18,7 @@ SUCCESS_201: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "st
 
 
 def bind(api: Api, namespace: str, name: str, body: bytes, options: Options) -> Object:
-    """Assign a pod to a node, once: sets nodeName and PodScheduled, and takes the nomination back."""
+    """Assign a pod to a node, once: set nodeName and PodScheduled, and remove the nomination."""
     binding, _ = schema.decode("core.v1.Binding", body, "Binding", "v1")
     target = binding.get("target") or {}
     causes = []
@@ -38,7 +38,7 @@ def bind(api: Api, namespace: str, name: str, body: bytes, options: Options) -> 
 def bind_pod(
     api: Api, namespace: str, name: str, node: str, metadata: Object | None = None, dry_run: bool = False
 ) -> StoredEntry:
-    """The binding itself, for in-process callers too."""
+    """Bind a pod, also for callers in this process."""
     metadata = metadata or {}
     entry = api.get(PODS, namespace, name)
     pod = entry.object()
@@ -118,7 +118,7 @@ def _mark_evicted(pod: Object, now: str) -> None:
 
 
 def allow(api: Api, pod: Object, dry_run: bool) -> None:
-    """Take one disruption out of the pod's budget, or raise 429."""
+    """Use one disruption of the pod's budget, or raise 429."""
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
     matching = []
@@ -162,7 +162,7 @@ def _refuse(message: str, retry_after_s: int) -> status.StatusError:
 
 
 def scale_of(obj: Object) -> Object:
-    """The Scale of a workload."""
+    """Return the Scale of a workload."""
     metadata = obj["metadata"]
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     shown: Object = {"replicas": state.get("replicas", 0)}
@@ -211,7 +211,7 @@ def patch_scale(
 
 
 def finalize(api: Api, name: str, obj: Object, options: Options) -> StoredEntry:
-    """Replace a namespace's finalizers; one that is being deleted and has none left is gone."""
+    """Replace a namespace's finalizers; one that is being deleted and has none left is removed."""
     entry = api.get(NAMESPACES, "", name)
     old = entry.object()
     version = obj.get("metadata", {}).get("resourceVersion")
@@ -224,7 +224,7 @@ def finalize(api: Api, name: str, obj: Object, options: Options) -> StoredEntry:
 
 
 def request_token(api: Api, namespace: str, name: str, body: bytes, token: str) -> Object:
-    """A TokenRequest for a service account: an opaque token, an hour long by the book."""
+    """Return a TokenRequest for a service account: an opaque token that is nominally valid for an hour."""
     request, _ = schema.decode("authentication.v1.TokenRequest", body, "TokenRequest", "v1")
     fill(request, kind="TokenRequest", apiVersion="authentication.k8s.io/v1")
     expires_s = request.setdefault("spec", {}).setdefault("expirationSeconds", 3600)

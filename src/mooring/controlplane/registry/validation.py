@@ -1,4 +1,4 @@
-"""Rules that many kinds share: metadata, and what scheduling reads (selectors, affinity, taints, gates)."""
+"""Validation that many kinds share: metadata, and fields for scheduling (selectors, affinity, taints, gates)."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ LABEL_VALUE_RULE = (
 )
 
 
-# Building blocks of the hooks of a write
+# # Functions for the hooks of a write
 
 
 def fill(obj: Object, /, **values: Any) -> Object:
-    """Set what an object leaves open; returns the object."""
+    """Set fields that an object leaves open; return the object."""
     for name, value in values.items():
         obj.setdefault(name, value)
     return obj
 
 
 def keep(new: Object, old: Object, *names: str) -> None:
-    """Let fields be as they were before."""
+    """Restore fields to their old values."""
     for name in names:
         if name in old:
             new[name] = old[name]
@@ -68,7 +68,7 @@ def keep(new: Object, old: Object, *names: str) -> None:
 
 
 def first_status(status: Object) -> Callable[[Object, Context], None]:
-    """Admission that gives a new object this status."""
+    """Return an admission hook that gives a new object this status."""
 
     def admit(obj: Object, _: Context) -> None:
         obj["status"] = copy.deepcopy(status)
@@ -77,7 +77,7 @@ def first_status(status: Object) -> Callable[[Object, Context], None]:
 
 
 def immutable(new: Object, old: Object, *paths: str) -> list[Cause]:
-    """An error for each path whose value changed."""
+    """Return an error for each path whose value changed."""
     found = []
     for path in paths:
         value: Any = new
@@ -90,7 +90,7 @@ def immutable(new: Object, old: Object, *paths: str) -> list[Cause]:
 
 
 def one_of(obj: Mapping[str, Any], at: str, name: str, options: Sequence[str]) -> list[Cause]:
-    """An error when a field is set to something that is not among the options."""
+    """Return an error if a field is set to a value that is not among the options."""
     value = obj.get(name)
     return [] if value is None or value in options else [unsupported(f"{at}.{name}", value, options)]
 
@@ -101,7 +101,7 @@ def not_negative(obj: Mapping[str, Any], at: str, *names: str) -> list[Cause]:
 
 
 def numbered(items: Sequence[Object] | None, at: str) -> Iterator[tuple[str, Object]]:
-    """The items of a list, each with its place."""
+    """Yield the items of a list, each with its path."""
     for i, item in enumerate(items or ()):
         yield f"{at}[{i}]", item
 
@@ -110,7 +110,7 @@ def numbered(items: Sequence[Object] | None, at: str) -> Iterator[tuple[str, Obj
 
 
 def parse_time(text: str) -> float | None:
-    """Seconds since the epoch, or None for what is not a timestamp."""
+    """Return seconds since the epoch, or None if the text is not a timestamp."""
     try:
         return times.parse_time(text)
     except ParseError:
@@ -118,7 +118,7 @@ def parse_time(text: str) -> float | None:
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """A name for ``generateName``: the base, and five letters and digits that make no words."""
+    """Return a name for ``generateName``: the base, and five letters and digits that make no words."""
     return base[:58] + "".join(rng.choices(SUFFIX_ALPHABET, k=5))
 
 
@@ -161,7 +161,7 @@ def _validate_annotations(annotations: dict[str, str]) -> list[Cause]:
 
 
 def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> list[Cause]:
-    """The rules that metadata has, whatever the kind."""
+    """Apply the rules of metadata for all kinds."""
     found: list[Cause] = []
     name = metadata.get("name", "")
     if not name:
@@ -205,7 +205,7 @@ def _validate_finalizers(finalizers: list[str]) -> list[Cause]:
 
 
 def validate_update(new: Object, old: Object) -> list[Cause]:
-    """An object that is being deleted gets no new finalizers: it could never go."""
+    """Reject new finalizers on an object that is being deleted: it could never be removed."""
     if not old.get("deletionTimestamp"):
         return []
     known = old.get("finalizers") or ()
@@ -216,7 +216,7 @@ def validate_update(new: Object, old: Object) -> list[Cause]:
     return [forbidden_field("metadata.finalizers", text + repr(added).replace("'", '"'))]
 
 
-# What scheduling reads
+# # Fields for scheduling
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME_RULE = (
@@ -238,7 +238,9 @@ def _validate_topology_key(term: Mapping[str, Any], where: str) -> list[Cause]:
 
 
 def _validate_expression(expression: Mapping[str, Any], where: str, *, is_for_nodes: bool) -> list[Cause]:
-    """A requirement on labels. Nodes are also compared with numbers; their values are not checked, as upstream."""
+    """Validate a requirement on labels. Nodes are also compared with numbers; their values are not checked, as
+    upstream.
+    """
     found: list[Cause] = []
     operator, values = expression.get("operator", ""), expression.get("values") or []
     if operator in ("In", "NotIn"):

@@ -1,4 +1,4 @@
-"""Create, read, update, patch and delete, without HTTP: what a request means for the store.
+"""Create, read, update, patch and delete, without HTTP: the effect of requests on the store.
 
 Everything here is synchronous, so that no other task in the event loop runs during a write. In-process controllers use
 it directly; ``serving`` only translates.
@@ -35,11 +35,11 @@ class Options:
     force: bool = False
     warnings: list[str] = field(default_factory=list)
     check: Callable[[Object, Object | None], None] | None = None
-    """Looks at what is about to be written, and at what it replaces (None for a new object); may refuse it."""
+    """Checks the object to be written, and the one that it replaces (None for a new object); may reject the write."""
 
 
 def _random_uid() -> str:
-    """A random UUID (version 4), in a quarter of the time that ``uuid.uuid4`` takes: nothing here is a secret."""
+    """Return a random UUID (version 4), four times as fast as ``uuid.uuid4``: nothing here is a secret."""
     digits = f"{_uids.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -53,9 +53,9 @@ _IDENTITY = (
     *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("generation", "generateName", "managedFields"),
 )
-"""Metadata that a write leaves as it was."""
+"""Metadata that a write does not change."""
 _SERVERS_OWN = frozenset(["name", "namespace", "resourceVersion", "selfLink", *_IDENTITY])
-"""Metadata that ``_begin`` puts in order, fills in or drops."""
+"""Metadata that ``_begin`` normalises, fills in or drops."""
 
 
 class Api:
@@ -86,7 +86,7 @@ class Api:
         return format_time(self.clock.now())
 
     def carry_out(self, work: Callable[[], None]) -> None:
-        """Run some work; a write is answered here when its call returns."""
+        """Run some work; here, a write is complete when its call returns."""
         work()
 
     def has_default_tolerations(self) -> bool:
@@ -95,7 +95,7 @@ class Api:
     # Decoding
 
     def decode(self, kind: Kind, body: bytes, options: Options) -> Object:
-        """A request body as an object of ``kind`` with defaults; unknown fields as ``fieldValidation`` says."""
+        """Decode a request body as an object of ``kind`` with defaults; unknown fields as ``fieldValidation`` says."""
         obj, unknown = schema.decode(kind.type_name, body, kind.kind, kind.version)
         self._report_unknown(kind, unknown + self._without_later(kind, obj), options)
         api_version, name = obj.get("apiVersion", ""), obj.get("kind", "")
@@ -151,7 +151,7 @@ class Api:
         return entry
 
     def objects(self, kind: Kind, namespace: str = "", labels: str = "") -> list[Object]:
-        """Current objects as dicts of the caller's own, by namespace and label selector."""
+        """Return current objects as new dicts, by namespace and label selector."""
         selector = selectors.parse_labels(labels)
         found = self.store.iterate(kind.storage, namespace)
         return [kind.shown(entry.object()) for entry in found if selector.matches(entry.labels)]
@@ -161,7 +161,7 @@ class Api:
     def create(self, kind: Kind, namespace: str, obj: Object, options: Options | None = None) -> StoredEntry:
         """Store a new object; the returned entry is what clients see from now on (or would, on a dry run).
 
-        ``obj`` becomes the server's: it is changed on the way, and its type is filled in when it is left out.
+        ``obj`` then belongs to the server, which changes it, and fills in its type if it is missing.
         """
         options = options or Options()
         stored = kind.storage
@@ -263,7 +263,7 @@ class Api:
         *,
         subresource: str = "",
     ) -> tuple[StoredEntry, bool]:
-        """Replace an object (or its status); also says whether it was created by this."""
+        """Replace an object (or its status); also return whether this created it."""
         options = options or Options()
         stored = kind.storage
         obj = kind.stored(obj)
@@ -302,7 +302,7 @@ class Api:
         *,
         subresource: str = "",
     ) -> StoredEntry:
-        """Read, let ``change`` work on a private copy in place (what it returns is ignored), and write back."""
+        """Read, let ``change`` work on a private copy in place (its return value is ignored), and write back."""
         entry = self.get(kind, namespace, name)
         obj = entry.object()
         change(obj)
@@ -317,7 +317,7 @@ class Api:
             raise status.uid_conflict(kind.plural, kind.group, entry.name, metadata["uid"], entry.uid)
         self._keep_identity(metadata, before)
         if subresource != "status" or stored.keeps_status_at_create:
-            stored.default(new)  # what a status write does not change has its defaults already
+            stored.default(new)  # # fields that a status write does not change have their defaults already
         if subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 if key not in old:
@@ -345,7 +345,7 @@ class Api:
         return self.write(stored, entry, old, new, options.dry_run)
 
     def write(self, stored: Kind, entry: StoredEntry, old: Object, new: Object, dry_run: bool = False) -> StoredEntry:
-        """Store a checked change; nothing happens when nothing changed, and a finished deletion is carried out."""
+        """Store a checked change; an unchanged object is not written, and a finished deletion is carried out."""
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if dry_run:
             return StoredEntry(stored, entry.key, entry.rv, new)
@@ -376,7 +376,7 @@ class Api:
         *,
         subresource: str = "",
     ) -> tuple[StoredEntry, bool]:
-        """Change an object by a patch of any of the four kinds; also says whether apply created it."""
+        """Change an object by a patch of any of the four types; also return whether apply created it."""
         options = options or Options()
         stored = kind.storage
         entry = self.store.get(stored, namespace, name)
@@ -393,7 +393,7 @@ class Api:
         return self._replace(kind, entry, old, new, options, subresource), False
 
     def _same_object(self, kind: Kind, new: Object, entry: StoredEntry) -> Object:
-        """Refuse a patch that makes it another object, or that names a version that is not current."""
+        """Reject a patch that changes the object's identity, or that names a version that is not current."""
         metadata = new.setdefault("metadata", {})
         if metadata.setdefault("name", entry.name) != entry.name:
             cause = status.invalid_value("metadata.name", metadata["name"], "field is immutable")
@@ -446,8 +446,8 @@ class Api:
         if given and given != str(entry.rv):
             raise status.conflict(kind.plural, kind.group, name)
         merged = apply.applied(kind, old, applied, options.manager, options.force, subresource, now)
-        # Apply has decided which manager owns which field. A plain write keeps the ownership that the old object
-        # records, and changes it for its manager: so the old object is given the new ownership, and the write has no
+        # # Apply has decided which manager owns which field. A plain write keeps the ownership that the old object
+        # records, # and changes it for its manager: so the old object gets the new ownership, and the write has no
         # manager.
         before = entry.object()
         before["metadata"]["managedFields"] = merged["metadata"].get("managedFields")
@@ -465,6 +465,6 @@ class Api:
         *,
         dry_run: bool = False,
     ) -> tuple[StoredEntry, bool]:
-        """Delete or begin to; also says whether the object is gone."""
+        """Delete or begin to; also return whether the object is gone."""
         entry = self.get(kind, namespace, name)
         return deletion.delete(self, kind.storage, entry, delete_options or {}, dry_run)

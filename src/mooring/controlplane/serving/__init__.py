@@ -1,1 +1,1 @@
-"""The API over HTTP. A request is read, allowed and translated here; what it means is decided in ``registry``."""
+"""The API over HTTP. Requests are read, authorised and translated here; ``registry`` carries them out."""

@@ -35,7 +35,7 @@ class ApiUser(msgspec.Struct, frozen=True):
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What is being asked for, in the terms of an access review."""
+    """What a request wants, in the terms of an access review."""
 
     user: str
     groups: tuple[str, ...]
@@ -53,10 +53,10 @@ Authorizer = Callable[[Attributes], bool]
 
 @runtime_checkable
 class GrantGuard(Protocol):
-    """An authoriser that also looks at what roles and bindings would grant."""
+    """An authoriser that also checks what roles and bindings would grant."""
 
     def check_grant(self, user: ApiUser, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
-        """Raise 403 where a user would grant more than the user has."""
+        """Raise 403 if a user would grant more than the user has."""
 
 
 ANONYMOUS = ApiUser("system:anonymous", groups=("system:unauthenticated",))
@@ -80,7 +80,7 @@ class Access:
         self.tokens[self.admin_token] = ApiUser("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
 
     def authenticate(self, header: str) -> ApiUser:
-        """The user of an Authorization header; 401 when it names no known user."""
+        """Return the user of an Authorization header; 401 if it names no known user."""
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()
@@ -90,7 +90,7 @@ class Access:
         return user
 
     def user_of(self, token: str) -> ApiUser | None:
-        """Look a token up by its digest, so that timing says nothing about the tokens themselves."""
+        """Look a token up by its digest, so that timing reveals nothing about the tokens."""
         return self._by_digest().get(_digest(token))
 
     def _by_digest(self) -> dict[bytes, ApiUser]:
@@ -99,7 +99,7 @@ class Access:
         return self._digests
 
     def issue(self, user: ApiUser) -> str:
-        """A new token for a user, valid until the server stops."""
+        """Return a new token for a user, valid until the server stops."""
         token = secrets.token_urlsafe(32)
         self._issued.append(token)
         if len(self._issued) > MAX_ISSUED:
@@ -117,7 +117,7 @@ class Access:
         return self.authorizer(attributes)
 
     def check_grant(self, user: ApiUser, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
-        """Ask the authoriser whether a write of a role or binding would give more than its writer has."""
+        """Ask the authoriser whether a write of a role or binding would grant more than its writer has."""
         if isinstance(self.authorizer, GrantGuard) and MASTERS not in user.groups:
             self.authorizer.check_grant(user, kind, namespace, new, old)
 
@@ -154,7 +154,7 @@ def kubeconfig(server: str, token: str, ca: bytes | None = None) -> Mapping[str,
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, completely or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def write_kubeconfig(path: Path, server: str, token: str, ca: bytes | None = Non
 
 
 def answer_review(kind: Kind, review: Object, access: Access, user: ApiUser, namespace: str) -> Object:
-    """The review with its status filled in."""
+    """Return the review with its status."""
     spec = review.setdefault("spec", {})
     match kind.kind:
         case "TokenReview":

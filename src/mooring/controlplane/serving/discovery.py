@@ -1,4 +1,4 @@
-"""What is served: discovery (legacy and aggregated), the version, and OpenAPI v3 documents.
+"""Discovery (legacy and aggregated), the version, and OpenAPI v3 documents.
 
 The documents are made from the type table: enough for kubectl to validate, patch and explain.
 """
@@ -16,7 +16,7 @@ from mooring.controlplane.types.kind import Kind
 from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
 
 _encode = msgspec.json.Encoder().encode
-SUFFIX = "+mooring"  # of gitVersion: by it our own commands know an embedded control plane
+SUFFIX = "+mooring"  # # of gitVersion: by it our own commands recognise an embedded control plane
 _READ_WRITE = ("get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
     "status": (None, _READ_WRITE),
@@ -28,7 +28,7 @@ _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
     "resize": (None, _READ_WRITE),
     "token": ({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}, ("create",)),
 }
-"""The kind of each subresource, where it is not the resource's own, and its verbs."""
+"""The kind of each subresource, if it is not the resource's own, and its verbs."""
 
 
 def git_version(version: KubernetesVersion | None) -> str:
@@ -63,7 +63,7 @@ def core_versions(address: str) -> dict[str, Any]:
 
 
 class Discovery:
-    """Says what is served: everything, or what one version of Kubernetes serves."""
+    """Describes what is served: everything, or the part of one version of Kubernetes."""
 
     def __init__(self, version: KubernetesVersion | None = None) -> None:
         self.version = version
@@ -108,7 +108,7 @@ class Discovery:
         }
 
     def aggregated(self, core: bool) -> dict[str, Any]:
-        """apidiscovery.k8s.io/v2: everything about the core group, or about all others, in one answer."""
+        """Return apidiscovery.k8s.io/v2: everything about the core group, or about all others, in one answer."""
         items = []
         for name in [""] if core else self._group_names():
             versions = [
@@ -129,7 +129,7 @@ class Discovery:
         }
 
     def document(self, path: str) -> bytes | None:
-        """The index at ``/openapi/v3``, or one group's document below it."""
+        """Return the index at ``/openapi/v3``, or one group's document below it."""
         rest = path.removeprefix("/openapi/v3").strip("/")
         if rest not in self._documents:
             served = {_root(group, version): (group, version) for group, version in self._group_versions}
@@ -212,7 +212,7 @@ _SCALARS: dict[str, dict[str, Any]] = {
 
 
 def full_name(name: str) -> str:
-    """``core.v1.Pod`` as clients know it."""
+    """Return the name as clients know it, for ``core.v1.Pod``."""
     if name.startswith("meta."):
         return f"io.k8s.apimachinery.pkg.apis.{name}"
     return f"io.k8s.api.{name}"
@@ -286,7 +286,7 @@ def _in_path(name: str, description: str) -> dict[str, Any]:
 
 
 def _collect(name: str, into: dict[str, Any], later: frozenset[str]) -> None:
-    """Add a type and everything it refers to, but for later fields."""
+    """Add a type and everything it refers to, without later fields."""
     if full_name(name) in into:
         return
     described = schema.types()[name]

@@ -1,4 +1,4 @@
-"""Faults on purpose, for tests: requests that fail, wait or get no answer, watches that break. Off by default."""
+"""Injected faults for tests: requests that fail, wait or get no answer, watches that break. Off by default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIONS = ("drop", "delay", "error", "gone", "duplicate", "throttle")
 
 @dataclass(slots=True)
 class FaultRule:
-    """What to do to the next ``times`` matching requests (or watch chunks), after letting ``skip`` of them pass.
+    """What to do with the next ``times`` matching requests (or watch chunks), after ``skip`` of them.
 
     ``drop`` cuts the connection, ``delay`` waits ``seconds``, ``error`` answers ``code`` with ``message``, ``gone``
     answers 410 (on a watch: sends an ERROR event and ends it), ``throttle`` answers 429, ``duplicate`` sends watch
@@ -51,7 +51,7 @@ class FaultRule:
 
 @dataclass(slots=True)
 class Faults:
-    """The rules in force; the first that takes a request decides."""
+    """The active rules; the first one that matches a request applies."""
 
     rules: list[FaultRule] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Faults:
         return next((rule for rule in candidates if rule.takes(method, path)), None)
 
     async def before(self, request: ApiRequest, path: str) -> None:
-        """Called before a request is looked at."""
+        """Apply the rules before a request is handled."""
         rule = self._taken(request.method, path, on_watch=False)
         if rule is None:
             return
@@ -82,7 +82,7 @@ class Faults:
                 raise StatusError(rule.code, "InternalError" if rule.code >= 500 else "Conflict", rule.message)
 
     async def on_watch(self, kind: Kind, lines: bytes) -> tuple[bytes, bool]:
-        """Called before watch lines are sent: what to send instead, and whether the watch ends with that."""
+        """Apply the rules before watch lines are sent; return what to send instead, and whether the watch ends then."""
         rule = self._taken("GET", f"/{kind.resource}", on_watch=True)
         match rule.action if rule is not None else "":
             case "drop":

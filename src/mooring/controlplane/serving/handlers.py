@@ -1,4 +1,4 @@
-"""Handling of requests: each is authenticated, authorised, and turned into calls of the Api."""
+"""Request handling: each request is authenticated, authorised, and translated into calls of the Api."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 MAX_WARNINGS = 16
 OPENAPI_V2_DOCUMENT = b"\n\x032.0\x12\r\n\x07mooring\x12\x02v1"
-"""The version and a title, as protobuf. kubectl validates a List by it, and passes over kinds that it does not have."""
+"""The version and a title, as protobuf. kubectl validates a List with it, and skips kinds that it does not have."""
 _SPECIAL = frozenset(["binding", "eviction", "finalize", "scale", "token"])
-"""Subresources that are more than a part of their object."""
+"""Subresources with their own handlers."""
 
 
 class Call:
-    """One request, decoded as far as every handler needs it."""
+    """One request, with the parts that every handler needs decoded."""
 
     __slots__ = ("body", "form", "method", "options", "parameters", "path", "request", "user")
 
@@ -67,7 +67,7 @@ class Call:
 
 
 class Handlers:
-    """Answers requests, whatever carried them."""
+    """Answers requests, independent of their transport."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Handlers:
         special = self._discovery(call)
         return special if special is not None else await self._resource(call)
 
-    # Everything that is not a resource
+    # # Paths that are not resources
 
     def _static(self, call: Call) -> Reply:
         path = call.path.rstrip("/") or "/"
@@ -203,10 +203,10 @@ class Handlers:
         return reply
 
     def _check(self, call: Call, route: Route, verb: str) -> Callable[[Object, Object | None], None]:
-        """What is asked once more when it is known what will be written."""
+        """Return a second check, made when the object to be written is known."""
 
         def check(new: Object, old: Object | None) -> None:
-            if old is None and verb != "create":  # apply and some updates create what is not there
+            if old is None and verb != "create":  # # apply and some updates create a missing object
                 self.access.authorize(_attributes(call, route, "create"))
             self.access.check_grant(call.user, route.kind, route.namespace, new, old)
 

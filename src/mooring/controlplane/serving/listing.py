@@ -22,7 +22,7 @@ DEFAULT_WATCH_S = 1800.0
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What a list asks for."""
+    """The selection of a list."""
 
     kind: Kind
     match: Match
@@ -134,12 +134,12 @@ def list_metadata(page: EntryPage, chosen: Selection) -> Object:
 
 
 def partial(obj: Object) -> Object:
-    """An object's metadata alone, for clients that request only that."""
+    """Return an object's metadata alone, for clients that request only that."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
 def list_body(kind: Kind, page: EntryPage, chosen: Selection, form: str = "") -> bytes:
-    """The bytes of a list, made of the objects' own bytes."""
+    """Return the bytes of a list, made of the objects' own bytes."""
     if form == "partial":
         items = [_encode(partial(e.object())) for e in page.entries]
         head: Object = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
@@ -156,7 +156,7 @@ def list_body(kind: Kind, page: EntryPage, chosen: Selection, form: str = "") ->
 
 class WatchOptions(msgspec.Struct, frozen=True):
     since: int | None
-    """Events after this version; None begins with the present state."""
+    """Events after this version; None begins with the current state."""
     wants_initial_end: bool
     bookmarks: bool
     timeout_s: float
@@ -184,7 +184,7 @@ def watch_options(parameters: dict[str, str]) -> WatchOptions:
     return WatchOptions(version or None, False, bookmarks, timeout_s)
 
 
-# Watches: lines as they come, bookmarks now and then, an end in time
+# # Watches: lines as they come, occasional bookmarks, a limited duration
 
 BOOKMARK_INTERVAL_S = 30.0
 MAX_WATCH_S = 3600.0
@@ -194,7 +194,7 @@ Disturb = Callable[[bytes], Awaitable[tuple[bytes, bool]]]
 
 
 class WatchStream:
-    """The answer to a watch. Read until nothing comes, then close."""
+    """The answer to a watch. Read until it returns nothing, then close."""
 
     def __init__(
         self, hub: Hub, watcher: Watcher, *, timeout_s: float, has_bookmarks: bool, disturb: Disturb | None = None
@@ -207,11 +207,11 @@ class WatchStream:
         self._has_ended = False
 
     def on_overrun(self, callback: Callable[[], None]) -> None:
-        """Call back once if the reader is too slow: it may be stuck, and has to be cut off from outside."""
+        """Call back once if the reader is too slow: it may be stuck, and must be disconnected from outside."""
         self._watcher.on_overrun = callback
 
     async def read(self) -> bytes:
-        """The next lines; nothing at the end of the watch."""
+        """Return the next lines; empty at the end of the watch."""
         while not self._has_ended and not self._watcher.is_closed:
             now = self._loop.time()
             if now >= self._deadline:
@@ -226,7 +226,7 @@ class WatchStream:
             until = min(self._deadline, self._next_bookmark) if self._has_bookmarks else self._deadline
             lines = await self._watcher.take(until)
             if lines and self._disturb is not None:
-                # A watch that ends here has no closing bookmark: it would claim what was not sent.
+                # # A watch that ends here has no closing bookmark: it would cover events that were not sent.
                 lines, self._has_ended = await self._disturb(lines)
             if lines:
                 return lines
@@ -282,7 +282,7 @@ def table_body(
 
 
 def renderer(kind: Kind, parameters: dict[str, str], now: Callable[[], float]) -> Render:
-    """The objects of a watch as one-row tables; the columns come with the first only."""
+    """Return the objects of a watch as one-row tables; only the first has the columns."""
     include = parameters.get("includeObject", "")
     is_first = True
 

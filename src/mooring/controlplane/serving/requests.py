@@ -1,6 +1,6 @@
-"""A request and its answer, without the framework that carries them.
+"""Requests and answers, independent of their transport.
 
-Over a socket ``http`` makes an :class:`ApiRequest` of what was received; a caller in the same process makes one itself.
+For a socket, ``http`` makes an :class:`ApiRequest`; callers in this process make one themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mooring.controlplane.types import patch, protobuf, quantities, schema, stat
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError, bad_request, not_acceptable, path_not_found
 
-# Content negotiation: which form of an answer a client accepts, and what a body is
+# # Content negotiation: which form of an answer a client accepts, and the type of a body
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -37,7 +37,7 @@ OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 @lru_cache(maxsize=512)
 def accept(header: str) -> str:
-    """The first acceptable form that we can make, empty for the object itself; 406 when there is none."""
+    """Return the first acceptable form that is supported, empty for the object itself; 406 if there is none."""
     if not header:
         return ""
     for part in header.split(","):
@@ -75,11 +75,11 @@ class ApiRequest:
         self._body = body
 
     async def read(self) -> bytes:
-        """The whole body; a StatusError when it is too large or too slow."""
+        """Return the whole body; a StatusError if it is too large or too slow."""
         return self._body
 
     def cut(self) -> None:
-        """Cut the connection that brought the request, if there is one."""
+        """Close the connection of the request, if there is one."""
 
     @property
     def content_type(self) -> str:
@@ -87,7 +87,7 @@ class ApiRequest:
 
     @property
     def patch_type(self) -> str:
-        """Which kind of patch the body is; 415 when it is none."""
+        """Return the type of the patch; 415 for an unknown one."""
         kind = self.content_type
         if kind not in patch.TYPES:
             raise status.unsupported_media(kind, patch.TYPES)
@@ -95,12 +95,12 @@ class ApiRequest:
 
     @property
     def agent(self) -> str:
-        """The name of the client, which manages the fields that it writes."""
+        """Return the name of the client, which manages the fields that it writes."""
         name = self.headers.get("User-Agent", "").partition("/")[0][:128]
         return name if name.isprintable() else ascii(name)[1:129]
 
     async def body(self) -> bytes:
-        """The body as JSON (or as it is, for a patch)."""
+        """Return the body as JSON (or unchanged, for a patch)."""
         body = await self.read()
         kind = self.content_type
         if kind == PROTOBUF:
@@ -139,14 +139,14 @@ class Reply:
         return reply
 
     def warn(self, text: str) -> None:
-        """Add a warning that clients show to their users; what a header cannot hold is escaped."""
+        """Add a warning that clients show to their users; characters that a header cannot hold are escaped."""
         shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_WARNING_CHARACTERS])
         quoted = shown.replace("\\", "\\\\").replace('"', '\\"')
         self.headers.append(("Warning", f'299 - "{quoted}"'))
 
 
 def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
-    """The DeleteOptions of a request: its body, completed by its query parameters."""
+    """Return the DeleteOptions of a request: its body, completed by its query parameters."""
     options: Object = {}
     if body.strip():
         options, _ = schema.decode("meta.v1.DeleteOptions", body, "DeleteOptions", "v1")
@@ -166,10 +166,10 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
     return options
 
 
-# What a URL path means: a kind, perhaps a namespace, a name, a subresource
+# # URL paths: a kind, perhaps a namespace, a name, a subresource
 
 MAX_PATH = 4096
-OF_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")  # what a kubelet would answer
+OF_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")  # # answered by a kubelet
 
 
 class Route(NamedTuple):
@@ -182,7 +182,7 @@ class Route(NamedTuple):
 
 
 def split(raw: str) -> tuple[str, dict[str, str]]:
-    """Path and query parameters of a request target; of a repeated parameter the first counts."""
+    """Return path and query parameters of a request target; of a repeated parameter the first counts."""
     if not raw.isascii():
         try:
             raw.encode()
@@ -207,7 +207,7 @@ def split(raw: str) -> tuple[str, dict[str, str]]:
 
 
 def parse(path: str) -> Route:
-    """The route of an API path below ``/api/v1`` or ``/apis/group/version``; a 404 for anything else."""
+    """Return the route of an API path below ``/api/v1`` or ``/apis/group/version``; a 404 for anything else."""
     parts = path.strip("/").split("/")
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]

@@ -1,1 +1,1 @@
-"""What objects are made of: kinds, fields, quantities, encodings, patches, and the refusals clients get."""
+"""Parts of API objects: kinds, fields, quantities, encodings, patches, and error statuses."""

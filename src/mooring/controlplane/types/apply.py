@@ -43,7 +43,7 @@ _IGNORED: frozenset[Path] = frozenset(
 
 
 def leaves(type_name: str, obj: Object) -> dict[Path, Any]:
-    """Every field that an object sets, down to scalars and atomic values, with its value."""
+    """Return every field that an object sets, down to scalars and atomic values, with its value."""
     found = {path: value for path, value in _struct_leaves(type_name, obj, ()) if path[:2] not in _IGNORED}
     return {path: value for path, value in found.items() if path[:1] not in _IGNORED}
 
@@ -88,7 +88,7 @@ def _item_key(known: schema.Field, item: Any) -> str:
 
 
 def to_fields(paths: set[Path]) -> Object:
-    """Paths as the nested object of ``fieldsV1``."""
+    """Return paths as the nested object of ``fieldsV1``."""
     tree: Object = {}
     for path in sorted(paths):
         node = tree
@@ -132,7 +132,7 @@ def _entry(kind: Kind, manager: str, operation: str, subresource: str, now: str,
 
 
 def entry_for(kind: Kind, applied_object: Object, manager: str, subresource: str, now: str) -> Object:
-    """The record of a first apply: the manager owns what it said."""
+    """Return the record of a first apply: the manager owns the fields that it set."""
     return _entry(kind, manager, "Apply", subresource, now, set(leaves(kind.type_name, applied_object)))
 
 
@@ -145,13 +145,13 @@ def _is(entry: Object, manager: str, operation: str, subresource: str) -> bool:
 
 
 def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool, subresource: str, now: str) -> Object:
-    """The live object with the manager's new intent merged in; raises 409 for fields that others hold differently."""
+    """Return the live object with the manager's new intent merged in; 409 for fields that others own with other values."""
     type_name = kind.type_name
     if subresource:
         intent = {key: value for key, value in intent.items() if key in ("status", "kind", "apiVersion", "metadata")}
-    # Four sets of paths decide: what this manager wants now, what exists, what it owned before, and what others own. A
-    # field that it wants differently from its owner is a conflict. A field that it owned and no longer mentions is
-    # removed, unless another manager owns it or something below it.
+    # # Four sets of paths decide: what this manager wants now, what exists, what it owned before, and what others own.
+    # A # field that it wants differently from its owner is a conflict. A field that it owned and no longer mentions is
+    # removed, # unless another manager owns it or something below it.
     wanted = leaves(type_name, intent)
     have = leaves(type_name, live)
     others = [entry for entry in _managed(live) if not _is(entry, manager, "Apply", subresource)]
@@ -180,7 +180,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
 
 
 def track(kind: Kind, old: Object, new: Object, manager: str, subresource: str, now: str) -> None:
-    """A plain write takes over the fields it changes, on objects whose ownership is recorded."""
+    """Transfer the changed fields to the manager of a plain write, on objects whose ownership is recorded."""
     managed = _managed(old)
     if not managed or not manager:
         return
@@ -281,7 +281,7 @@ def _tree(paths: set[Path]) -> _Tree:
 
 
 def _prune(type_name: str, obj: Any, gone: _Tree) -> None:
-    """Take owned fields out of an object, in one walk; containers that become empty go with them."""
+    """Remove owned fields from an object, in one walk; containers that become empty are removed, too."""
     described = schema.types().get(type_name)
     if described is None or not isinstance(obj, dict):
         return

@@ -1,7 +1,7 @@
-"""A served kind: its names on the wire, and everything that is particular to it.
+"""A served kind: its names in the API, and everything specific to it.
 
-A kind's module in ``registry/groups`` fills in a :class:`Kind`: what writing does (its hooks), which fields a field
-selector can ask for (:class:`Fields`), what ``kubectl get`` shows (:class:`Column`).
+A kind's module in ``registry/groups`` fills in a :class:`Kind`: its hooks of a write, the fields of its field selectors
+(:class:`Fields`), its columns in ``kubectl get`` (:class:`Column`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stored(Protocol):
 
 
 class Context(Protocol):
-    """What admission may look at."""
+    """The data that admission may read."""
 
     def find(self, kind: Kind, namespace: str, name: str) -> Stored | None: ...
 
@@ -56,16 +56,16 @@ def _find_nothing(*_: object) -> list[Cause]:
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """Which fields a field selector can ask for besides name and namespace, and how to read them."""
+    """The fields of field selectors besides name and namespace, and how to read them."""
 
     names: tuple[str, ...] = ()
     extract: Callable[[Mapping[str, Any]], dict[str, str]] = lambda _: {}
     is_on_demand: bool = False
-    """Read them from the object each time: for kinds with many objects whose fields few requests ask for."""
+    """Read them from the object each time: for kinds with many objects and few such requests."""
 
 
 Cell = Callable[[Object, float], Any]
-"""Makes the text of a table's cell from the object and the present time."""
+"""Makes the text of a table's cell from the object and the current time."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     has_generation: bool = False
-    """Whether a change of spec counts metadata.generation up."""
+    """Whether a change of spec increments metadata.generation."""
     default: Callable[[Object], None] = _change_nothing
     admit: Callable[[Object, Context], None] = _change_nothing
     prepare_update: Callable[[Object, Object], None] = _change_nothing
@@ -114,15 +114,15 @@ class Kind:
     validate: Callable[[Object], list[Cause]] = _find_nothing
     validate_update: Callable[[Object, Object], list[Cause]] = _find_nothing
     name_style: str = "subdomain"
-    """``subdomain``, ``label`` or ``path`` (RBAC names may hold colons)."""
+    """``subdomain``, ``label`` or ``path`` (RBAC names may contain colons)."""
     keeps_status_at_create: bool = False
     allows_unconditional_update: bool = True
     creates_on_update: bool = False
     returns_deleted: bool = False
-    """Whether DELETE answers with the object that is gone instead of a Status."""
+    """Whether DELETE returns the deleted object instead of a Status."""
     fields: Fields | None = None
     columns: tuple[Column, ...] = ()
-    """What ``kubectl get`` shows; the name and the time of creation when it is empty."""
+    """The columns of ``kubectl get``; if empty, the name and the time of creation."""
     view: View | None = None
     plural: str = field(init=False)
     type_name: str = field(init=False)
@@ -135,7 +135,7 @@ class Kind:
     """The kind that these objects are stored as: the kind itself, except for a view."""
 
     def __post_init__(self) -> None:
-        """Put together what every request asks for."""
+        """Derive what every request needs."""
         set_once = object.__setattr__
         set_once(self, "plural", _plural(self.kind.lower()))
         set_once(self, "type_name", schema.type_name(self.group, self.version, self.kind))
@@ -153,14 +153,14 @@ class Kind:
         return self.view is None and "list" in self.verbs
 
     def shown(self, obj: Object) -> Object:
-        """A stored object in this kind's form."""
+        """Return a stored object in this kind's form."""
         return obj if self.view is None else self.view.from_stored(obj)
 
     def stored(self, obj: Object) -> Object:
-        """An object of this kind in the form in which it is stored."""
+        """Return an object of this kind in its stored form."""
         return obj if self.view is None else self.view.to_stored(obj)
 
     def field_names(self) -> frozenset[str]:
-        """Everything that a field selector can ask for."""
+        """Return all names for field selectors."""
         fields = self.storage.fields
         return frozenset(("metadata.name", "metadata.namespace", *(fields.names if fields else ())))

@@ -1,4 +1,4 @@
-"""The patch types clients send: JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge, and apply."""
+"""The patch types of clients: JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge, and apply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.api.errors import InputError
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.status import StatusError, bad_request
 
-# Strategic merge patch: lists of objects merge by key, and directives say what plain merging cannot
+# # Strategic merge patch: lists of objects merge by key, and directives express what plain merging cannot
 
 _DIRECTIVE, _RETAIN = "$patch", "$retainKeys"
 _DELETE_PRIMITIVES, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
@@ -24,7 +24,7 @@ def _field(type_name: str, key: str) -> schema.Field | None:
 
 
 def merge(type_name: str, original: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """The object after the patch; both arguments may be changed on the way."""
+    """Return the object after the patch; both arguments may be changed on the way."""
     directive = change.pop(_DIRECTIVE, None)
     if directive == "replace":
         replaced: dict[str, Any] = _without_directives(change)
@@ -93,7 +93,7 @@ def _merge_value(type_name: str, key: str, old: Any, new: Any) -> Any:
 
 
 def _identity(item: Any) -> Any:
-    """Something to look a JSON value up by; equal values have equal ones."""
+    """Return a hashable key for a JSON value; equal values have equal keys."""
     return msgspec.json.encode(item, order="sorted") if isinstance(item, (dict, list)) else item
 
 
@@ -133,7 +133,7 @@ def _merge_objects(element: str, key: str, old: list[Any], new: list[Any]) -> li
 
 
 def _reorder(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Items named in ``order`` in that order; others keep their place relative to what they stood before."""
+    """Put items named in ``order`` in that order; others keep their place relative to their old neighbours."""
 
     def identity(item: Any) -> Any:
         return _identity(item.get(key) if key and isinstance(item, dict) else item)
@@ -166,7 +166,7 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-# JSON patch, merge patch, and which patch is which
+# # JSON patch, merge patch, and the choice between the types
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -175,13 +175,15 @@ APPLY = "application/apply-patch+yaml"
 TYPES = (JSON, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""What all copies of one JSON patch may add, as in kube-apiserver; without it 24 copies make 16 million values."""
+"""Limit of what all copies of one JSON patch may add, as in kube-apiserver; without it 24 copies make 16 million
+values.
+"""
 MAX_SHIFTED = 50_000_000
-"""How many list elements one JSON patch may move by inserting and removing before them."""
+"""Limit of list elements that one JSON patch may move by inserting and removing before them."""
 
 
 def patched(content_type: str, type_name: str, obj: dict[str, Any], body: bytes) -> dict[str, Any]:
-    """The object after the patch; ``obj`` may be changed on the way."""
+    """Return the object after the patch; ``obj`` may be changed on the way."""
     change = _decode(body)
     try:
         if content_type == JSON:
@@ -247,7 +249,7 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 class _Work:
-    """Counts what a patch costs beyond reading it, and refuses it when that is too much."""
+    """Counts the cost of a patch beyond reading it, and rejects a patch that costs too much."""
 
     __slots__ = ("copied_bytes", "shifted")
 

@@ -28,9 +28,9 @@ _ZERO_SAYS_NOTHING = frozenset(  # one string because thirty lines of names woul
     updatedNumberScheduled updatedReplicas
     """.split()  # noqa: SIM905
 )
-"""Clients always send these, set or not; JSON leaves them out when they are zero, and so do we."""
+"""Clients always send these, set or not; JSON omits them when they are zero, and so do we."""
 _EMPTY_SAYS_SOMETHING = frozenset((("core.v1.PersistentVolumeClaimSpec", "storageClassName"),))
-"""An empty class is a choice (no class), an absent one leaves the choice to the cluster."""
+"""An empty class means no class; an absent one leaves the choice to the cluster."""
 
 
 def _malformed() -> StatusError:
@@ -38,7 +38,7 @@ def _malformed() -> StatusError:
 
 
 def to_json(body: bytes) -> bytes:
-    """The JSON of an enveloped object; a 400 for anything that is not one."""
+    """Return the JSON of an enveloped object; a 400 for anything else."""
     if not body:
         return b""
     if not body.startswith(MAGIC):
@@ -75,7 +75,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers and values: integers for varints and fixed ones, bytes for the rest."""
+    """Yield field numbers and values: integers for varints and fixed ones, bytes for the rest."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -101,7 +101,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 @cache
 def _numbered(name: str) -> tuple[dict[int, schema.Field], dict[int, dict[int, schema.Field]]]:
-    """Fields by number, and fields of embedded messages by (outer, inner) number."""
+    """Return fields by number, and fields of embedded messages by (outer, inner) number."""
     direct: dict[int, schema.Field] = {}
     embedded: dict[int, dict[int, schema.Field]] = {}
     for known in schema.types()[name].fields.values():

@@ -1,4 +1,4 @@
-"""Quantities as the API server stores them: checked, and written in canonical form."""
+"""Quantities as the API server stores them: validated and canonical."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def parse(value: str | int | float) -> Fraction:
-    """The exact value; a 400 for what is not a quantity, as decoding it would be upstream."""
+    """Return the exact value; a 400 for an invalid quantity, as when upstream decodes it."""
     try:
         return parse_quantity(value)
     except ParseError:
@@ -31,19 +31,19 @@ def _start(value: str | int | float) -> str:
 
 
 def whole(text: str) -> int | None:
-    """The number that up to 18 decimal digits stand for, perhaps with a minus; None for any other text."""
+    """Return the number of up to 18 decimal digits, perhaps with a minus; None for any other text."""
     digits = text.removeprefix("-")
     return int(text) if len(digits) <= 18 and digits.isascii() and digits.isdigit() else None
 
 
 @lru_cache(maxsize=16384)
 def canonical(value: str | int | float) -> str:
-    """The one way to write a quantity: ``1000m`` is ``1``, ``0.5Gi`` is ``512Mi``, ``1500`` stays."""
+    """Return the canonical form of a quantity: ``1000m`` is ``1``, ``0.5Gi`` is ``512Mi``, ``1500`` stays."""
     return formatted(parse(value), like=str(value))
 
 
 def formatted(number: Fraction, *, like: str) -> str:
-    """A number in the notation (binary, exponent or decimal suffixes) that ``like`` uses."""
+    """Return a number in the notation (binary, exponent or decimal suffixes) of ``like``."""
     if "i" in like and abs(number) >= 1024:
         return _binary(Fraction(ceil(number)))
     mantissa, exponent = _decimal(number)
@@ -61,7 +61,7 @@ def _binary(number: Fraction) -> str:
 
 
 def _decimal(number: Fraction) -> tuple[int, int]:
-    """Integer mantissa and the largest exponent that is a multiple of three; below nano rounds up."""
+    """Return an integer mantissa and the largest exponent that is a multiple of three; below nano round up."""
     whole, exponent = ceil(number * 10**9), -9
     if whole == 0:
         return 0, 0

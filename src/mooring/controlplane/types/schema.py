@@ -1,4 +1,4 @@
-"""Strict decoding: the shape that the table of API types gives an object, and which fields it does not know.
+"""Strict decoding: shapes objects by the table of API types, and finds unknown fields.
 
 The same table serves strategic merge patch, server-side apply, OpenAPI and protocol buffers, so that they cannot
 disagree.
@@ -67,7 +67,7 @@ def _strict_decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 
 def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[str, Any], list[str]]:
-    """Decode a body into a dict of the right shape; also the unknown fields and whatever else deserves a warning."""
+    """Decode a body into a dict of the right shape; also return the unknown fields and other warnings."""
     try:
         obj = msgspec.json.decode(body)
         return obj, _clean(type_name, obj, body, kind, version)
@@ -76,7 +76,7 @@ def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[s
 
 
 def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[str]:
-    """Like ``decode`` for an object at hand: cleans it in place where needed, returns the unknown fields."""
+    """Check a decoded object like ``decode``: clean it in place where needed, return the unknown fields."""
     try:
         return _clean(type_name, obj, msgspec.json.encode(obj), kind, version)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError, TypeError) as error:
@@ -86,8 +86,8 @@ def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[
 def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version: str) -> list[str]:
     """Bring an object into its type's shape; ``body`` is its JSON.
 
-    The strict decoder says in a few microseconds that all is well. Only what it refuses is walked, and what may hold
-    nulls: they mean that a field is left out, but the decoder allows them.
+    The strict decoder accepts most objects in a few microseconds. Only what it rejects is walked, and what may hold
+    nulls: they mean that a field is omitted, but the decoder allows them.
     """
     try:
         _strict_decoder(type_name).decode(body)
@@ -95,8 +95,8 @@ def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version:
         return normalize(type_name, obj, kind, version)
     left = body.count(b"null")
     if left:
-        # Events of clients written in Go have nulls, all of them in the object itself. These are dropped without a walk
-        # through all fields, which is for those that are left.
+        # # Events of clients written in Go have nulls, all of them in the object itself. These are dropped without a
+        # walk # through all fields, which is for the remaining objects.
         nulls = [key for key, value in obj.items() if value is None]
         for key in nulls:
             del obj[key]
@@ -114,7 +114,7 @@ def without(type_name: str, obj: dict[str, Any], later: frozenset[str]) -> list[
 
 @cache
 def _paths_to(type_name: str, later: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-    """Every way from an object of the type to one of the fields; ``*`` stands for the items of a list or map."""
+    """Return every path from an object of the type to one of the fields; ``*`` means the items of a list or map."""
     found: list[tuple[str, ...]] = []
 
     def walk(name: str, steps: tuple[str, ...], within: tuple[str, ...]) -> None:
@@ -218,7 +218,7 @@ def _walk_value(name: str, value: Any, where: str, unknown: list[str]) -> None:
 
 
 def _zero(name: str) -> Any:
-    """What null inside a list or map decodes to: the type's zero value."""
+    """Return the value of a null inside a list or map: the type's zero value."""
     if name in ("string", "bytes", "time", "microtime"):
         return ""
     if name in ("int32", "int64", "double", "intstr", "quantity"):

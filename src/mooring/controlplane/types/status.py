@@ -1,4 +1,4 @@
-"""Refusals in upstream's shape: every error a client sees is a Status object with these reasons and words."""
+"""Errors in upstream's shape: every error that a client sees is a Status object with these reasons and texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mooring.api.errors import ApiError
 
 
 class StatusError(ApiError):
-    """A refusal that becomes a Status with ``code`` and ``reason``; ``details`` as clients expect them."""
+    """An error that becomes a Status with ``code`` and ``reason``; ``details`` as clients expect them."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class StatusError(ApiError):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One field's problem; ``message`` already says it the way upstream's field errors do."""
+    """One field's problem; ``message`` is worded as in upstream's field errors."""
 
     reason: str
     field: str
@@ -63,7 +63,7 @@ def required(field: str, detail: str = "") -> Cause:
 
 
 def _shown(value: Any) -> str:
-    """A value as Go's field errors print it: strings quoted, numbers and booleans bare, objects as JSON."""
+    """Return a value as Go's field errors print it: strings quoted, numbers and booleans bare, objects as JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=not isinstance(value, str))
 
 
@@ -125,7 +125,7 @@ def uid_conflict(resource: str, group: str, name: str, wanted: Any, found: str) 
 
 
 def apply_conflict(causes: Sequence[tuple[str, str]]) -> StatusError:
-    """A server-side apply that touches fields of other managers: (manager, field) pairs."""
+    """Return the error of a server-side apply that changes fields of other managers: (manager, field) pairs."""
     managers = sorted({manager for manager, _ in causes})
     count = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
     if len(causes) == 1:

@@ -1,4 +1,4 @@
-"""The batch group: Jobs and CronJobs, and when a CronJob is due."""
+"""The batch group: Jobs and CronJobs, and the schedules of CronJobs."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ JOBS = Kind(
 
 HOUR_S, MINUTE_S = 3600, 60
 MAX_YEARS = 5
-"""A schedule that is not due for so long is never due, such as the 31st of February."""
+"""A schedule with no time in so many years never fires, such as the 31st of February."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -230,15 +230,15 @@ _NAMES = {
 
 
 class Schedule(Protocol):
-    """When something is due."""
+    """A schedule."""
 
     def next(self, after_s: float) -> float | None:
-        """The first time it is due after this one, in seconds since 1970; None if it never is."""
+        """Return the first time after this one, in seconds since 1970; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Due in equal steps, counted from the time that is asked about."""
+    """A schedule with equal steps, counted from the given time."""
 
     seconds: float
 
@@ -247,14 +247,14 @@ class Every:
 
 
 class CronField(msgspec.Struct, frozen=True):
-    """The values of one field. ``is_any`` says that it was written ``*``."""
+    """The values of one field. ``is_any``: it was written ``*``."""
 
     values: frozenset[int]
     is_any: bool = False
 
 
 class Cron(msgspec.Struct, frozen=True):
-    """Due at minutes of a calendar."""
+    """A schedule of minutes of a calendar."""
 
     minutes: CronField
     hours: CronField
@@ -290,7 +290,7 @@ class Cron(msgspec.Struct, frozen=True):
 
 
 def time_zone(name: str) -> tzinfo:
-    """A time zone by its name; ParseError if the machine does not know it."""
+    """Return a time zone by its name; ParseError if the machine does not have it."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # few schedules name one
 
     try:
@@ -301,7 +301,7 @@ def time_zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str, zone: str = "") -> Schedule:
-    """The schedule that a CronJob has; ParseError says what is wrong with it. Without a zone it is UTC."""
+    """Return the schedule of a CronJob; ParseError with the mistake. Without a zone it is UTC."""
     if not text:
         raise ParseError("empty spec string")
     if text.startswith("@every "):
@@ -334,7 +334,7 @@ def _field(text: str, least: int, most: int, names: dict[str, int] | None = None
 
 
 def _range(part: str, least: int, most: int, names: dict[str, int]) -> tuple[set[int], bool]:
-    """The values of ``2``, ``2-9``, ``*/3`` or ``2-9/3``, and whether it stands for any value."""
+    """Return the values of ``2``, ``2-9``, ``*/3`` or ``2-9/3``, and whether the part means any value."""
     values, *steps = part.split("/")
     low, *highs = values.split("-")
     if len(steps) > 1:
@@ -413,7 +413,7 @@ def _last_schedule(obj: Object, now: float) -> str:
 
 
 _POLICIES = ("Allow", "Forbid", "Replace")
-MAX_CRON_JOB_NAME = 52  # the time is put after it, and makes the name of a Job
+MAX_CRON_JOB_NAME = 52  # # the time is appended to it for the name of a Job
 
 CRON_JOBS = Kind(
     "CronJob",

@@ -1,4 +1,4 @@
-"""Pods: what the server fills in, what admission decides, what ``kubectl get`` shows."""
+"""Pods: defaults, admission, and the columns of ``kubectl get``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _containers(spec: Object) -> list[Object]:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Defaults of a pod spec, also inside the template of a workload."""
+    """Set the defaults of a pod spec, also inside the template of a workload."""
     for name, value in (
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
@@ -93,7 +93,7 @@ def _default_container(container: Object, host_network: bool) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for ``latest`` and untagged images, IfNotPresent for the rest."""
+    """Return Always for ``latest`` and untagged images, IfNotPresent for the rest."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -129,7 +129,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def _default_pod_requests(spec: Object) -> None:
-    """Pod-level requests, where only limits are given: what the containers ask for, else the limits."""
+    """Set pod-level requests if only limits are given: the containers' requests, else the limits."""
     limits = (spec.get("resources") or {}).get("limits")
     if not limits:
         return
@@ -143,7 +143,7 @@ def _default_pod_requests(spec: Object) -> None:
 
 
 def _first_request(spec: Object, name: str) -> str:
-    """A sum is written the way its first part is."""
+    """Return the first request of that name, whose notation the sum takes."""
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         value = ((container.get("resources") or {}).get("requests") or {}).get(name)
         if value is not None:
@@ -152,7 +152,7 @@ def _first_request(spec: Object, name: str) -> str:
 
 
 def aggregate_requests(spec: Object) -> dict[str, Fraction]:
-    """What the containers request together."""
+    """Return the requests of all containers together."""
     init = spec.get("initContainers") or ()
     amounts = held_together(
         (_requests(container) for container in spec.get("containers") or ()),
@@ -169,7 +169,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
+    """Return Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
     pod_level = spec.get("resources")
     parts = [pod_level] if pod_level else [container.get("resources") or {} for container in _containers(spec)]
     return _qos_of(_encode(parts))
@@ -208,7 +208,9 @@ class Priority(NamedTuple):
 
 
 def priority_for(class_name: str, context: Context) -> Priority | None:
-    """What the class says, or None if it does not exist; without a name, what the default class says, if any."""
+    """Return the priority of the class, or None if it does not exist; without a name, that of the default class, if
+    any.
+    """
     usual = "PreemptLowerPriority"
     if class_name:
         entry = context.find(PRIORITY_CLASSES, "", class_name)
@@ -311,7 +313,7 @@ def _admit_runtime_class(pod: Object, context: Context) -> None:
 
 
 def _add_default_tolerations(spec: Object) -> None:
-    """Stay five minutes on a node that is not ready or unreachable, unless the pod says otherwise."""
+    """Tolerate a node that is not ready or unreachable for five minutes, unless the pod says otherwise."""
     for key in (NOT_READY, UNREACHABLE):
         tolerations = spec.setdefault("tolerations", [])
         if any(
@@ -323,7 +325,7 @@ def _add_default_tolerations(spec: Object) -> None:
 
 
 def copy_topology_labels(pod: Object, node_name: str, context: Context) -> None:
-    """A bound pod carries its node's zone and region labels, since 1.35."""
+    """Copy its node's zone and region labels to a bound pod, since 1.35."""
     if not context.copies_topology_labels():
         return
     node = context.find(NODES, "", node_name)
@@ -335,7 +337,7 @@ def copy_topology_labels(pod: Object, node_name: str, context: Context) -> None:
 
 
 def merge_label_keys(pod: Object) -> None:
-    """Turn matchLabelKeys and mismatchLabelKeys into the selectors they stand for."""
+    """Turn matchLabelKeys and mismatchLabelKeys into the selectors that they represent."""
     labels = pod["metadata"].get("labels") or {}
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
@@ -360,7 +362,7 @@ def _merge_term(term: Object, labels: dict[str, str]) -> None:
                 selector.setdefault("matchExpressions", []).append(requirement)
 
 
-# What can be selected and shown
+# # Field selectors and columns
 
 _SPEC_FIELDS = [(name, f"spec.{name}") for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")]
 _STATUS_FIELDS = [(name, f"status.{name}") for name in ("phase", "podIP", "nominatedNodeName")]

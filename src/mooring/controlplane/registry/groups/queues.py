@@ -1,4 +1,4 @@
-"""Kueue's queues and quotas. A Job that names a queue waits until it is admitted, once there is a ClusterQueue."""
+"""Kueue's queues and quotas. Once there is a ClusterQueue, a Job that names a queue waits for its admission."""
 
 from __future__ import annotations
 

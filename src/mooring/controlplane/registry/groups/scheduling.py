@@ -29,7 +29,7 @@ def _default_pod_group(obj: Object) -> None:
 
 
 def _admit_pod_group(obj: Object, context: Context) -> None:
-    """A PodGroup's priority comes from its class, as a pod's does."""
+    """Set a PodGroup's priority from its class, as a pod's."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     found = priority_for(spec.get("priorityClassName", ""), context)
     if found is None:
@@ -88,7 +88,7 @@ def _too_many(where: str, count: int, most: int) -> Cause:
 def _update_pod_group(new: Object, old: Object) -> list[Cause]:
     found = immutable(new, old, *_IMMUTABLE)
     policies = [sorted(get(obj, "spec.schedulingPolicy") or {}) for obj in (new, old)]
-    if policies[0] != policies[1]:  # minCount may change, the kind of policy may not
+    if policies[0] != policies[1]:  # # minCount may change, but not the kind of policy
         found += immutable(new, old, "spec.schedulingPolicy")
     return found
 

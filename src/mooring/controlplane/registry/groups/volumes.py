@@ -73,7 +73,7 @@ _NO_SOURCES = frozenset(
         "volumeAttributesClassName",
     ]
 )
-"""What a volume's spec says besides its source."""
+"""Fields of a volume's spec besides its source."""
 
 
 def _modes(path: str) -> Cell:
@@ -215,7 +215,7 @@ PERSISTENT_VOLUME_CLAIMS = Kind(
 )
 
 
-# Drivers, and what they say about nodes
+# # Drivers, and their state on nodes
 
 
 def _default_csi_driver(obj: Object) -> None:

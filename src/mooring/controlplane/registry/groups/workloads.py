@@ -21,7 +21,7 @@ from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
-# What kinds with a pod template share
+# # Shared by kinds with a pod template
 
 _PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -64,7 +64,7 @@ def _validate_workload(obj: Object) -> list[Cause]:
 
 
 def _validate_share(value: Any, at: str, *, limit: int = 100) -> list[Cause]:
-    """A number of pods, or a percentage of them: of at most ``limit`` percent."""
+    """Validate a number of pods, or a percentage of them: of at most ``limit`` percent."""
     if isinstance(value, str):
         percent = quantities.whole(value[:-1]) if value.endswith("%") else None
         if percent is None or percent < 0:
@@ -85,12 +85,12 @@ def selector_is_immutable(new: Object, old: Object) -> list[Cause]:
 
 
 def keep_metadata(new: Object, old: Object) -> None:
-    """Status writes of workloads leave metadata alone."""
+    """Keep the metadata: status writes of workloads do not change it."""
     keep(new["metadata"], old["metadata"], "labels", "annotations", "ownerReferences", "finalizers")
 
 
 def template_columns(path: str) -> tuple[Column, ...]:
-    """Wide columns of a workload whose pod template and selector are at a path."""
+    """Return wide columns of a workload whose pod template and selector are at a path."""
 
     def names(name: str) -> Cell:
         def cell(obj: Object, _: float) -> str:
@@ -119,7 +119,7 @@ _READY = Column("Ready", lambda obj, _: f"{get(obj, 'status.readyReplicas') or 0
 
 
 def _workload(kind: str, short_name: str, *, status: Object, group: str = "apps", **given: Any) -> Kind:
-    """A kind with a pod template."""
+    """Return a kind with a pod template."""
     return Kind(
         kind,
         group,
@@ -171,7 +171,7 @@ REPLICATION_CONTROLLERS = _workload(
 )
 
 
-# Deployments, DaemonSets, StatefulSets: these are updated in steps
+# # Deployments, DaemonSets, StatefulSets: these are updated in steps
 
 
 def _default_rolling(spec: Object, name: str, **values: Any) -> None:
@@ -278,7 +278,7 @@ def _default_stateful_set(obj: Object) -> None:
 
 
 def _with_claims(obj: Object) -> Object:
-    """A StatefulSet whose template has the volumes that its controller will add: containers may mount them."""
+    """Return a StatefulSet whose template has the volumes that its controller will add: containers may mount them."""
     spec = obj.get("spec") or {}
     named = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
     template = spec.get("template") or {}

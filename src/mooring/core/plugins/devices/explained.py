@@ -1,6 +1,6 @@
-"""Which devices a pod's claims could have, why each of the others is refused, and which small change would help.
+"""Devices of a pod's claims: why each device is rejected, and which small change would help.
 
-For people: a decision never asks here. Every change that is offered is tried by the engine before it is shown.
+For people: a decision never calls this. The engine tries every suggested change before it is shown.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 
-MOST_NODES = 200  # whose devices an explanation looks at
-MOST_DEVICES = 4  # that are named for one reason
-TOLERATE, LESS, GIVE_UP, UNTAINT, ANOTHER_POD = 2.5, 3.0, 4.0, 2.0, 6.0  # what changes cost, see Change.cost
+MOST_NODES = 200  # # whose devices an explanation examines
+MOST_DEVICES = 4  # # named for one reason
+TOLERATE, LESS, GIVE_UP, UNTAINT, ANOTHER_POD = 2.5, 3.0, 4.0, 2.0, 6.0  # # costs of changes, see Change.cost
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Looked:
     request: RequestedDevices
     pool: Pool
     candidate: PublishedDevice
-    refusal: Refusal | None  # None: it would do
+    refusal: Refusal | None  # # None: it would serve
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +74,7 @@ class NodeDevices:
 
     @property
     def missing(self) -> int:
-        """How many devices are missing, each request for itself; the smaller, the nearer is the node."""
+        """Return how many devices are missing, each request by itself; fewer missing means a nearer node."""
         least: dict[tuple[str, str], int] = {}  # of the alternatives of a prioritized list, the nearest
         for request, some in self.by_request().items():
             place, lacking = (some[0].claim.key, request.base_name), max(wanted_of(request, some) - fit_for(some), 0)
@@ -83,7 +83,7 @@ class NodeDevices:
 
 
 def wanted_of(request: RequestedDevices, looked: Sequence[Looked]) -> int:
-    """How many devices a request wants: all that it selects, or its count."""
+    """Return how many devices a request wants: all that it selects, or its count."""
     if not request.wants_all:
         return request.count
     return sum(each.refusal is None or each.refusal.why not in (Why.SELECTOR, Why.NODE) for each in looked)
@@ -97,7 +97,7 @@ Claims = Callable[[], Iterable[ResourceClaim]]
 
 
 class DevicesExplained:
-    """Looks at the devices of some nodes for the claims of one pod."""
+    """Examines the devices of some nodes for the claims of one pod."""
 
     def __init__(
         self, allocator: Allocator, task: AllocationTask, nodes: NodeRows, cluster: ClusterState, claims: Claims
@@ -119,7 +119,7 @@ class DevicesExplained:
     # ---- facts --------------------------------------------------------------------------------------------------
 
     def facts(self) -> Iterator[str]:
-        """By request: how many devices there are, and why each does not serve; then the nearest node, one by one."""
+        """Yield by request how many devices there are and why each is rejected; then the nearest node, one by one."""
         found: dict[str, Counter[str]] = {}
         for each in (looked for node in self.nodes for looked in node.looked):
             wants = "all devices" if each.request.wants_all else count_of(each.request.count, "device")
@@ -135,7 +135,7 @@ class DevicesExplained:
         yield from self._nearest()
 
     def rows(self) -> list[dict[str, str]]:
-        """Every device of every node for every request, for programs: ``refused`` is empty where it would do."""
+        """Return every device of every node for every request, for programs: ``refused`` is empty if it would serve."""
         return [
             {
                 "claim": each.claim.key,
@@ -149,9 +149,9 @@ class DevicesExplained:
         ]
 
     def _nearest(self) -> Iterator[str]:
-        """The devices of the node that lacks least, each with its reason."""
+        """Yield the devices of the node with the fewest missing, each with its reason."""
         if len(self.nodes) == 1 and len(self.nodes[0].looked) == 1:
-            return  # it was named already
+            return  # # already named
         nearest = min((node for node in self.nodes if node.looked), key=lambda node: node.missing)
         for request, looked in nearest.by_request().items():
             by_reason: defaultdict[str, list[str]] = defaultdict(list)
@@ -169,7 +169,7 @@ class DevicesExplained:
         return looked.refusal.brief
 
     def _about_constraints(self) -> Iterator[str]:
-        """Constraints that no node can keep although it has enough devices for each request."""
+        """Yield constraints that no node can satisfy although it has enough devices for each request."""
         for plan in self._task.plans:
             for constraint in plan.claim.spec.devices.constraints:
                 name = constraint.match_attribute or constraint.distinct_attribute
@@ -201,7 +201,7 @@ class DevicesExplained:
     # ---- changes that could help --------------------------------------------------------------------------------
 
     def remedies(self) -> Iterator[Remedy]:
-        """The cheapest first within each kind; nearer nodes first."""
+        """Yield the cheapest first within each kind; nearer nodes first."""
         near = sorted((node for node in self.nodes if node.looked), key=lambda node: node.missing)[:FEW]
         for plan in self._task.plans:
             if plan.claim.name == IN_MEMORY_NAME:
@@ -215,15 +215,15 @@ class DevicesExplained:
             yield from self._make_free(node)
 
     def _untaint(self, node: NodeDevices) -> Iterator[Remedy]:
-        """Enough tainted devices of the node without their taints."""
+        """Suggest to remove the taints of enough devices of the node."""
         for request, looked in node.by_request().items():
-            lacking = max(wanted_of(request, looked) - fit_for(looked), 1)  # the node is refused, whatever may do
+            lacking = max(wanted_of(request, looked) - fit_for(looked), 1)  # # the node is rejected, even with these
             tainted = [each for each in looked if each.refusal is not None and each.refusal.why is Why.TAINT]
             if len(tainted) >= lacking:
                 yield tuple(_without_taints(node.node.name, each.candidate, request) for each in tainted[:lacking])
 
     def _make_free(self, node: NodeDevices) -> Iterator[Remedy]:
-        """As few pods as possible fewer, so that their claims give enough devices back."""
+        """Suggest to delete as few pods as possible, so that their claims release enough devices."""
         for request, looked in node.by_request().items():
             lacking = max(wanted_of(request, looked) - fit_for(looked), 1)
             taken = [each for each in looked if each.refusal is not None and each.refusal.why is Why.IN_USE]
@@ -245,13 +245,13 @@ class DevicesExplained:
                     yield self._release(drawing, len(drawing), node.node.name)
 
     def _holders(self, ids: Iterable[DeviceId]) -> list[tuple[ResourceClaim, int]]:
-        """The claims that hold these devices, each with how many; those with the fewest pods first."""
+        """Return the claims that hold these devices, each with how many; those with the fewest pods first."""
         counted = Counter(holder.key for id in ids if (holder := self._holder(id)) is not None)
         known = [(claim, counted[claim.key]) for claim in self._claims() if claim.key in counted]
         return sorted(known, key=lambda each: (len(_users(each[0], self._cluster)), -each[1], each[0].key))
 
     def _release(self, holders: Sequence[tuple[ResourceClaim, int]], lacking: int, node: str) -> Remedy:
-        """These claims give their devices back, one after another, until enough are free."""
+        """Suggest to release these claims, one after another, until enough devices are free."""
         released: list[Change] = []
         for claim, count in holders:
             if lacking <= 0:
@@ -283,7 +283,7 @@ class DevicesExplained:
 
 
 def held_elsewhere(claim: ResourceClaim, cluster: ClusterState) -> Iterator[str]:
-    """Where the devices of an allocated claim can be used, and which pods use it."""
+    """Yield where the devices of an allocated claim can be used, and which pods use it."""
     if claim.status.allocation is None:
         return
     users = [pod.key for pod in _users(claim, cluster)]
@@ -294,7 +294,7 @@ def held_elsewhere(claim: ResourceClaim, cluster: ClusterState) -> Iterator[str]
 
 
 def release(claim: ResourceClaim, cluster: ClusterState) -> Remedy:
-    """Release the claim, without the pods that use it."""
+    """Suggest to release the claim, without the pods that use it."""
     users = _users(claim, cluster)
     text = f"deallocate claim {claim.key}"
     if users:
@@ -309,7 +309,7 @@ def _held(allocation: AllocationResult) -> list[str]:
 
 
 def _where(allocation: AllocationResult) -> str:
-    """``node a``, ``nodes with zone=a``."""
+    """Return ``node a``, ``nodes with zone=a``."""
     terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else []
     names = [value for term in terms for each in term.match_fields for value in each.values]
     labels = [
@@ -338,7 +338,7 @@ def _is_about(constraint: DeviceConstraint, claim: ResourceClaim, looked: Looked
 
 
 def _value_of(device: Device, driver: str, name: str) -> str:
-    """The attribute's value as text, with its type; empty if the device does not have it."""
+    """Return the attribute's value as text, with its type; empty if the device does not have it."""
     found = lookup_attribute(device, driver, name)
     return "" if found is None else repr(found)
 
@@ -372,7 +372,7 @@ def _about_request(claim: ResourceClaim, request: RequestedDevices, near: Sequen
 
 
 def _taints_against(device: Device, request: RequestedDevices) -> tuple[str, ...]:
-    """The taints that the request does not tolerate."""
+    """Return the taints that the request does not tolerate."""
     alone = ((taint, replace(device, taints=[taint])) for taint in device.taints)
     return tuple(_taint_text(taint) for taint, only in alone if prevents_allocation(only, request.tolerations))
 
@@ -390,7 +390,7 @@ def _toleration(text: str) -> DeviceToleration:
 def _smaller_shares(
     claim: ResourceClaim, request: RequestedDevices, looked: Sequence[Looked], where: str
 ) -> Iterator[Remedy]:
-    """As much of a shared device's capacity as the emptiest device has left."""
+    """Suggest as much of a shared device's capacity as the emptiest device has left."""
     assert request.capacity is not None and request.capacity.requests is not None
     asked = request.capacity.requests
     left: dict[str, Fraction] = {}
@@ -407,7 +407,7 @@ def _smaller_shares(
 
 
 def _changed(claim: ResourceClaim, request: RequestedDevices, text: str, cost: float, **fields: Any) -> Change:
-    """The claim with some fields of one request, or of one alternative of it, changed."""
+    """Return the claim with some fields of one request, or of one alternative of it, changed."""
 
     def change(asked: DeviceRequest) -> DeviceRequest:
         if asked.name != request.base_name:
@@ -449,7 +449,7 @@ def _deallocate(claim: ResourceClaim) -> Callable[[ClusterState], None]:
 
 
 def _without_taints(node: str, candidate: PublishedDevice, request: RequestedDevices) -> Change:
-    """A device without the taints that keep the request away, of its driver and of DeviceTaintRules."""
+    """Remove the taints of a device that the request does not tolerate, of its driver and of DeviceTaintRules."""
     against = _taints_against(candidate.device, request)
 
     def without(device: Device) -> Device:
