@@ -145,7 +145,7 @@ def _is(entry: Object, manager: str, operation: str, subresource: str) -> bool:
 
 
 def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool, subresource: str, now: str) -> Object:
-    """Return the live object with the manager's new intent merged in; 409 for fields that others own with other values."""
+    """Return the live object with the manager's new intent merged in; 409 for fields that others set differently."""
     type_name = kind.type_name
     if subresource:
         intent = {key: value for key, value in intent.items() if key in ("status", "kind", "apiVersion", "metadata")}

@@ -214,7 +214,7 @@ JOBS = Kind(
 
 HOUR_S, MINUTE_S = 3600, 60
 MAX_YEARS = 5
-"""A schedule with no time in so many years never fires, such as the 31st of February."""
+"""A schedule without a time in this many years never fires, such as the 31st of February."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
