@@ -279,7 +279,7 @@ class Disruption:
 
     def _is_enough(self, plan: Plan, moving: Sequence[PodInfo]) -> bool:
         """Report whether every moving pod has a place, and none on a node that does not exist yet."""
-        coming = {machine.name for machine in self._fleet.machines.values() if machine.is_coming}
+        coming = self._fleet.coming
         return all(pod.uid in plan.placed and plan.placed[pod.uid] not in coming for pod in moving)
 
 
@@ -381,7 +381,7 @@ class _Room:
     def __init__(self, fleet: Fleet, provisioning: Provisioning, changing: Collection[str]) -> None:
         rows = fleet.scheduler.cluster.nodes()
         self._has_terms = not fleet.scheduler.cluster.terms.is_empty
-        closed = {machine.name for machine in fleet.machines.values() if machine.leaving or machine.is_coming}
+        closed = {machine.name for machine in fleet.machines.values() if machine.leaving} | set(fleet.coming)
         closed |= set(changing)
         infos = [
             info

@@ -81,6 +81,7 @@ class Fleet:
         self.streamed = streamed
         self.chance = random.Random(f"cloud {cluster.seed}")
         self.machines: dict[str, Machine] = {}
+        self.coming: dict[str, Machine] = {}  # of these, those that are not ready: each plan asks for them
         self.outcome = Outcome(clock)
         self.refused = asyncio.Event()  # # a pod was rejected, other than those of the batch
         self.batch: set[str] = set()
@@ -98,12 +99,7 @@ class Fleet:
         """Report whether nothing is in progress, and the last scan covers all attempts of the scheduler."""
         is_seen = not sum(self.scheduler.queue.counts().values()) or self.decisions_seen == self.scheduler.decisions
         has_retry = bool(sum(self.scheduler.queue.counts().values())) and self.now_s < self.retry_s
-        return (
-            is_seen
-            and not has_retry
-            and not self._draining
-            and not any(each.is_coming for each in self.machines.values())
-        )
+        return is_seen and not has_retry and not self._draining and not self.coming
 
     def note_refused(self, uid: str) -> None:
         """Note that a pod found no node."""
@@ -125,8 +121,9 @@ class Fleet:
     def usage(self, pool: str) -> Counter[str]:
         """Return what the machines of a pool count against its limits."""
         used: Counter[str] = Counter()
-        for machine in self.of(pool):
-            used.update(usage_of(machine.offering))
+        for offering, count in Counter(machine.offering for machine in self.of(pool)).items():
+            for name, amount in usage_of(offering).items():
+                used[name] += amount * count
         return used
 
     def waiting(self) -> list[QueuedPodInfo]:
@@ -176,8 +173,8 @@ class Fleet:
             for pod in [] if info is None else list(info.pods.values()):
                 state.remove_pod(pod.uid)
             state.remove_node(name)
-        for machine in self.machines.values():
-            if machine.name in without or not machine.is_coming:
+        for machine in self.coming.values():
+            if machine.name in without:
                 continue
             info = state.table.nodes.get(machine.name)
             if info is None or info.node is None:
@@ -231,7 +228,7 @@ class Fleet:
             self.outcome.failed(machine.pool, offering, machine.why_failed)
             self.beside(self._fail(machine))
             return machine
-        self.machines[name] = machine
+        self.machines[name] = self.coming[name] = machine
         self.outcome.ordered(machine)
         wait_s = self.cloud.delay(self.chance) if delay_s is None else delay_s
         self.beside(self._arrive(machine, wait_s))
@@ -242,7 +239,7 @@ class Fleet:
         self._numbers[pool] += 1
         name = self.name(pool, 0)
         machine = Machine(name, pool, offering, offering.node(name, taints), self.now_s)
-        self.machines[name] = machine
+        self.machines[name] = self.coming[name] = machine
         self.outcome.ordered(machine)
         await self._join(machine)
         machine.settled.set()
@@ -279,6 +276,7 @@ class Fleet:
             await asyncio.sleep(self.cloud.startup_s)
             await self.set_taints(machine, machine.node.spec.taints)
         machine.ready_s = machine.pods_changed_s = self.now_s
+        self.coming.pop(machine.name, None)
 
     async def _create(self, machine: Machine) -> None:
         """Register the node. It counts as coming until the scheduler has seen it."""
@@ -409,6 +407,7 @@ class Fleet:
         await self.cluster.delete(f"node/{machine.name}")
 
     def _forget(self, machine: Machine, reason: str) -> None:
+        self.coming.pop(machine.name, None)
         if self.machines.pop(machine.name, None) is not None:
             self.outcome.removed(machine, reason)
 

@@ -139,13 +139,10 @@ class _Solver:
         self._ahead = {pool.name: sum(claim.pool.name == pool.name for claim in before) for pool in pools}
         self._remaining = {pool.name: self._left_of(pool, before) for pool in pools if pool.limits}
         self._matches: dict[tuple[int, Offering], bool] = {}
-        self._full: set[Kind] = set()  # # equal pods that fit on no existing node
-        coming = {machine.name for machine in fleet.machines.values() if machine.is_coming}
-        planned = {claim.name for claim in before}
-        infos = session.state.nodes().infos
-        # # Ready nodes first, then by name: upstream's order. Planned nodes are last.
-        names = sorted((info.name for info in infos), key=lambda name: (name in planned, name in coming, name))
-        self._rank = {name: i for i, name in enumerate(names)}
+        self._full: set[Kind] = set()  # equal pods that fit on no existing node
+        self._coming = set(fleet.coming)
+        self._planned = {claim.name for claim in before}
+        self._existing = {info.name for info in session.state.nodes().infos}
         if prefers:
             self._know_all_zones()
 
@@ -211,15 +208,18 @@ class _Solver:
         kind = kind_of(pod)
         if kind in self._full and not pod.shape.has_pod_affinity:
             return None
-        names = [name for name in names_of(self._session, feasible_rows(self._session, pod)) if name in self._rank]
+        names = [name for name in names_of(self._session, feasible_rows(self._session, pod)) if name in self._existing]
         if pod.uid in self._moving:
             names = [name for name in names if name not in self._keeps_off]
         elif not names:
             self._full.add(kind)
         if not names:
             return None
-        node = min(names, key=self._rank.__getitem__)
-        return self._commit(pod, node)
+        return self._commit(pod, min(names, key=self._rank))
+
+    def _rank(self, name: str) -> tuple[bool, bool, str]:
+        """Ready nodes first, then by name: upstream's order. Planned nodes are last."""
+        return name in self._planned, name in self._coming, name
 
     def _on_planned(self, pod: PodInfo) -> str | None:
         kind = kind_of(pod)
