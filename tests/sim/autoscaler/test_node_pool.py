@@ -52,7 +52,7 @@ def broken(**spec: Any) -> dict[str, Any]:
         pytest.param({"kind": "NodePool"}, "metadata.name is missing", id="no name"),
         pytest.param(broken(weigth=3), "unknown field 'weigth'", id="an unknown field"),
         pytest.param(pool("p", ("a", "Is", ["b"])), "requirements.0.: \"Is\" is not a valid", id="no operator"),
-        pytest.param(pool("p", ("zone", "Gt", ["3"])), "zone Gt: the catalogue does", id="not said"),
+        pytest.param(pool("p", ("zone", "Gt", ["3"])), "zone Gt: the catalogue has no", id="not said"),
         pytest.param(pool(disruption={"budgets": [{"nodes": "many"}]}), "expected a number or", id="nodes"),
         pytest.param(pool(disruption={"budgets": [{"schedule": "@daily"}]}), "schedule and dur", id="half"),
         pytest.param(pool(disruption={"consolidationPolicy": "Never"}), "consolidationPolicy: expected", id="policy"),
