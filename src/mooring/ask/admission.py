@@ -328,7 +328,7 @@ def _on(spec: PodSpec, flavors: Iterable[Flavor]) -> PodSpec:
 
 
 def draw(to: Console, found: Admission) -> None:
-    """Print whether the Job is admitted, after whom, instead of whom, and what its pods do then."""
+    """Print whether the Job is admitted, after which workloads, by which preemptions, and what its pods do then."""
     colour = "green" if found.runs else "red"
     to.print(f"[{colour}]{escape(headline(found))}[/{colour}]")
     if found.message:

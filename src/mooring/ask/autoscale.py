@@ -1,4 +1,4 @@
-"""Autoscaling policies on one trace: what they cost and what users wait, compared with confidence from seeds."""
+"""Autoscaling policies on one trace: their costs and their users' waiting times, compared with confidence from seeds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Estimated:
 
     @property
     def is_clear(self) -> bool:
-        """For a difference: whether it is not 0 with this confidence."""
+        """Report for a difference whether it is not 0 with this confidence."""
         return self.margin is not None and abs(self.mean) > self.margin
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,16 +99,16 @@ class AutoscalingComparison:
 
     @property
     def held(self) -> bool:
-        """Whether everything was as the story expects."""
+        """Report whether all expectations of the story held."""
         return all(run.held for each in self.policies for run in each.runs)
 
     def difference(self, measure: str, policy: PolicyRuns) -> Estimated:
-        """How much more than the first policy, seed by seed."""
+        """Return how much more than the first policy, seed by seed."""
         first = self.policies[0].values(measure)
         return Estimated.of([b - a for a, b in zip(first, policy.values(measure), strict=True)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, camelCase, as ``-o json`` prints it."""
+        """Return everything as plain values in camelCase, as ``-o json`` prints it."""
         return {
             "story": self.story,
             "seeds": self.seeds,
@@ -146,7 +146,7 @@ class AutoscalingComparison:
 
 
 def measures_of(run: Simulation) -> dict[str, float]:
-    """By what people decide: what it costs, what users wait, what is wasted, and what is disturbed."""
+    """Return the measures for a choice: cost, waiting times, waste and disruptions."""
     found, row = run.autoscaling, {} if run.measures is None else run.measures.row
     columns = {} if run.measures is None else run.measures.columns
     if found is None:
@@ -203,7 +203,7 @@ def compare_policies(
 
 
 def scaled_by(story: Scenario, policy: PolicyFile) -> Scenario:
-    """The story with an autoscaler that begins before it."""
+    """Return the story with an autoscaler that begins before it."""
 
     async def play(cluster: ScenarioCluster) -> None:
         cluster.place = policy.name
@@ -221,7 +221,7 @@ def read_policies(
     cloud: Any = None,
     values: Mapping[str, Any] | None = None,
 ) -> list[PolicyFile]:
-    """Each policy with each packing."""
+    """Return each policy with each packing."""
     if catalogue is None:
         raise InputError("a policy needs a catalogue of instance types; give one with --catalogue")
     return [
@@ -231,13 +231,14 @@ def read_policies(
     ]
 
 
-# ---- how it looks in print ------------------------------------------------------------------------------------------
+# # ---- rendering
+# ------------------------------------------------------------------------------------------------------
 
 TOP = 10
 
 
 def draw(to: Console, found: AutoscalingComparison, top: int = TOP) -> None:
-    """A column for each policy, a row for each measure; then what went elsewhere than planned."""
+    """Print a column for each policy and a row for each measure; then pods that were placed elsewhere than planned."""
     several = len(found.policies) > 1
     rows = []
     for name, label in _LABELS.items():

@@ -261,7 +261,7 @@ class Classroom:
         )
 
     def delete_pod(self, name: str) -> None:
-        """Delete a pod at once."""
+        """Delete a pod immediately."""
         self.plane.api.delete(_PODS, "default", name, {"gracePeriodSeconds": 0})
 
     def priority_class(self, name: str, value: int) -> None:

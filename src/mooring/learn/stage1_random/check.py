@@ -1,11 +1,11 @@
-"""Does the exercise of lesson 1 work: a predicate for spec.nodeSelector?"""
+"""Checks the exercise of lesson 1: a predicate for spec.nodeSelector."""
 
 from __future__ import annotations
 
 from mooring.learn.checking import LessonCheck
 from mooring.learn.classroom import Classroom, Missing
 
-PODS = 8  # enough that dice cannot be right by luck
+PODS = 8  # enough that a random choice cannot pass by luck
 
 
 async def _expect(room: Classroom, selector: dict[str, str], node: str) -> None:

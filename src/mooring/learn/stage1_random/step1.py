@@ -1,7 +1,7 @@
 """Lesson 1, step 1 of 5: a scheduler that does nothing.
 
-It can be started, and it stops when it is told to. Whoever starts it cancels its task: that is Python's form of the
-quit channel that schedulers written in Go have.
+It can be started and stopped. The caller cancels its task to stop it: that is Python's form of the quit channel that
+schedulers written in Go have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("lesson")
 
 
 class Scheduler:
-    """Nothing so far but a beginning and an end."""
+    """So far it only starts and stops."""
 
     def __init__(self, client: RestClient) -> None:
         self.client = client

@@ -46,7 +46,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as background:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             log.info("%d nodes are known, %d pods are queued", len(self.nodes), self.queue.qsize())

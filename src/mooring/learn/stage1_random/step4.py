@@ -32,7 +32,7 @@ def any_node(pod: Pod, node: Node) -> bool:
 
 
 def random_priority(pod: Pod, node: Node) -> int:
-    """A priority says how much a pod likes a node. This one throws dice."""
+    """A priority scores a node for a pod. This one is random."""
     return random.randrange(100)
 
 
@@ -63,7 +63,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as background:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:

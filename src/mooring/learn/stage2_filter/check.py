@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 2 work: a filter plugin TaintToleration?"""
+"""Checks the exercise of lesson 2: a filter plugin TaintToleration."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class NodeUnschedulable(Plugin):
 
 
 def random_priority(pod: Pod, node: Node) -> int:
-    """A priority says how much a pod likes a node. This one throws dice."""
+    """A priority scores a node for a pod. This one is random."""
     return random.randrange(100)
 
 
@@ -101,14 +101,14 @@ class Scheduler:
         async with asyncio.TaskGroup() as background:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:
                 await self.schedule_one()
 
     async def schedule_one(self) -> None:
-        """Take the next pod, find a node for it, bind it, say so."""
+        """Take the next pod, find a node for it, bind it, write an event."""
         pod = await self.queue.get()
         log.info("found a pod to schedule: %s", full_name(pod))
         try:
@@ -157,7 +157,7 @@ class Scheduler:
         await self.client.create(path, json.dumps(binding).encode())
 
     async def emit_event(self, pod: Pod, type_: str, reason: str, message: str) -> None:
-        """Tell people: kubectl get events and kubectl describe pod show it. If that fails, the pod is fine anyway."""
+        """Write an Event, which kubectl get events and kubectl describe pod show. A failure does not affect the pod."""
         log.info("%s: %s", reason, message)
         meta = pod.metadata
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

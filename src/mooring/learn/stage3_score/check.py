@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 3 work: a second score plugin that spreads pods?"""
+"""Checks the exercise of lesson 3: a second score plugin that spreads pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Lesson 3: score plugins choose among the nodes that are left.
 
 A score plugin is a priority with a name and a weight. NodeNumber, the example, prefers the node whose name ends in the
-same digit as the pod's: pod8 likes node8.
+same digit as the pod's: pod8 prefers node8.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py
 """
@@ -113,14 +113,14 @@ class Scheduler:
         async with asyncio.TaskGroup() as background:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:
                 await self.schedule_one()
 
     async def schedule_one(self) -> None:
-        """Take the next pod, find a node for it, bind it, say so."""
+        """Take the next pod, find a node for it, bind it, write an event."""
         pod = await self.queue.get()
         log.info("found a pod to schedule: %s", full_name(pod))
         try:
@@ -175,7 +175,7 @@ class Scheduler:
         await self.client.create(path, json.dumps(binding).encode())
 
     async def emit_event(self, pod: Pod, type_: str, reason: str, message: str) -> None:
-        """Tell people: kubectl get events and kubectl describe pod show it. If that fails, the pod is fine anyway."""
+        """Write an Event, which kubectl get events and kubectl describe pod show. A failure does not affect the pod."""
         log.info("%s: %s", reason, message)
         meta = pod.metadata
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

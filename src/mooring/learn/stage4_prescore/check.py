@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 4 work: a pre-score plugin that skips scoring?"""
+"""Checks the exercise of lesson 4: a pre-score plugin that skips scoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 5 work: pods do not wait for permission for ever?"""
+"""Checks the exercise of lesson 5: pods do not wait for permission for ever."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as background:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:
@@ -184,7 +184,7 @@ class Scheduler:
         await self.emit_event(pod, "Warning", "FailedScheduling", str(error))
 
     async def binding_cycle(self, pod: Pod, node: str) -> None:
-        """Wait for permission, bind, say so: in the background, for each pod by itself."""
+        """Wait for permission, bind, write an event: in the background, for each pod separately."""
         try:
             await self.wait_on_permit(pod)
             await self.bind(pod, node)
@@ -261,7 +261,7 @@ class Scheduler:
         await self.client.create(path, json.dumps(binding).encode())
 
     async def emit_event(self, pod: Pod, type_: str, reason: str, message: str) -> None:
-        """Tell people: kubectl get events and kubectl describe pod show it. If that fails, the pod is fine anyway."""
+        """Write an Event, which kubectl get events and kubectl describe pod show. A failure does not affect the pod."""
         log.info("%s: %s", reason, message)
         meta = pod.metadata
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 6 work: the active part is sorted by priority?"""
+"""Checks the exercise of lesson 6: the active part is sorted by priority."""
 
 from __future__ import annotations
 

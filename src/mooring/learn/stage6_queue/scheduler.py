@@ -140,7 +140,7 @@ class FitError(Exception):
 
 @dataclass
 class QueuedPodInfo:
-    """A pod in the queue, and how it has fared so far."""
+    """A pod in the queue, with its past attempts."""
 
     pod: Pod
     attempts: int = 0
@@ -224,7 +224,7 @@ class Scheduler:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
             background.create_task(self.queue.flush())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:
@@ -256,7 +256,7 @@ class Scheduler:
         await self.emit_event(info.pod, "Warning", "FailedScheduling", str(error))
 
     async def binding_cycle(self, info: QueuedPodInfo, node: str) -> None:
-        """Wait for permission, bind, say so: in the background, for each pod by itself."""
+        """Wait for permission, bind, write an event: in the background, for each pod separately."""
         pod = info.pod
         try:
             await self.wait_on_permit(pod)
@@ -334,7 +334,7 @@ class Scheduler:
         await self.client.create(path, json.dumps(binding).encode())
 
     async def emit_event(self, pod: Pod, type_: str, reason: str, message: str) -> None:
-        """Tell people: kubectl get events and kubectl describe pod show it. If that fails, the pod is fine anyway."""
+        """Write an Event, which kubectl get events and kubectl describe pod show. A failure does not affect the pod."""
         log.info("%s: %s", reason, message)
         meta = pod.metadata
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -355,7 +355,7 @@ def full_name(pod: Pod) -> str:
 
 
 def now() -> float:
-    """Seconds that only ever grow; the wall clock may jump."""
+    """Seconds that never go back; the wall clock may jump."""
     return asyncio.get_running_loop().time()
 
 

@@ -1,4 +1,4 @@
-"""Does the exercise of lesson 7 work: queueing hints?"""
+"""Checks the exercise of lesson 7: queueing hints."""
 
 from __future__ import annotations
 

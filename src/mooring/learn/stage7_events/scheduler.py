@@ -1,7 +1,7 @@
 """Lesson 7: event handlers wake the pods that an event can help.
 
 Each plugin registers the events that might make it accept. When one happens, the pods that this plugin refused leave
-the unschedulable part at once. No pod waits for minutes, and few are tried in vain.
+the unschedulable part immediately. No pod waits for minutes, and few attempts fail again.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py
 """
@@ -142,7 +142,7 @@ class FitError(Exception):
 
 @dataclass
 class QueuedPodInfo:
-    """A pod in the queue, and how it has fared so far."""
+    """A pod in the queue, with its past attempts."""
 
     pod: Pod
     attempts: int = 0
@@ -198,7 +198,7 @@ class SchedulingQueue:
             self.backoff[uid] = info
 
     def update(self, pod: Pod) -> None:
-        """Take over a pod's new version; one that was changed may fit now."""
+        """Replace a pod by its new version, which may fit now."""
         for info in (*self.active, *self.backoff.values(), *self.unschedulable.values()):
             if info.pod.metadata.uid == pod.metadata.uid:
                 info.pod = pod
@@ -244,7 +244,7 @@ class Scheduler:
             self.queue.add(QueuedPodInfo(pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """Hear that a pod has a node now, or wants something else than before."""
+        """Handle a pod that has a node now, or whose spec has changed."""
         if new.spec.node_name:
             self.queue.delete(new)
         elif new.spec != old.spec:
@@ -257,7 +257,7 @@ class Scheduler:
         self.cluster_event("NodeUpdate")
 
     def cluster_event(self, event: str) -> None:
-        """Tell the queue whose refusals this event might lift."""
+        """Tell the queue which plugins' refusals this event might lift."""
         plugins = {plugin.name for plugin in self.plugins if event in plugin.events}
         self.queue.move_all_to_active_or_backoff(event, plugins)
 
@@ -267,7 +267,7 @@ class Scheduler:
             background.create_task(self.nodes.run())
             background.create_task(self.pods.run())
             background.create_task(self.queue.flush())
-            # Deciding with half of the nodes in sight would be a mistake: wait for the first lists.
+            # Do not decide before all nodes are known: wait for the first lists.
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
             while True:
@@ -299,7 +299,7 @@ class Scheduler:
         await self.emit_event(info.pod, "Warning", "FailedScheduling", str(error))
 
     async def binding_cycle(self, info: QueuedPodInfo, node: str) -> None:
-        """Wait for permission, bind, say so: in the background, for each pod by itself."""
+        """Wait for permission, bind, write an event: in the background, for each pod separately."""
         pod = info.pod
         try:
             await self.wait_on_permit(pod)
@@ -377,7 +377,7 @@ class Scheduler:
         await self.client.create(path, json.dumps(binding).encode())
 
     async def emit_event(self, pod: Pod, type_: str, reason: str, message: str) -> None:
-        """Tell people: kubectl get events and kubectl describe pod show it. If that fails, the pod is fine anyway."""
+        """Write an Event, which kubectl get events and kubectl describe pod show. A failure does not affect the pod."""
         log.info("%s: %s", reason, message)
         meta = pod.metadata
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -398,7 +398,7 @@ def full_name(pod: Pod) -> str:
 
 
 def now() -> float:
-    """Seconds that only ever grow; the wall clock may jump."""
+    """Seconds that never go back; the wall clock may jump."""
     return asyncio.get_running_loop().time()
 
 
