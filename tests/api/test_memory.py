@@ -1,4 +1,4 @@
-"""Freed memory is kept: arrays that come and go cost no new pages. The garbage collector is left as it was."""
+"""Freed memory is kept: arrays that are freed cost no new pages. The garbage collector is left as it was."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_garbage_is_one_clear_line(text: str) -> None:
         parse_quantity(text)
     message = str(caught.value)
     assert repr(text) in message and "\n" not in message
-    assert "500m" in message or "Ki" in message, "it says what would be right"
+    assert "500m" in message or "Ki" in message, "the message gives an example"
 
 
 @pytest.mark.parametrize(

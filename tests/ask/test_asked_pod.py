@@ -1,4 +1,4 @@
-"""The pod that is meant: by name, by manifest, by workload, or as it stands."""
+"""The pod that is meant: by name, by manifest, by workload, or as an object."""
 
 from __future__ import annotations
 

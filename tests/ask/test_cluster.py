@@ -320,7 +320,7 @@ def test_questions_that_are_asked_elsewhere(name: str, says: str) -> None:
 def test_another_process_gets_the_same_cluster() -> None:
     cluster = small().take_over([make_pod("z", node="a", host_ports=[80]), make_object("PriorityClass", "high")])
     cluster.remove("pod/default/x")
-    cluster.add(make_pod("x", node="b"))  # comes again, and so comes last
+    cluster.add(make_pod("x", node="b"))  # added again, and so the last one
     sent = pickle.loads(pickle.dumps(cluster))
     assert list(sent) == list(cluster) and sent.table().rows == cluster.table().rows
     for one, other in ((sent, cluster), (sent.fork(), cluster.fork())):

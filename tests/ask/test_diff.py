@@ -1,4 +1,4 @@
-"""Two schedulers over the same pods: who moves, why, and that ties and consequences are told apart."""
+"""Two schedulers over the same pods: which pods move, why, and that ties and consequences are distinguished."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ def test_deleting_the_node_does_what_the_drill_says(
     loss = losing("n0", *nodes, *running)
     placed, refused, evicted = deleted([*classes, *nodes, *running], "n0", mine)
     ours = {pod.key for pod in mine}
-    # The story makes no victims anew, so only the pods of the lost node are compared, and who had to give way.
+    # The story makes no victims anew, so only the pods of the lost node are compared, and the evicted pods.
     assert {pod: node for pod, node in loss.replaced.items() if pod in ours} == placed
     assert {pod for pod in loss.unplaced if pod in ours} == refused
     assert set(loss.preempted) == evicted

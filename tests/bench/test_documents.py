@@ -42,7 +42,7 @@ def test_what_is_no_result_is_refused(content: bytes | None, says: str, tmp_path
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module that answers twice and ends as it is told to."""
+    """A module that answers twice and ends with the given code."""
     (tmp_path / "answering.py").write_text(
         "import json, sys, time\n"
         "request = json.load(sys.stdin)\n"

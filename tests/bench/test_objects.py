@@ -1,4 +1,4 @@
-"""Objects of a workload over the API: paths, many at once, and nothing left behind."""
+"""Objects of a workload over the API: paths, many of them concurrently, and nothing left behind."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ async def test_workloads_of_our_own(name: str) -> None:
 async def test_claims_stay_allocated_beside_a_controller_that_deallocates(
     write_case: WriteCase, tmp_path: Path
 ) -> None:
-    """kube-controller-manager deallocates a claim as soon as it hears that the claim's last pod is gone."""
+    """kube-controller-manager deallocates a claim as soon as it sees that the claim's last pod is gone."""
     for kind, spec in (
         ("DeviceClass", "{}"),
         ("ResourceClaim", "{devices: {requests: [{name: r, exactly: {deviceClassName: any}}]}}"),

@@ -1,4 +1,4 @@
-"""``--kubernetes-version``: who is asked, and what a command says about it."""
+"""``--kubernetes-version``: which server is asked, and what a command says about it."""
 
 from __future__ import annotations
 

@@ -346,7 +346,7 @@ async def create_pod(kubeconfig: str, name: str) -> None:
 
 
 async def phase(kubeconfig: str, name: str) -> str:
-    """The phase of a pod that has a node: fake kubelets run it at once."""
+    """The phase of a pod that has a node: fake kubelets run it immediately."""
     async with RestClient(find_config(kubeconfig)) as client:
         while True:
             answer = await client.get(f"/api/v1/namespaces/default/pods/{name}")

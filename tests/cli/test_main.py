@@ -1,4 +1,4 @@
-"""The frame of the command line: one line per failure, the right exit code, nothing imported in vain."""
+"""The frame of the command line: one line per failure, the right exit code, no needless imports."""
 
 from __future__ import annotations
 

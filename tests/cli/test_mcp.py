@@ -202,7 +202,7 @@ def test_a_moment_of_a_record_is_asked(tmp_path: Path) -> None:
     (before,) = asyncio.run(asked(["--cluster", f"{record}@1s"], question))
     (after,) = asyncio.run(asked(["--cluster", str(record)], question))
     assert json.loads(before)["pod"] == "default/cheap-2"
-    assert "no such pod" in after  # it was evicted by then
+    assert "no such pod" in after  # it was evicted in the meantime
 
 
 @pytest.mark.e2e

@@ -1,4 +1,4 @@
-"""Whether a watched cluster is heard of, and who is told."""
+"""Whether a watched cluster answers, and which listeners get its objects."""
 
 from __future__ import annotations
 

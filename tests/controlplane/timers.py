@@ -22,7 +22,7 @@ class _Entry:
 
 
 class DiscreteTimers:
-    """A deterministic event loop without asyncio: time stands still until ``advance`` lets it pass."""
+    """A deterministic event loop without asyncio: time passes only in ``advance``."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -39,7 +39,7 @@ class DiscreteTimers:
         return entry
 
     def settle(self) -> None:
-        """Do everything that is due now, and what follows from it at once."""
+        """Do everything that is due now, and its immediate consequences."""
         self.advance(0.0)
 
     def advance(self, seconds: float) -> None:

@@ -152,7 +152,7 @@ class Refuses(sdk.NodeFilter):
         return sdk.SUCCESS
 
     def reserve(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> sdk.Status:
-        assert pod.spec.node_name == node_name, "it is told of the pod as it is assumed"
+        assert pod.spec.node_name == node_name, "it gets the pod as it is assumed"
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer

@@ -211,7 +211,7 @@ async def _everything(cluster: Cluster, faults: Faults) -> None:
     # Volumes: one that is there, one that is to be made.
     cluster.node("b")
     await _volumes(cluster)
-    # Claims: one made by a user, one that stands for an extended resource and whose first binding fails.
+    # Claims: one made by a user, one that represents an extended resource and whose first binding fails.
     await _claims(cluster, faults)
 
 
@@ -310,7 +310,7 @@ async def test_the_roles_are_enough_and_not_more(kustomize, tmp_path):
     faults = Faults()
     async with running(objects, faults, tmp_path) as cluster:
         await _everything(cluster, faults)
-        assert await _metrics(cluster) == 403  # who is known need not be allowed
+        assert await _metrics(cluster) == 403  # a known user is not necessarily allowed
         reader = {"metadata": {"name": "metrics"}, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]}
         cluster.create(f"clusterroles.{RBAC_GROUP}", reader)
         bound = {

@@ -1,4 +1,4 @@
-"""Extenders of a running scheduler: asked over HTTP while everything else goes on."""
+"""Extenders of a running scheduler: called over HTTP while everything else continues."""
 
 from __future__ import annotations
 

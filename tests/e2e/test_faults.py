@@ -131,7 +131,7 @@ async def test_a_pod_bound_by_another_scheduler_stays_there(world):
         await world.pod("late")
         await world.condition("late", reason="Unschedulable")
         await world.bind("wanted", first)  # the delayed binding comes later, and is refused
-        assert await world.bound("late") == other  # is told that there is room after all
+        assert await world.bound("late") == other  # sees that there is room after all
         await live.scheduler.drain(5)
         (counted,) = (pod for pod in live.scheduler.cluster.pods() if pod.pod.name == "wanted")
         assert (counted.pod.spec.node_name, live.scheduler.cluster.num_assumed) == (first, 0)

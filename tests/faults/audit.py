@@ -129,6 +129,6 @@ class VirtualAudit:
 
 
 def _goes(event: Event) -> bool:
-    """Whether with this write a pod begins to go, or is gone at once."""
+    """Whether this write begins to delete a pod, or deletes it immediately."""
     was_going = event.previous is not None and b'"deletionTimestamp"' in event.previous.raw
     return not was_going and (event.type == DELETED or b'"deletionTimestamp"' in event.entry.raw)

@@ -1,4 +1,4 @@
-"""What happens during a soak: pods come and go, nodes flap, watches drop, requests fail, leaders change."""
+"""What happens during a soak: pods are created and deleted, nodes flap, watches drop, requests fail, leaders change."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Happenings:
         for name in _too_many(api, len(self._nodes)):
             api.delete(PODS, NAMESPACE, name, {"gracePeriodSeconds": 0})
 
-    # ---- who and when ------------------------------------------------------------------------------------------
+    # ---- replicas and times ------------------------------------------------------------------------------------------
 
     @property
     def _api(self) -> Api:

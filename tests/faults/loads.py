@@ -27,7 +27,7 @@ _DRIVER = "devices.example.com"
 
 
 def set_up(load: str, nodes: int) -> list[dict[str, Any]]:
-    """What is there in the beginning."""
+    """The initial objects."""
     if load == VOLUMES_LOAD:
         late = {**_STORAGE, "metadata": {"name": "late"}, "provisioner": "disks.example.com"}
         local = {**_STORAGE, "metadata": {"name": LOCAL}, "provisioner": "kubernetes.io/no-provisioner"}

@@ -248,7 +248,7 @@ class Wire(asyncio.Transport):
     # ---- the network -------------------------------------------------------------------------------------------
 
     def reset(self, why: str) -> None:
-        """The connection breaks; both ends hear of it."""
+        """The connection breaks; both ends notice."""
         if not self._is_closing:
             self._is_closing = True
             self._network.wires.pop(self, None)

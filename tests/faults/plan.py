@@ -22,7 +22,7 @@ FILL_S, FILL_PER_S = 20.0, 2.0
 AROUND_S = 0.3
 """So far from the moment at which a fault begins or ends pods come because of it."""
 QUIET_S = 20.0
-"""At the end of a plan nothing breaks any more, while pods go on to come and go."""
+"""At the end of a plan nothing breaks any more, while pods are still created and deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Crowd:
     arrivals_per_s: float
     bursts: float  # of so many pods the next comes at the same instant
     around: float  # so many pods more come together when a fault begins, and when it ends, on average
-    pods: float  # that are there at once: the fewer come, the longer they live
+    pods: float  # that exist at the same time: the fewer are created, the longer they live
     fault_every_s: float
     qps: int  # that a replica allows itself
 

@@ -188,7 +188,7 @@ class Run:
         return bound
 
     def _settle(self) -> float:
-        """With room for all and no trouble every pod must find a node, and all replicas must know what is there."""
+        """With room for all and no trouble every pod must find a node, and all replicas must know all objects."""
         world, started_s = self.world, self.world.now_s
         while True:
             world.run_until(world.now_s + LOOK_S)

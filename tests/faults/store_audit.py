@@ -1,4 +1,4 @@
-"""The audit of a soak: hears of every write to a pod or a node and remembers what must never happen."""
+"""The audit of a soak: sees every write to a pod or a node and remembers what must never happen."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Audit:
         self._stops = [self.store.subscribe(NODES, self.node), self.store.subscribe(PODS, self.pod)]
 
     def take_in(self) -> None:
-        """Begin with what is there: the store was opened again."""
+        """Begin with the existing objects: the store was opened again."""
         for entry in self.store.iterate(NODES):
             self._room[entry.name] = _allocatable(entry.object())
         for entry in self.store.iterate(PODS):

@@ -18,7 +18,7 @@ from tests.faults.store_audit import Audit
 
 @pytest.fixture
 def at_rest(world):
-    """A scheduler that knows the cluster and has nothing to do; it hears only what a test tells it."""
+    """A scheduler that knows the cluster and has nothing to do; it gets only the events of a test."""
     plane, _ = world
     live = LiveScheduler(RestClient(ClientConfig("http://127.0.0.1:1")), default_config())
     for name in ("a", "b"):

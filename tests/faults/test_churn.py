@@ -87,7 +87,7 @@ async def shake(churn, replicas):
 
 
 async def come_to_rest(plane, replicas):
-    """With room for every pod and no faults all are bound, and both replicas know exactly what is there."""
+    """With room for every pod and no faults all are bound, and both replicas know exactly the existing objects."""
     while True:
         waiting = [e.key for e in plane.store.iterate(PODS, NAMESPACE) if not (e.fields or {}).get("spec.nodeName")]
         schedulers = [replica.process.live for replica in replicas]

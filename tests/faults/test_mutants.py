@@ -438,7 +438,7 @@ BEHIND = Plan(
         Step(10.0, "lag-watches", "leader", 20.0, 15.0, "pods"),
     ),
 )
-# Seconds lie between pods and their bindings. The next leader knows both, and then hears of them once more.
+# Seconds lie between pods and their bindings. The next leader knows both, and then gets their events once more.
 OLD_NEWS = Plan(
     1,
     45.0,
@@ -662,7 +662,7 @@ TWICE = replace(
         *(Step(round(5.05 + i / 20, 3), "replace-pods", amount=0.3) for i in range(30)),
     ),
 )
-# Everything is told again a little later, when there is something newer.
+# Every event is sent again a little later, when there is something newer.
 TOLD_AGAIN = Plan(
     1,
     40.0,

@@ -188,7 +188,7 @@ class FullDisk(io.FileIO):
 
 
 class AtOnce(InBackground):
-    """Does the thread's work at once: a world in virtual time has no threads."""
+    """Does the thread's work immediately: a world in virtual time has no threads."""
 
     def _send(self, number, work):
         self._do(work)

@@ -30,7 +30,7 @@ TICK_S = 1e-9
 
 
 class Stuck(Exception):
-    """Loops take turns for ever, and time stands still."""
+    """Loops take turns for ever, and time does not pass."""
 
 
 class World:
@@ -342,7 +342,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """A thread's work is done at once; how long it took is for the work to say (``Machine.busy_s``)."""
+        """A thread's work is done immediately; how long it took is for the work to say (``Machine.busy_s``)."""
         future = self.create_future()
         machine = self.machine
         machine.busy_s = 0.0

@@ -68,7 +68,7 @@ class PaperRecorder:
 
 
 class Heard(SchedulerObserver):
-    """Writes down the names of what it hears, with the pod."""
+    """Records the names of events, with the pod."""
 
     def __init__(self) -> None:
         self.story: list[str] = []

@@ -1,4 +1,4 @@
-"""The scheduler put together: ways in, other configurations, and who listens."""
+"""The scheduler put together: entry points, other configurations, and its listeners."""
 
 from __future__ import annotations
 

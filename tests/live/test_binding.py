@@ -1,4 +1,4 @@
-"""The binding cycle: its steps in order, who may stop it, and what it leaves behind."""
+"""The binding cycle: its steps in order, what may stop it, and what it leaves behind."""
 
 from __future__ import annotations
 

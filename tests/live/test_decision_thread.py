@@ -23,7 +23,7 @@ async def test_work_runs_in_the_thread_while_the_loop_continues(thread):
     asyncio.get_running_loop().call_soon(turned.set)
 
     def work(a: int, b: int) -> tuple[str, int]:
-        assert turned.wait(60.0), "the loop stands still"
+        assert turned.wait(60.0), "the loop is blocked"
         return threading.current_thread().name, a + b
 
     assert await thread.run(work, 1, 2) == ("decisions", 3)

@@ -1,4 +1,4 @@
-"""What the cluster and the queue are told, and in which order."""
+"""The calls of the cluster and the queue, in their order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mooring.live.event_handlers import EventHandlers
 
 
 class Watched(SchedulingQueue):
-    """A queue that notes what it is told, and how many nodes and pods the cluster had at that moment."""
+    """A queue that records its calls, and how many nodes and pods the cluster had at that moment."""
 
     def __init__(self, cluster):
         anything = ClusterEvent(EventResource.WILDCARD, ActionType.ALL)
@@ -478,7 +478,7 @@ class Ticking(VirtualClock):
 
 @pytest.fixture
 def timed(cluster, queue):
-    """Handlers, and what their observer was told: labels and seconds."""
+    """Handlers, and the calls of their observer: labels and seconds."""
     told = []
     handlers = EventHandlers(cluster, queue)
     handlers.observe(lambda *what: told.append(what), Ticking())

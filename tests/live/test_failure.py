@@ -1,4 +1,4 @@
-"""After an attempt that failed: where the pod waits, what people are told, and whose turn comes because of it."""
+"""After an attempt that failed: where the pod waits, its messages, and which pods are tried because of it."""
 
 from __future__ import annotations
 

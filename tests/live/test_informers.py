@@ -1,4 +1,4 @@
-"""What a scheduler watches and lists, and who is told."""
+"""What a scheduler watches and lists, and which listeners are called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.testing import make_pod
 
 
 class Heard:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     def __init__(self):
         self.told = []

@@ -1,4 +1,4 @@
-"""Pod groups of many pods: the event loop goes on, and each further pod costs the same."""
+"""Pod groups of many pods: the event loop is not blocked, and each further pod costs the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Waits:
 
     def pre_filter(self, state: Any, pod: Any, nodes: Any) -> Status:
         self.loop.call_soon_threadsafe(self.asked.set)
-        assert self.turned.wait(60), "the event loop stands still"
+        assert self.turned.wait(60), "the event loop is blocked"
         return SUCCESS
 
 

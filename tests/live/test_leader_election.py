@@ -153,7 +153,7 @@ def candidate(leases: Leases, time: VirtualTime, name: str, **kwargs: Any) -> Le
 
 
 class Work:
-    """What a leader does: it writes down when it began and when it was told to stop."""
+    """What a leader does: it records when it began and when it was stopped."""
 
     def __init__(self, elector: LeaderElector) -> None:
         self.leading = False
@@ -320,7 +320,7 @@ async def test_an_outage_that_ends_just_before_the_deadline_is_survived(leases, 
 
 
 async def test_a_server_that_asks_to_wait_for_ever_does_not_cost_the_lease(leases, time):
-    """Every try is answered 429. The elector goes on trying in its own time, and renews when that is over."""
+    """Every try is answered 429. The elector keeps trying at its own intervals, and renews when that is over."""
     work = Work(candidate(leases, time, "first"))
     await time.run(1.5)
     seen = len(leases.requests)

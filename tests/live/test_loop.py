@@ -223,7 +223,7 @@ async def test_the_loop_rests_until_a_pod_comes(make_stage):
 
 
 class PaperExtender:
-    """Filters in another thread, and waits there until it is told to go on."""
+    """Filters in another thread, and waits there until the test releases it."""
 
     name = "paper"
     is_filter, is_prioritizer, is_binder, is_ignorable, supports_preemption = True, False, False, False, False

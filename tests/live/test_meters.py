@@ -309,7 +309,7 @@ def test_what_plugins_count_has_upstreams_labels():
 
 @pytest.fixture
 def told():
-    """Meters with a clock that stands still, and what they show."""
+    """Meters with a stopped clock, and what they show."""
     clock = VirtualClock(100.0)
     meters = Meters(SchedulerMetrics(), clock)
 

@@ -35,7 +35,7 @@ def test_only_observers_that_override_a_method_are_called(name):
 
 
 class Broken(SchedulerObserver):
-    """Raises whenever it hears something."""
+    """Raises at every event."""
 
     def __init__(self, error):
         self.error = error

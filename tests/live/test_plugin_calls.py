@@ -1,4 +1,4 @@
-"""Calling plugins after the decision: who runs beside whom, and what is left to do after a failure."""
+"""Calling plugins after the decision: which calls run concurrently, and what is left to do after a failure."""
 
 from __future__ import annotations
 

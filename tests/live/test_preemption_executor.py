@@ -1,4 +1,4 @@
-"""Evictions: who is told what, in which order, and when the preemptor may come again."""
+"""Evictions: which calls are made in which order, and when the preemptor may be retried."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_failure_spares_the_last_victim_and_brings_the_preemptor_back():
 async def test_an_eviction_that_breaks_sets_the_preemptor_back(name):
     stage = Stage(make("one"), make("two"), failures={("delete", name): RuntimeError("our own mistake")})
     await stage.run()
-    assert (stage.set_back, stage.activated) == (["preemptor"], []), "at once, the same would happen again"
+    assert (stage.set_back, stage.activated) == (["preemptor"], []), "an immediate retry would have the same result"
     assert not stage.executor.is_running("uid-preemptor")
     assert not stage.is_held_back
 

@@ -1,4 +1,4 @@
-"""Our endpoints beside kube-scheduler's: status, headers and bodies over real TLS; who may see them; certificates."""
+"""Our endpoints beside kube-scheduler's: status, headers and bodies over real TLS; access to them; certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that does not end in time is told so, then interrupted, then reported."""
+"""Work that does not end in time is marked, then interrupted, then reported."""
 
 from __future__ import annotations
 

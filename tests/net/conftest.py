@@ -198,7 +198,7 @@ class FakeApi:
                 watcher.put_nowait(encoded({"type": type_, "object": item}) + b"\n")
 
     def send(self, event: dict[str, Any] | bytes) -> None:
-        """Send an event, or bytes as they are, to everybody who watches."""
+        """Send an event, or bytes as they are, to all watchers."""
         data = event if isinstance(event, bytes) else encoded(event) + b"\n"
         for watcher in self.watchers:
             watcher.put_nowait(data)

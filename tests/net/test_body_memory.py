@@ -21,7 +21,7 @@ BOUNDS = Bounds(max_body_bytes=256 * MIB, read_timeout_s=30, idle_timeout_s=30)
 
 
 def allocated_bytes(work: Callable[[], object]) -> int:
-    """The most that Python had reserved at once while it did something."""
+    """The peak of memory that Python had reserved during a call."""
     tracemalloc.start()
     try:
         work()

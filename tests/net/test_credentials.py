@@ -1,4 +1,4 @@
-"""Who we say we are: fixed headers, token files that change, exec plugins."""
+"""Credentials of requests: fixed headers, token files that change, exec plugins."""
 
 from __future__ import annotations
 

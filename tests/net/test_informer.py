@@ -1,4 +1,4 @@
-"""The informer alone: what handlers hear of what a watch delivers, event by event. No server, no clock."""
+"""The informer alone: what handlers get of the events that a watch delivers. No server, no clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def thing(name: str, version: int | str, uid: str = "u") -> Thing:
 
 
 class Heard(list[str]):
-    """A handler that writes down what it hears: + added, ~ updated, - deleted, each with the version."""
+    """A handler that records its events: + added, ~ updated, - deleted, each with the version."""
 
     def on_add(self, item: Thing) -> None:
         self.append(f"+{item.metadata.name}{item.metadata.resource_version}")

@@ -1,4 +1,4 @@
-"""Whatever the order of events, and however often they come, the copy ends up right and handlers hear a sane story."""
+"""Whatever the order of events, and however often they come, the copy is right and handlers get consistent events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Truth:
 
 
 class Story:
-    """Fails when what a handler hears makes no sense."""
+    """Fails when a handler's events are inconsistent."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Thing] = {}

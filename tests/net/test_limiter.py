@@ -1,4 +1,4 @@
-"""The token bucket, by a clock that stands still."""
+"""The token bucket, by a stopped clock."""
 
 from __future__ import annotations
 

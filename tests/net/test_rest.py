@@ -38,7 +38,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Naps:
-    """Stands in for asyncio.sleep and remembers how long everybody wanted to sleep."""
+    """Stands in for asyncio.sleep and records the requested times."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []

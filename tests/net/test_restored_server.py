@@ -51,7 +51,7 @@ async def test_everything_is_listed_again(fake_api, informers, eventually, strea
     await eventually(lambda: all(names(each) == {"old", "kept"} for each in informers))
     assert informers[PODS.name].get("default/kept").metadata.resource_version == "2"
     await eventually(lambda: not informers.is_restoring)
-    fake_api.put("later")  # its version is one that was told before
+    fake_api.put("later")  # its version was sent before
     await eventually(lambda: all("later" in names(each) for each in informers))
     assert informers.states == [True, False]
 

@@ -34,7 +34,7 @@ async def test_a_token_that_is_replaced_under_load(serve, tmp_path):
     async def handler(request: web.Request) -> web.Response:
         nonlocal accepted, served
         served += 1
-        if served in (40, 90, 140):  # the old token is over at once, as when a service account is made anew
+        if served in (40, 90, 140):  # the old token is invalid immediately, as when a service account is made anew
             accepted = f"token-{served}"
             file.write_text(accepted)
         if request.headers["Authorization"] != f"Bearer {accepted}":

@@ -38,7 +38,7 @@ THINGS = typed_kind("things", "example.io/v1", Thing)
 
 
 class Diary:
-    """A handler that writes down what it hears, and fails if that makes no sense."""
+    """A handler that records its events, and fails if they are inconsistent."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -250,7 +250,7 @@ async def test_an_old_server_that_ignores_the_question_is_noticed(watching, fake
     fake_api.put("a", size=1)
 
     async def plain(request: web.Request) -> web.StreamResponse:
-        # A server of old streams what it has and goes on; its bookmark has no annotation.
+        # An old server streams what it has and continues; its bookmark has no annotation.
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}\n')
@@ -365,7 +365,7 @@ async def test_410_relists_and_reports_what_was_missed(watching, fake_api, event
     again = fake_api.watches()[-1]
     assert again["sendInitialEvents"] == "true"
     assert again["resourceVersion"] == "4"
-    assert it.naps == [], "the list is asked for at once"
+    assert it.naps == [], "the list is requested immediately"
 
 
 async def test_a_server_that_answers_410_again_and_again_gets_longer_pauses(watching, fake_api, eventually):

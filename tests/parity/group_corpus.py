@@ -43,7 +43,7 @@ Case = dict[str, Any]
 
 
 class World:
-    """Plays the API server for one scheduler: a write is carried out and told at once.
+    """Plays the API server for one scheduler: a write is carried out and reported immediately.
 
     A deleted pod is gone at once, unless its annotation says that it lingers as terminating.
     """

@@ -30,7 +30,7 @@ def files(path: Path, **limits: Any) -> RotatedFiles:
 
 
 class AtOnce(InBackground):
-    """Does the thread's work at once, so that a test does not depend on its speed."""
+    """Does the thread's work immediately, so that a test does not depend on its speed."""
 
     def _send(self, number: int, work: Any) -> None:
         self._do(work)

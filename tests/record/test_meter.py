@@ -429,7 +429,7 @@ def test_the_figures_are_those_of_a_slow_count(events: Sequence[tuple[str, int, 
 
 
 class _Slow:
-    """Adds up what is there, span by span."""
+    """Adds up the spans of existing objects."""
 
     def __init__(self) -> None:
         self.now = self.pending_s = self.used_s = self.has_s = 0.0

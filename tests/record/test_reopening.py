@@ -113,7 +113,7 @@ def test_a_time_shows_what_was_there_then(recorded: Any) -> None:
 
 @pytest.mark.parametrize(("run_s", "has_more"), [(None, False), (1.0, True)], ids=["that stay", "that end"])
 def test_pods_that_only_come_are_worth_no_keyframe(run_s: float | None, has_more: bool) -> None:
-    """A keyframe repeats all of them, so that who begins there would not have less to read."""
+    """A keyframe repeats all of them, so that beginning there would not save reading."""
     gated = {"schedulingGates": [{"name": "later"}]}
     arrivals = [Arrival(i / 10, make_pod(f"p{i}", spec={} if run_s else gated), run_s=run_s) for i in range(200)]
     sink = io.BytesIO()

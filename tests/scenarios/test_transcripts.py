@@ -1,4 +1,4 @@
-"""Every story that comes with mooring is told as it was recorded; ``pytest --rewrite`` records anew."""
+"""Every story of mooring prints what was recorded; ``pytest --rewrite`` records anew."""
 
 from __future__ import annotations
 

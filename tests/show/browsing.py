@@ -19,7 +19,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-component-update",
 ]
-# A busy machine is slow, and nothing here measures how slow. Who changes the page wants to hear sooner.
+# A busy machine is slow, and nothing here measures how slow. Developers of the page can set a shorter limit.
 PATIENT_MS = int(os.environ.get("MOORING_PATIENT_MS", "180000"))
 
 

@@ -130,7 +130,7 @@ async def launched(chromium, built_page) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def browser(launched):
-    """Opens pages; whatever they print as an error, request in vain or fetch from elsewhere fails the test."""
+    """Opens pages; whatever they print as an error, request without success or fetch from elsewhere fails the test."""
     from .browsing import PATIENT_MS
 
     @asynccontextmanager

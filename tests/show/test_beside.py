@@ -21,7 +21,7 @@ PATIENT_S = 120
 
 
 class Slow:
-    """A what-if that goes on until it may end, or is stopped."""
+    """A what-if that runs until it may end, or is stopped."""
 
     def __init__(self) -> None:
         self.may_end = threading.Event()

@@ -177,7 +177,7 @@ async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serv
             await page.get_by_role("button", name="Pod", exact=True).click()
             await page.get_by_role("button", name="apply").click()
             await sees(page, ".editPanel [role=status]", "applied: pod/web-1")
-            for each in (page, other):  # both are told
+            for each in (page, other):  # both are notified
                 await sees(each, ".queuePanel .row", "default/web-1")
             text = await page.locator("textarea").input_value()
             await page.locator("textarea").fill(text.replace("cpu: 500m", "cpu: -1"))
@@ -438,7 +438,7 @@ LATE = """addEventListener("hashchange", (event) => {
 
 
 async def test_an_address_that_changes_while_the_last_one_is_being_written_counts(story, serve, browser):
-    """On a busy machine a page may hear late of a link that was followed, and write its own address meanwhile."""
+    """On a busy machine a page may learn late of a followed link, and write its own address meanwhile."""
     async with serve(story("preemption"), files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await page.add_init_script(LATE)
         await page.reload()

@@ -66,7 +66,7 @@ async def test_zoom_leads_to_a_node_to_a_pod_and_out_again(tmp_path: Path, serve
     pods = [bound(make_pod(name, spec=CONTAINERS), "node-0") for name in ("web-1", "web-2", "web-3")]
     shown = recorded(tmp_path / "zoom.mooring", make_pod("large", cpu="64"), *nodes, *pods)
     link = "#lang=en&t=end&colour=namespace&pod=default/web-2&node=node-0"
-    still = {"reduced_motion": "reduce"}  # the camera is there at once
+    still = {"reduced_motion": "reduce"}  # the camera is there immediately
     async with serve(shown, files=page_files()) as server, browser(server.link + link, **still) as page:
         await sees(page, ".nodePanel h2", "node-0")
         canvas = page.locator(".map canvas")

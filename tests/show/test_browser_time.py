@@ -164,7 +164,7 @@ async def test_a_record_that_grows_is_followed_until_time_is_dragged(tmp_path, s
 
 
 async def test_a_simulation_is_watched_while_it_runs(tmp_path, monkeypatch, built_page, browser):
-    """It stands still in the middle: what it has done is on the page, and can be asked about."""
+    """It is paused in the middle: what it has done is on the page, and can be asked about."""
     links: queue.Queue[str] = queue.Queue()
     goes_on = threading.Event()
     monkeypatch.setattr(simulate_page, "announce", lambda server, opens: links.put_nowait(server.link))
@@ -175,7 +175,7 @@ async def test_a_simulation_is_watched_while_it_runs(tmp_path, monkeypatch, buil
         for i in range(8):
             await cluster.create(pod(f"web-{i}", cpu="100m"))
             await cluster.expect_pod(f"web-{i}", phase="Running")
-        goes_on.wait()  # real time: the simulation's own stands still
+        goes_on.wait()  # real time: the simulation's own is paused
         await cluster.create(node("b"))
         await cluster.create(pod("last", cpu="100m"))
         await cluster.expect_pod("last", phase="Running")

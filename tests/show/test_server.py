@@ -1,4 +1,4 @@
-"""The page's server: only for those who have the link, and nothing that writes unless the cluster is ours."""
+"""The page's server: only with the link, and nothing that writes unless the cluster is ours."""
 
 from __future__ import annotations
 

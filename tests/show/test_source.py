@@ -105,7 +105,7 @@ def test_what_is_kept_in_memory_is_bounded():
 
 
 class AtOnce(InBackground):
-    """Does the thread's work at once, so that a test does not depend on its speed."""
+    """Does the thread's work immediately, so that a test does not depend on its speed."""
 
     def _send(self, number, work):
         work()

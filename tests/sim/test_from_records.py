@@ -1,4 +1,4 @@
-"""A simulation goes on from a record's moment, and plays a record's pods under another configuration."""
+"""A simulation continues from a record's moment, and plays a record's pods under another configuration."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_pod_that_changes_after_its_end_is_the_same_pod(tmp_path: Path) -> Non
     job = f"{{template: {template}[{{name: c, image: i}}]}}}}, completions: 3, parallelism: 3}}"
     recorded(
         f"{NODES}- apply: {{apiVersion: batch/v1, kind: Job, metadata: {{name: j}}, spec: {job}}}\n- advance: 1m\n"
-        "- fail: {labels: kubernetes.io/os=linux}\n- advance: 10m\n",  # what is left of the pods is deleted, in vain
+        "- fail: {labels: kubernetes.io/os=linux}\n- advance: 10m\n",  # the remaining pods are deleted, without effect
         tmp_path / "day.mrec",
     )
     found = import_own_record(str(tmp_path / "day.mrec"))

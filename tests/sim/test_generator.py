@@ -1,4 +1,4 @@
-"""Workloads that are drawn by lot: the same seed draws the same, rates and weights are kept on average."""
+"""Random workloads: the same seed draws the same, rates and weights are kept on average."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_story_sees_the_pod_groups_that_its_plugin_wants(run):
 
 
 class Heard:
-    """A narrator, or a scheduler, that writes down what it is told."""
+    """A narrator, or a scheduler, that records its calls."""
 
     def __init__(self, story: list[str], name: str) -> None:
         self.story, self.name = story, name

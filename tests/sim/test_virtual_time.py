@@ -54,7 +54,7 @@ def test_timers_fire_in_their_order_and_timeouts_work() -> None:
 def test_timers_come_by_time_and_then_in_the_order_in_which_they_were_set(
     timers: list[tuple[float, bool, float | None]],
 ) -> None:
-    """Compared with a sorted list: timers that set others, and timers that are cancelled, many of them at once."""
+    """Compared with a sorted list: timers that set others, and timers that are cancelled, many of them together."""
     fired: list[tuple[float, int]] = []
     want: list[tuple[float, int]] = []
 

@@ -1,4 +1,4 @@
-"""Autoscaling policies on one trace: their costs and their users' waiting times, compared with confidence from seeds."""
+"""Autoscaling policies on one trace: costs and waiting times, compared with confidence from seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside our own scheduler on the embedded API server: pods come and go and evict others, nodes are cordoned and lost.
+"""Beside our own scheduler on the embedded API server: pods are created and evicted, nodes are cordoned and lost.
 
 Every decision is explained: the same, equally good, or different for a cause that has a name.
 """

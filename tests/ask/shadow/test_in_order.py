@@ -13,7 +13,7 @@ from mooring.testing import make_node, make_pod
 
 
 class Told:
-    """Writes down what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.is_synced = True

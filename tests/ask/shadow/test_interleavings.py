@@ -1,4 +1,4 @@
-"""A shadow beside a live scheduler in virtual time: a seed decides what happens, and in which order both hear of it.
+"""A shadow beside a live scheduler in virtual time: a seed decides what happens, and in which order both see it.
 
 Pods and nodes come by separate watches, and each watch of each of the two has a lag of its own.
 """

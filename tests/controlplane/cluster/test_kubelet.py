@@ -160,7 +160,7 @@ def test_failed_containers_are_started_again_after_longer_and_longer_waits(lab: 
             restarts += 1
             starts += [second] if ends else []
     waits = [start - end for end, start in zip(ends, starts, strict=False)]
-    assert waits[:7] == pytest.approx([10, 20, 40, 80, 160, 300, 300], abs=1), "the first start again comes at once"
+    assert waits[:7] == pytest.approx([10, 20, 40, 80, 160, 300, 300], abs=1), "the first restart is immediate"
     assert restarts == len(waits) + 1
 
 

@@ -1,4 +1,4 @@
-"""Quotas: who is admitted, what a pending workload is told, and that nothing is counted twice."""
+"""Quotas: which workloads are admitted, the messages of pending ones, and that nothing is counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets in, what they may do, and where secrets go."""
+"""Authentication, authorisation, and where secrets go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watchers: what an event is to each of them, and what they are told first."""
+"""Watchers: the form of an event for each of them, and their first events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that breaks fails one pod's attempt, at every point; the engine goes on."""
+"""A plugin that breaks fails one pod's attempt, at every point; the engine continues."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_a_plugin_raises_is_this_pods_error(point: str, message: str, reads
         decision = on.decide(make_pod(f"p{attempt}", cpu="100m"))
         assert (decision.outcome, decision.reason, told(decision)) == (Outcome.ERROR, "SchedulerError", message)
         assert decision.node is None and decision.nominated_node == "", "an error clears the nomination"
-        assert on.decide(plain()).outcome is Outcome.SCHEDULED, "the engine goes on"
+        assert on.decide(plain()).outcome is Outcome.SCHEDULED, "the engine continues"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where a search begins, where it stops, and who wins among equals: against a plain model of the rules."""
+"""Where a search begins, where it stops, and which of equal nodes wins: against a plain model of the rules."""
 
 from __future__ import annotations
 

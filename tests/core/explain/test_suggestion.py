@@ -1,4 +1,4 @@
-"""Which suggestions are told, and in which words."""
+"""Which suggestions are shown, and their texts."""
 
 from __future__ import annotations
 

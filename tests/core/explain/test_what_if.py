@@ -1,4 +1,4 @@
-"""Questions change nothing: a cluster that was asked about goes on as one that was not."""
+"""Questions change nothing: afterwards a cluster behaves as one without questions."""
 
 from __future__ import annotations
 

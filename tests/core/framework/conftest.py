@@ -1,4 +1,4 @@
-"""Plugins that say what they are told to, and profiles of them."""
+"""Plugins with given answers, and profiles of them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NEVER = Status.unresolvable("never")
 
 
 class Told:
-    """A timer with a clock that ticks once a second, and what it was told."""
+    """A timer with a clock that ticks once a second, and its calls."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""GangScheduling: who is held back, when an attempt stops, and who waits for whom."""
+"""GangScheduling: which pods are held back, when an attempt stops, and which pods wait for which."""
 
 from __future__ import annotations
 

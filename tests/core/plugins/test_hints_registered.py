@@ -1,4 +1,4 @@
-"""Which events each in-tree plugin hears of in the default configuration: the specification's table, all of it."""
+"""Which events each in-tree plugin registers in the default configuration: the specification's table, all of it."""
 
 from __future__ import annotations
 

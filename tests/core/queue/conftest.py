@@ -46,7 +46,7 @@ class Gate:
 
 
 class Meter(QueueRecorder):
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps its calls."""
 
     wants_hint_durations = True
 

@@ -1,4 +1,4 @@
-"""The hint decision, and who listens to what."""
+"""The hint decision, and which plugin listens to which events."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class GroupQueueMachine(RuleBasedStateMachine):
         hints = (PluginHint("Door", EVENTS[0]), PluginHint("Fit", EVENTS[1], lambda *_: Hint.QUEUE))
         self.queue = PodGroupQueue([QueueProfile("default-scheduler", (self.door,), hints)], self.clock)
         self.interner = PodInterner()
-        self.alive = {}  # uid -> pod: everyone who must be somewhere
+        self.alive = {}  # uid -> pod: all that must be in some part
         self.known = set()  # names of groups
         self.trying = None  # the entity that is being tried
         self.serial = 0

@@ -76,7 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
             [QueueProfile("s", pre_enqueue=(self.door,), hints=tuple(hints))], self.clock, recorder=self.meter
         )
         self.interner = PodInterner()
-        self.alive = {}  # uid -> pod: everyone who must be somewhere
+        self.alive = {}  # uid -> pod: all that must be in some part
         self.in_flight = {}  # uid -> (info, events missed so far)
         self.serial = 0
 
@@ -202,7 +202,7 @@ class QueueMachine(RuleBasedStateMachine):
                 for _, missed in self.in_flight.values():
                     missed.append("wildcard")
             after = self.queue.next_wakeup()
-            assert after is None or after > self.clock.now(), "timers that ran must not be due at once again"
+            assert after is None or after > self.clock.now(), "timers that ran must not be due again immediately"
         else:
             raise AssertionError("timers do not come to rest")
         self.clock.advance_to(until)
@@ -210,7 +210,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.alive)
     @rule()
     def wait_very_long(self):
-        """After the longest wait, everyone who may be tried is ready."""
+        """After the longest wait, every pod that may be tried is ready."""
         self.wait(400.0)
         for info in self.queue._unschedulable:
             assert info.is_gated, info

@@ -191,7 +191,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule()
     def relist(self) -> None:
-        """After a gap everything is told again."""
+        """After a gap everything is reported again."""
         for node in list(self.nodes.values()):
             self.set_node(node)
         for uid, pod in list(self.pods.items()):

@@ -1,4 +1,4 @@
-"""Who shares data with whom, and when one may write in place."""
+"""Which clusters share data, and when one may write in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms counted for all kinds of pods at once mean the same pods as each term asked about each of them."""
+"""Terms counted for all kinds of pods together match the same pods as each term by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ classes = st.builds(PodClass, names, st.dictionaries(names, names), st.just(Fals
 def test_a_sum_over_all_classes_is_the_sum_of_all_answers(of: list[AffinityTerm], kinds: list[PodClass]) -> None:
     total = TermSum(tuple(of))
     answers = [[term.matches(cls.namespace, cls.labels, {}) for term in of] for cls in kinds]
-    for few in (0, 10**6):  # all at once, and one by one
+    for few in (0, 10**6):  # all together, and one by one
         with mock.patch.object(term_sums, "FEW", few):
             assert total.count_all(kinds) == [sum(each) for each in answers]
             assert total.hold_all(kinds) == [all(each) for each in answers]

@@ -1,4 +1,4 @@
-"""What the extender tests share: certificates, a server that says what it is told to, and recorded scenarios."""
+"""What the extender tests share: certificates, a server with scripted answers, and recorded scenarios."""
 
 from __future__ import annotations
 

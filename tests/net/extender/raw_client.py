@@ -1,4 +1,4 @@
-"""A client that sends bytes as it is told, and a served extender to send them to."""
+"""A client that sends given bytes, and a served extender to send them to."""
 
 from __future__ import annotations
 

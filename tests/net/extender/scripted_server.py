@@ -1,4 +1,4 @@
-"""A plain HTTP server that answers as it is told and remembers what it was asked."""
+"""A plain HTTP server with scripted answers that records its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking several extenders for scores at once, with threads that are kept."""
+"""Asking several extenders for scores concurrently, with threads that are kept."""
 
 from __future__ import annotations
 

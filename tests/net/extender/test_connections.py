@@ -1,4 +1,4 @@
-"""Connections: who is served, who makes room, and how they end."""
+"""Connections: which are served, which are closed to make room, and how they end."""
 
 from __future__ import annotations
 

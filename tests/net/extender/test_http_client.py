@@ -31,7 +31,7 @@ FAR = time.monotonic() + 1e9
 
 
 class FakeSocket:
-    """Gives what it is told to, piece by piece; an exception is raised in its turn, and the end is the end."""
+    """Returns the given data piece by piece; an exception is raised in its turn, and the end is the end."""
 
     def __init__(self, *pieces: bytes | Exception, on_send: Exception | None = None) -> None:
         self.sent = b""

@@ -148,4 +148,4 @@ def test_failures_reach_the_scheduler_in_words(
         else:
             getattr(caller, verb)(world.pod(pod), world.infos)
     assert str(caught.value).startswith(said)
-    assert len(caller.filter(world.pod("plain"), world.infos).nodes) == 2, "and the server goes on"
+    assert len(caller.filter(world.pod("plain"), world.infos).nodes) == 2, "and the server continues"

@@ -47,7 +47,7 @@ def test_scenario(scenario: Scenario) -> None:
 
 
 def is_left_to_chance(scenario: Scenario) -> bool:
-    """Which of equal nodes loses its pods is drawn by lot; which of equal nodes wins is looked at in ``differs``."""
+    """Which of equal nodes loses its pods is random; ``differs`` checks which of equal nodes wins."""
     return str(scenario["id"]).startswith("preempt")
 
 

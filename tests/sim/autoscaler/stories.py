@@ -53,7 +53,7 @@ def groups(*rows: dict[str, Any], flags: Any = None, **more: Any) -> dict[str, A
 
 
 def pods(count: int = 1, cpu: str = "1", **fields: Any) -> dict[str, Any]:
-    """Pods that come at once and run for ever."""
+    """Pods that arrive together and run for ever."""
     return {"workload": {"count": count, "every": "0s", "cpu": cpu, "recreate": True, **fields}}
 
 

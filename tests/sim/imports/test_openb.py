@@ -1,4 +1,4 @@
-"""openb's tables become nodes and pods that arrive; every mistake in a table is told with its line."""
+"""openb's tables become nodes and pods that arrive; every mistake in a table is reported with its line."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_whom_the_recorded_scheduler_evicted_is_left_out(tmp_path: Path) -> None
 
 
 def test_another_pod_of_its_name_is_another_one_also_if_its_deletion_was_missed(tmp_path: Path) -> None:
-    """A watch that broke off lists again: what was deleted and created meanwhile is told as an update."""
+    """A broken watch lists again: an object deleted and created meanwhile is reported as an update."""
     found = imported(
         tmp_path,
         line(0, "Add", node("a")),

@@ -20,7 +20,7 @@ from tests.controlplane.timers import DiscreteTimers
 
 
 class Diary(Controller):
-    """Writes down which keys it was asked to look at, and fails as often as it is told."""
+    """Records its keys, and fails the given number of times."""
 
     watches: ClassVar[tuple[str, ...]] = ("nodes",)
 

@@ -1,4 +1,4 @@
-"""Who may preempt, and in which words preemption is refused."""
+"""Which pods may preempt, and the messages of refused preemptions."""
 
 from __future__ import annotations
 

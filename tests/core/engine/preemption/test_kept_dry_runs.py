@@ -20,7 +20,7 @@ from mooring.testing import NOON, Scheduler, bound, make_node, make_object, make
 NODES = 12
 APPS = ("x", "y")
 
-# Preemptors; the last two cannot be tried on many nodes at once, or not be shared by a template.
+# Preemptors; the last two cannot be tried on many nodes together, or not be shared by a template.
 WANTING: list[dict[str, Any]] = [
     {"cpu": "2", "priority": 10},
     {"cpu": "3500m", "priority": 10, "host_ports": [80]},

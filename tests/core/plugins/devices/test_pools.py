@@ -245,7 +245,7 @@ def test_nodes_with_devices_of_their_own_hold_common_pools_once() -> None:
 
 
 def test_nodes_that_came_and_went_with_their_devices_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their slices are told of when they go; the nodes themselves are not."""
+    """When they are removed, an event names their slices, not the nodes themselves."""
     monkeypatch.setattr(module, "MAX_REACHES", 10)
     monkeypatch.setattr(module, "MAX_CONTENTS", 10)
     inventory = Inventory([publish("everywhere", "net", driver="net", pool="net", all_nodes=True)])

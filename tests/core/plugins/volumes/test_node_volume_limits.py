@@ -458,7 +458,7 @@ def columns(attached: AttachedVolumes) -> Any:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_updated_counts_equal_recomputed_ones(world: Any, data: st.DataObject) -> None:
-    """Whatever comes, changes or goes: who has seen all of it agrees with who has just started to count."""
+    """Whatever comes, changes or goes: counts that followed all changes agree with fresh ones."""
     world.__init__()
     history = History(world, data.draw)
     world.storage_class("dyn", provisioner="csi.x")
