@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,59 @@ def test_mistakes_are_one_line(command: str, message: str, capsys: pytest.Captur
     assert run(["admission", *command.split()]) == 2
     err = capsys.readouterr().err
     assert message in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "message"),
+    [
+        pytest.param("Job", "metadata", "x", "Job without a name: metadata: expected an object", id="job metadata"),
+        pytest.param("Job", "spec.parallelism", None, "1 pod", id="a null is a default"),
+        pytest.param(
+            "Job", "spec.parallelism", "many", "Job ml/train: spec.parallelism: expected an integer", id="count"
+        ),
+        pytest.param(
+            "Job", "spec.parallelism", -1, "Job ml/train: Expected `int` >= 0 at `$.spec", id="negative count"
+        ),
+        pytest.param(
+            "Job", "spec.template", None, "spec.template: found none; expected the template", id="no template"
+        ),
+        pytest.param(
+            "Job", "spec.template.spec", [1], "Job ml/train: spec.template.spec: expected an object", id="pod"
+        ),
+        pytest.param("ClusterQueue", "metadata", {}, "ClusterQueue without a name: metadata.name", id="no name"),
+        pytest.param("ClusterQueue", "spec.resourceGroups", 1e30, "team-b: spec.resourceGroups: expected", id="groups"),
+        pytest.param(
+            "ClusterQueue", "spec.cohortName", ["<b>"], "team-b: spec.cohortName: expected a text", id="cohort"
+        ),
+        pytest.param("ResourceFlavor", "spec.nodeLabels", [None], "spot: spec.nodeLabels: expected", id="labels"),
+        pytest.param("Workload", "status.conditions", -1, "ml/job-sweep: status.conditions: expected", id="conditions"),
+        pytest.param("Workload", "spec.podSets", [{"count": "x"}], "spec.podSets[0].count: expected", id="pod sets"),
+    ],
+)
+def test_wrong_types_are_one_line(
+    kind: str, path: str, value: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = yaml.load((EXAMPLES / "cluster.yaml").read_bytes(), "cluster.yaml")
+    job = yaml.load((EXAMPLES / "train.yaml").read_bytes(), "train.yaml")
+    *steps, last = path.split(".")
+    at = {each["kind"]: each for each in (*cluster["items"], job)}[kind]
+    for step in steps:
+        at = at[step]
+    at[last] = value
+    for name, obj in {"cluster.json": cluster, "train.json": job}.items():
+        (tmp_path / name).write_text(json.dumps(obj))
+    code = run(["admission", f"{tmp_path}/train.json", "--cluster", f"{tmp_path}/cluster.json"])
+    printed = capsys.readouterr()
+    assert message in printed.out + printed.err
+    assert code == 2 or not printed.err
+    assert len(printed.err.splitlines()) == (code == 2)
+
+
+def test_negative_quota_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (EXAMPLES / "cluster.yaml").read_text().replace('nominalQuota: "8"', 'nominalQuota: "-8"')
+    (tmp_path / "cluster.yaml").write_text(text)
+    assert run(["admission", f"{EXAMPLES}/train.yaml", "--cluster", f"{tmp_path}/cluster.yaml"]) == 2
+    assert "spot: cpu: nominalQuota: found -8; expected 0 or more" in capsys.readouterr().err
 
 
 async def test_a_live_cluster_is_asked_and_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

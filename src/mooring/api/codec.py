@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
 from mooring.api.errors import InputError
-from mooring.api.meta import Object
+from mooring.api.meta import Object, Struct
 from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage import (
@@ -115,10 +115,10 @@ def _decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
         raise InputError(f"{kind.__name__}: {error}, expected a JSON object") from None
 
 
-def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
+def from_plain(kind: type[Struct], value: Mapping[str, Any]) -> Any:
     """Convert plain data, as YAML or json.loads give it."""
     try:
-        return msgspec.convert(_without_nulls(value), kind, strict=False)
+        return msgspec.convert(without_nulls(value), kind, strict=False)
     except msgspec.ValidationError as error:
         meta = value.get("metadata") if isinstance(value, Mapping) else None
         parts = (meta.get("namespace"), meta.get("name")) if isinstance(meta, Mapping) else ()
@@ -148,13 +148,13 @@ def _in_words(error: msgspec.ValidationError) -> str:
     return f"{where + ': ' if where else ''}expected {kinds}, found {_WORDS.get(got, got)}"
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     if isinstance(value, (str, int, float)):  # most values; to ask whether something is a Mapping takes longer
         return value
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [without_nulls(item) for item in value if item is not None]
     return value
 
 

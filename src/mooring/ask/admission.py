@@ -34,6 +34,7 @@ from mooring.controlplane.quotas.reading import (
     is_of_kueue,
     queues_of,
 )
+from mooring.controlplane.quotas.shapes import checked
 from mooring.controlplane.quotas.workloads import Flavor, Workload
 from mooring.core.session import Session
 from mooring.core.state.requests import written
@@ -99,7 +100,7 @@ def admission(found: Manifests, session: Session, job: str, *, queue: str = "", 
 
     ``found`` has all objects of the cluster, Kueue's among them; ``session`` is a scheduler for the same cluster.
     """
-    objects = [obj for obj in found.other if is_of_kueue(obj)]
+    objects: list[Plain] = [checked(obj) for obj in found.other if is_of_kueue(obj)]
     if not any(obj["kind"] == "ClusterQueue" for obj in objects):
         raise InputError("the cluster has no ClusterQueue; expected a dump with Kueue's objects, see docs/quotas.md")
     namespaces = {each.name: each.metadata.labels for each in found.of(Namespace)}
@@ -208,7 +209,7 @@ def _asked(objects: list[Plain], found: Manifests, job: str, queue: str) -> tupl
         jobs = [value for _, value in load_manifests([job]).workloads if value["kind"] == "Job"]
         if len(jobs) != 1:
             raise InputError(f"{job}: found {count_of(len(jobs), 'Job')}; expected one")
-        workload = _workload_of(jobs[0], job, objects, found, queue)
+        workload = _workload_of(checked(jobs[0]), job, objects, found, queue)
         return [*objects, workload], f"{workload['metadata']['namespace']}/{workload['metadata']['name']}"
     key = job if "/" in job else f"default/{job}"
     names: dict[str, str] = {}
@@ -235,7 +236,9 @@ def _workload_of(job: Plain, where: str, objects: Iterable[Plain], found: Manife
     name = queue or labels.get(QUEUE_LABEL, "")
     if not name:
         raise InputError(f"{where}: metadata.labels: no {QUEUE_LABEL}; expected the name of a LocalQueue, or --queue")
-    template = spec.get("template") or {}
+    template = spec.get("template")
+    if not template:
+        raise InputError(f"{where}: spec.template: found none; expected the template of a pod")
     class_name = labels.get(PRIORITY_LABEL) or (template.get("spec") or {}).get("priorityClassName", "")
     kind = "WorkloadPriorityClass" if labels.get(PRIORITY_LABEL) else "PriorityClass"
     values = {obj["metadata"]["name"]: obj.get("value", 0) for obj in objects if obj["kind"] == kind}
@@ -270,12 +273,12 @@ def _workload_of(job: Plain, where: str, objects: Iterable[Plain], found: Manife
 
 def _shown(workload: Workload, found: Manifests) -> str:
     """Return the name of the Job, or of the Workload if it has no owner."""
-    for obj in found.other:
-        if is_of_kueue(obj) and obj["kind"] == "Workload":
+    for obj in (checked(each) for each in found.other if is_of_kueue(each)):
+        if obj["kind"] == "Workload":
             key = f"{obj['metadata'].get('namespace', 'default')}/{obj['metadata']['name']}"
             owners = obj["metadata"].get("ownerReferences") or ()
             if key == workload.key and owners:
-                return f"{obj['metadata'].get('namespace', 'default')}/{owners[0]['name']}"
+                return f"{obj['metadata'].get('namespace', 'default')}/{owners[0].get('name', '')}"
     return workload.key.replace("/job-", "/", 1) if workload.uid == _ASKED else workload.key
 
 

@@ -178,7 +178,7 @@ def test_workloads_that_cannot_be_admitted_at_all(objects: list[dict[str, Any]],
         pytest.param(
             queue("a", "many"), "ClusterQueue a: resourceGroups\\[0\\]: f: cpu: nominalQuota: ", id="a bad quantity"
         ),
-        pytest.param(flavor(nodeTaints="no"), "ResourceFlavor f: nodeTaints: Expected `array`", id="a bad taint"),
+        pytest.param(flavor(nodeTaints="no"), "ResourceFlavor f: spec.nodeTaints: expected a list", id="a bad taint"),
         pytest.param(
             {"apiVersion": V, "kind": "Cohort", "metadata": {"name": "c"}, "spec": {"parentName": "c"}},
             "Cohort c: parentName: 'c' is below it; cohorts must form a tree",

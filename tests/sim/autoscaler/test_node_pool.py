@@ -9,8 +9,8 @@ import pytest
 
 from mooring.api.errors import InputError
 from mooring.api.times import parse_time
-from mooring.sim.autoscaler.node_pool import EMPTY, UNBOUNDED, UNDERUTILIZED, NodePool
-from mooring.sim.autoscaler.policy import policy_of, read_policy_file
+from mooring.sim.autoscaler.node_pool import EMPTY, UNBOUNDED, UNDERUTILIZED, Asked, NodeBudget, NodePool
+from mooring.sim.autoscaler.policy import policy_of, read_policy_file, read_step
 from tests.sim.autoscaler.stories import SIZES, groups, pool
 
 NOON = parse_time("2026-01-01T12:00:00Z")
@@ -83,6 +83,20 @@ def broken(**spec: Any) -> dict[str, Any]:
 def test_what_is_wrong_is_named(policy: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=f"^file.yaml: .*{says}"):
         policy_of([policy], "file", "file.yaml", SIZES)
+
+
+@pytest.mark.parametrize("value", [True, 5, "amd64"])
+def test_lists_of_a_node_pool_are_lists(value: object) -> None:
+    with pytest.raises(InputError, match=r"requirements\[0\]\.values: expected a list, found"):
+        Asked.read({"key": "a", "operator": "In", "values": value}, "requirements[0]")
+    with pytest.raises(InputError, match=r"budgets\[0\]\.reasons: expected a list, found"):
+        NodeBudget.read({"reasons": value}, "budgets[0]")
+
+
+@pytest.mark.parametrize("value", [None, 5, True])
+def test_a_catalogue_is_a_file_or_a_list(value: object) -> None:
+    with pytest.raises(InputError, match="catalogue: expected a file or a list of types, found"):
+        read_step({"policy": [], "catalogue": value}, str, {})
 
 
 def test_a_node_class_is_left_out_and_flags_are_read_as_arguments(tmp_path: Path) -> None:

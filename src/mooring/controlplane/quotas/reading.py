@@ -16,6 +16,7 @@ from mooring.api.quantity import milli_value_of, value_of
 from mooring.api.selectors import compile_selector
 from mooring.api.times import parse_time
 from mooring.controlplane.quotas.admission import Quotas
+from mooring.controlplane.quotas.shapes import checked
 from mooring.controlplane.quotas.tree import FlavorResource, Quota, QuotaNode, join
 from mooring.controlplane.quotas.workloads import (
     BEST_EFFORT_FIFO,
@@ -59,7 +60,7 @@ def queues_of(objects: Iterable[Plain], namespaces: Mapping[str, Mapping[str, st
     by_kind: dict[str, list[Plain]] = {kind: [] for kind in KINDS}
     for obj in objects:
         if is_of_kueue(obj):
-            by_kind[obj["kind"]].append(obj)
+            by_kind[obj["kind"]].append(checked(obj))
     read = Queues(Quotas())
     for obj in by_kind["ResourceFlavor"]:
         flavor = _flavor(obj)
@@ -154,9 +155,12 @@ def _quotas(obj: Plain) -> dict[FlavorResource, Quota]:
 
 def _amount(resource: str, text: Any, where: str) -> int:
     try:
-        return milli_value_of(text) if resource == CPU else value_of(text)
+        amount = milli_value_of(text) if resource == CPU else value_of(text)
     except ParseError as error:
         raise InputError(f"{where}: {error}") from None
+    if amount < 0:
+        raise InputError(f"{where}: found {text}; expected 0 or more")
+    return amount
 
 
 def _weight(obj: Plain) -> float:
@@ -221,8 +225,10 @@ def pod_set_of(obj: Plain, where: str) -> PodSet:
     try:
         pod = from_plain(Pod, {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}})
         requests = {name: rounded(name, amount) * count for name, amount in pod_requests(pod).items()}
-    except (msgspec.ValidationError, ParseError) as error:
+    except ParseError as error:
         raise InputError(f"{where}: pod set {name}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{where}: pod set {name}: {str(error).partition(': ')[2]}") from None  # the pod has no name
     return PodSet(name, count, requests, pod.spec)
 
 

@@ -41,7 +41,10 @@ class Asked:
     @staticmethod
     def read(value: Any, where: str) -> Asked:
         fields = fields_of(value, {"key", "operator", "values", "minValues"}, required=("key", "operator"))
-        values = tuple(str(each) for each in fields.get("values") or ())
+        listed = fields.get("values") or []
+        if not isinstance(listed, list):
+            raise InputError(f"{where}.values: expected a list, found {listed!r:.60}")
+        values = tuple(map(str, listed))
         asked = Asked(str(fields["key"]), str(fields["operator"]), values, whole_number(
             fields.get("minValues") or 0, f"{where}.minValues", most=50))  # fmt: skip
         if asked.operator in _COMPARISONS:
@@ -77,6 +80,8 @@ class NodeBudget:
         nodes, reasons = str(fields.get("nodes", "10%")), fields.get("reasons")
         if not re.fullmatch(r"(100|[0-9]{1,2})%|[0-9]+", nodes):
             raise InputError(f"{where}.nodes: expected a number or a percentage, found {nodes!r}")
+        if not isinstance(reasons, list | None):
+            raise InputError(f"{where}.reasons: expected a list, found {reasons!r:.60}")
         for reason in reasons or ():
             if reason not in REASONS:
                 raise InputError(f"{where}.reasons: expected {', '.join(REASONS)}, found {reason!r}")

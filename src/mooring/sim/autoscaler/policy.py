@@ -156,6 +156,8 @@ def read_step(value: Any, path_of: Any, values: Mapping[str, Any]) -> PolicyFile
     """Read the step ``autoscaler``; ``path_of`` finds a file in the story's folder."""
     fields = fields_of(value, STEP_FIELDS, required=("policy", "catalogue"))
     policy, catalogue = fields["policy"], fields["catalogue"]
+    if not isinstance(catalogue, str | list):
+        raise InputError(f"catalogue: expected a file or a list of types, found {catalogue!r:.60}")
     rows: Any = path_of(catalogue) if isinstance(catalogue, str) else catalogue
     packing = str(fields.get("packing", EXACT))
     if isinstance(policy, str):
