@@ -103,7 +103,7 @@ def _answer(name: str, shared: Any, parts: Sequence[Any]) -> list[Any]:
         if name not in _opened:
             _opened.clear()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # # the calling process has warned already
+                warnings.simplefilter("ignore")  # the calling process has warned already
                 question: Question = pickle.loads(shared.read_bytes() if isinstance(shared, Path) else shared)
                 _opened[name] = question, question.open()
         question, base = _opened[name]
@@ -148,7 +148,7 @@ def local_workers(count: int) -> Iterator[Workers]:
 
 
 def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # # Ctrl-C is for the caller, which then stops handing out parts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller, which then stops handing out parts
 
 
 @contextmanager

@@ -26,8 +26,8 @@ from mooring.core.state.cluster import ClusterState
 
 Progress = Callable[[int, int], None]
 
-GANG = "gang"  # # the pods are one pod group, decided together
-GANGS = 5  # # number of groups that are measured
+GANG = "gang"  # the pods are one pod group, decided together
+GANGS = 5  # number of groups that are measured
 
 
 @dataclass(slots=True)

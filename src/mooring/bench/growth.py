@@ -50,8 +50,8 @@ POD_SIZES = (0, 10_000, 50_000, 100_000, 200_000)
 PODS_PER_NODE = 10
 FIXED_NODES = 5_000
 APPS = 100
-ROUNDS = 3  # # a disturbed minute then affects only a third of the samples, and not the 5th percentile
-WARM_UP = 10  # # decisions of every round that are not counted
+ROUNDS = 3  # a disturbed minute then affects only a third of the samples, and not the 5th percentile
+WARM_UP = 10  # decisions of every round that are not counted
 
 REGION = "topology.kubernetes.io/region"
 
@@ -155,7 +155,7 @@ class Curve:
     exponent: float | None
     steepest: float | None  # the exponent between two neighbouring sizes where it is largest
     median_exponent: float | None
-    ratio: float  # # the cost at the largest size divided by that at the smallest
+    ratio: float  # the cost at the largest size divided by that at the smallest
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -28,7 +28,7 @@ class OwnProcess:
     def answers(self) -> Iterator[dict[str, Any]]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # # otherwise the process ended in the middle of an answer
+            if line.endswith("\n"):  # otherwise the process ended in the middle of an answer
                 yield json.loads(line)
 
 

@@ -378,7 +378,7 @@ class Executor:
             for subresource in subresources:
                 await self._target.client.update(object_path(kind, namespace, name, subresource), body)
             if subresources == ("",) and obj.get("status") and kind.has_status:
-                # # An API server accepts a status only through the status subresource.
+                # An API server accepts a status only through the status subresource.
                 await self._target.client.update(object_path(kind, namespace, name, "status"), body)
 
     async def _churn(self, step: WorkloadStep) -> None:

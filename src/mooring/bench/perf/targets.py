@@ -142,7 +142,7 @@ class ClusterTarget(Target):
     async def __aenter__(self) -> Target:
         self.client = RestClient(self._config, agent="mooring-bench", qps=-1, max_connections=CONNECTIONS)
         try:
-            await self.client.get("/version")  # # informers retry while a server is down; a benchmark should fail
+            await self.client.get("/version")  # informers retry while a server is down; a benchmark should fail
         except BaseException:
             await self.client.close()
             raise
@@ -190,7 +190,7 @@ class ClusterTarget(Target):
             try:
                 await self._create_once(new)
             except Forbidden as error:
-                # # Admission sees a new PriorityClass a little later than its creator.
+                # Admission sees a new PriorityClass a little later than its creator.
                 if "no PriorityClass" not in str(error):
                     raise
                 await asyncio.sleep(pause_s)

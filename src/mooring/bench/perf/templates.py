@@ -186,8 +186,8 @@ def _operand(token: str, fields: dict[str, int]) -> Number:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# # --------------------------------------------------------------------------------------------------------------------
-# # Objects of a workload in the API: their paths, creating many of them, and deleting all of them.
+# --------------------------------------------------------------------------------------------------------------------
+# Objects of a workload in the API: their paths, creating many of them, and deleting all of them.
 
 T = TypeVar("T")
 NOW = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
@@ -291,8 +291,8 @@ async def list_objects(client: RestClient, kind: Kind, namespace: str, selector:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# # --------------------------------------------------------------------------------------------------------------------
-# # ResourceClaims for pods with claim templates: the work of kube-controller-manager, for the embedded control plane.
+# --------------------------------------------------------------------------------------------------------------------
+# ResourceClaims for pods with claim templates: the work of kube-controller-manager, for the embedded control plane.
 
 CLAIMS = by_resource("resourceclaims.resource.k8s.io")
 TEMPLATES = by_resource("resourceclaimtemplates.resource.k8s.io")

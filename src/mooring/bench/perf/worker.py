@@ -63,7 +63,7 @@ def main() -> int:
     def say(value: dict[str, Any]) -> None:
         print(json.dumps(value), flush=True)
 
-    # # Rejections are part of some workloads; results count them, and the log leaves them out.
+    # Rejections are part of some workloads; results count them, and the log leaves them out.
     logging.basicConfig(level=logging.CRITICAL, stream=sys.stderr)
     try:
         work(json.load(sys.stdin), say)

@@ -79,12 +79,12 @@ class QueueController(Controller):
 
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
-        self._queues: Queues | None = None  # # None: must be read again
+        self._queues: Queues | None = None  # None: must be read again
         self._uids: dict[str, str] = {}  # of the Jobs, by key
-        self._messages: dict[str, str] = {}  # # as in the conditions
+        self._messages: dict[str, str] = {}  # as in the conditions
         self._pending_since: dict[str, float] = {}
         self._outcomes: dict[str, QueueOutcome] = {}  # by ClusterQueue
-        self._counts: dict[tuple[Kind, str], tuple[int, int]] = {}  # # pending and admitted, as in the statuses
+        self._counts: dict[tuple[Kind, str], tuple[int, int]] = {}  # pending and admitted, as in the statuses
 
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is not JOBS:

@@ -43,8 +43,8 @@ class Cycle:
     """Result of one cycle."""
 
     admitted: Sequence[Workload] = ()
-    preempted: Sequence[tuple[Workload, Victim]] = ()  # # the preemptor, and its victim
-    has_changed: bool = False  # # whether another cycle could have another result
+    preempted: Sequence[tuple[Workload, Victim]] = ()  # the preemptor, and its victim
+    has_changed: bool = False  # whether another cycle could have another result
 
 
 @dataclass(slots=True)
@@ -335,7 +335,7 @@ class Quotas:
             if self._is_better(worst, best_level, queue):
                 best, best_level = found, worst
         if last == len(group.flavors) - 1:
-            last = -1  # # begin with the first one again
+            last = -1  # begin with the first one again
         return best, last, [] if best_level[0] is Mode.FIT else reasons
 
     def _refusal(self, flavor_name: str, spec: PodSpec) -> str:

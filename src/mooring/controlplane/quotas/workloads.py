@@ -44,7 +44,7 @@ class PodSet:
 class Assignment:
     """The flavors of a workload's pod sets, and the quota that its admission would take."""
 
-    flavors: Sequence[Mapping[str, str]]  # # of each pod set, by resource
+    flavors: Sequence[Mapping[str, str]]  # of each pod set, by resource
     usage: Amounts
     mode: Mode = Mode.FIT
     borrowing: int = 0  # the height of the subtree that is borrowed from; 0: none
@@ -80,7 +80,7 @@ class Workload:
     last_cycle: int = 0
     last_generation: int = 0
     message: str = ""
-    shape: bytes = field(init=False)  # # equal for workloads with equal outcomes
+    shape: bytes = field(init=False)  # equal for workloads with equal outcomes
 
     def __post_init__(self) -> None:
         sets = [(each.name, each.count, each.requests, each.spec) for each in self.pod_sets]

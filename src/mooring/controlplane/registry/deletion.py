@@ -68,7 +68,7 @@ def delete(
     if kind is NAMESPACES:
         obj.setdefault("status", {})["phase"] = "Terminating"
     if is_finished(kind, obj):
-        # # Watchers that saw the object terminating see a last state that says so too; one that is deleted immediately
+        # Watchers that saw the object terminating see a last state that says so too; one that is deleted immediately
         # never # carries a deletion timestamp.
         if grace_s or b'"deletionTimestamp"' not in entry.raw:
             obj = entry.object()

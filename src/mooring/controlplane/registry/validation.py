@@ -48,7 +48,7 @@ LABEL_VALUE_RULE = (
 )
 
 
-# # Functions for the hooks of a write
+# Functions for the hooks of a write
 
 
 def fill(obj: Object, /, **values: Any) -> Object:
@@ -216,7 +216,7 @@ def validate_update(new: Object, old: Object) -> list[Cause]:
     return [forbidden_field("metadata.finalizers", text + repr(added).replace("'", '"'))]
 
 
-# # Fields for scheduling
+# Fields for scheduling
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME_RULE = (

@@ -317,7 +317,7 @@ class Api:
             raise status.uid_conflict(kind.plural, kind.group, entry.name, metadata["uid"], entry.uid)
         self._keep_identity(metadata, before)
         if subresource != "status" or stored.keeps_status_at_create:
-            stored.default(new)  # # fields that a status write does not change have their defaults already
+            stored.default(new)  # fields that a status write does not change have their defaults already
         if subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 if key not in old:
@@ -446,7 +446,7 @@ class Api:
         if given and given != str(entry.rv):
             raise status.conflict(kind.plural, kind.group, name)
         merged = apply.applied(kind, old, applied, options.manager, options.force, subresource, now)
-        # # Apply has decided which manager owns which field. A plain write keeps the ownership that the old object
+        # Apply has decided which manager owns which field. A plain write keeps the ownership that the old object
         # records, # and changes it for its manager: so the old object gets the new ownership, and the write has no
         # manager.
         before = entry.object()

@@ -16,7 +16,7 @@ from mooring.controlplane.types.kind import Kind
 from mooring.core.config.versions import DEFAULT_VERSION, KubernetesVersion
 
 _encode = msgspec.json.Encoder().encode
-SUFFIX = "+mooring"  # # of gitVersion: by it our own commands recognise an embedded control plane
+SUFFIX = "+mooring"  # of gitVersion: by it our own commands recognise an embedded control plane
 _READ_WRITE = ("get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[dict[str, str] | None, tuple[str, ...]]] = {
     "status": (None, _READ_WRITE),

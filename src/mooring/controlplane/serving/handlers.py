@@ -120,7 +120,7 @@ class Handlers:
         special = self._discovery(call)
         return special if special is not None else await self._resource(call)
 
-    # # Paths that are not resources
+    # Paths that are not resources
 
     def _static(self, call: Call) -> Reply:
         path = call.path.rstrip("/") or "/"
@@ -206,7 +206,7 @@ class Handlers:
         """Return a second check, made when the object to be written is known."""
 
         def check(new: Object, old: Object | None) -> None:
-            if old is None and verb != "create":  # # apply and some updates create a missing object
+            if old is None and verb != "create":  # apply and some updates create a missing object
                 self.access.authorize(_attributes(call, route, "create"))
             self.access.check_grant(call.user, route.kind, route.namespace, new, old)
 

@@ -184,7 +184,7 @@ def watch_options(parameters: dict[str, str]) -> WatchOptions:
     return WatchOptions(version or None, False, bookmarks, timeout_s)
 
 
-# # Watches: lines as they come, occasional bookmarks, a limited duration
+# Watches: lines as they come, occasional bookmarks, a limited duration
 
 BOOKMARK_INTERVAL_S = 30.0
 MAX_WATCH_S = 3600.0
@@ -226,7 +226,7 @@ class WatchStream:
             until = min(self._deadline, self._next_bookmark) if self._has_bookmarks else self._deadline
             lines = await self._watcher.take(until)
             if lines and self._disturb is not None:
-                # # A watch that ends here has no closing bookmark: it would cover events that were not sent.
+                # A watch that ends here has no closing bookmark: it would cover events that were not sent.
                 lines, self._has_ended = await self._disturb(lines)
             if lines:
                 return lines

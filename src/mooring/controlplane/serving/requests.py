@@ -18,7 +18,7 @@ from mooring.controlplane.types import patch, protobuf, quantities, schema, stat
 from mooring.controlplane.types.kind import Kind, Object
 from mooring.controlplane.types.status import StatusError, bad_request, not_acceptable, path_not_found
 
-# # Content negotiation: which form of an answer a client accepts, and the type of a body
+# Content negotiation: which form of an answer a client accepts, and the type of a body
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -166,10 +166,10 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
     return options
 
 
-# # URL paths: a kind, perhaps a namespace, a name, a subresource
+# URL paths: a kind, perhaps a namespace, a name, a subresource
 
 MAX_PATH = 4096
-OF_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")  # # answered by a kubelet
+OF_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")  # answered by a kubelet
 
 
 class Route(NamedTuple):

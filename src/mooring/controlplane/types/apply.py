@@ -149,7 +149,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     type_name = kind.type_name
     if subresource:
         intent = {key: value for key, value in intent.items() if key in ("status", "kind", "apiVersion", "metadata")}
-    # # Four sets of paths decide: what this manager wants now, what exists, what it owned before, and what others own.
+    # Four sets of paths decide: what this manager wants now, what exists, what it owned before, and what others own.
     # A # field that it wants differently from its owner is a conflict. A field that it owned and no longer mentions is
     # removed, # unless another manager owns it or something below it.
     wanted = leaves(type_name, intent)

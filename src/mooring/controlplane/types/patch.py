@@ -12,7 +12,7 @@ from mooring.api.errors import InputError
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.status import StatusError, bad_request
 
-# # Strategic merge patch: lists of objects merge by key, and directives express what plain merging cannot
+# Strategic merge patch: lists of objects merge by key, and directives express what plain merging cannot
 
 _DIRECTIVE, _RETAIN = "$patch", "$retainKeys"
 _DELETE_PRIMITIVES, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
@@ -166,7 +166,7 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-# # JSON patch, merge patch, and the choice between the types
+# JSON patch, merge patch, and the choice between the types
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

@@ -95,7 +95,7 @@ def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version:
         return normalize(type_name, obj, kind, version)
     left = body.count(b"null")
     if left:
-        # # Events of clients written in Go have nulls, all of them in the object itself. These are dropped without a
+        # Events of clients written in Go have nulls, all of them in the object itself. These are dropped without a
         # walk # through all fields, which is for the remaining objects.
         nulls = [key for key, value in obj.items() if value is None]
         for key in nulls:

@@ -117,7 +117,7 @@ class Cloud:
     startup_s: float = 0.0  # until startup taints are removed
     failures: float = 0.0  # the share of launches that fail for lack of capacity
     interrupts: bool = True  # spot nodes, as often as the catalogue says
-    notice_s: float = DEFAULT_NOTICE_S  # # between an interruption's notice and the removal of the node
+    notice_s: float = DEFAULT_NOTICE_S  # between an interruption's notice and the removal of the node
     quota: Mapping[str, int] = field(default_factory=dict)  # by resource, by type, or nodes
     zones: tuple[str, ...] = ()
 

@@ -229,7 +229,7 @@ class ClusterAutoscaler:
             count += more
         new = [fleet.name(group.name, ahead) for ahead in range(1, count + 1)]
         used = set(placed.values())
-        # # Names are numbered without a gap, so a node in the middle that would stay unused takes the last one's place.
+        # Names are numbered without a gap, so a node in the middle that would stay unused takes the last one's place.
         kept = [name for name in new if name in used]
         renamed = dict(zip(kept, new, strict=False))
         return new[: len(kept)], {uid: renamed.get(node, node) for uid, node in placed.items()}

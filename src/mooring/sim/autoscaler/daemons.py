@@ -41,7 +41,7 @@ class PlannedDaemons:
         if version != entry.rv:
             try:
                 wanted = made_for(entry.object())
-                # # a random name would change the names of the next pods
+                # a random name would change the names of the next pods
                 wanted["metadata"]["name"] = f"{entry.name}-planned"
                 pod = from_plain(Pod, self._api.create(PODS, entry.namespace, wanted, Options(dry_run=True)).object())
             except StatusError:

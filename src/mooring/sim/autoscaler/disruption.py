@@ -28,7 +28,7 @@ from mooring.sim.autoscaler.provisioning import Claim, Plan, Provisioning, Wish,
 from mooring.sim.catalogue import SPOT
 
 MAX_TOGETHER = 100  # nodes in one command
-NOMINATED_S = 20.0  # # after a node is ready, while pods that it was launched for have no node
+NOMINATED_S = 20.0  # after a node is ready, while pods that it was launched for have no node
 DO_NOT_DISRUPT, DELETION_COST = "karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -57,8 +57,8 @@ class Candidate:
     info: NodeInfo
     pods: list[PodInfo]
     cost: float  # of the disruption
-    asks: Counter[Ask] = field(default_factory=Counter)  # # number of pods with these requests
-    is_plain: bool = False  # # its pods request only CPU and memory
+    asks: Counter[Ask] = field(default_factory=Counter)  # number of pods with these requests
+    is_plain: bool = False  # its pods request only CPU and memory
 
     @property
     def price(self) -> float:
@@ -79,8 +79,8 @@ class Disruption:
 
     def __init__(self, fleet: Fleet, pools: Mapping[str, NodePool], provisioning: Provisioning) -> None:
         self._fleet, self._pools, self._provisioning = fleet, pools, provisioning
-        self.thought_s = 0.0  # # time that the last look takes in Karpenter
-        self._known: dict[str, tuple[float, Candidate]] = {}  # # by name, as of when a pod was last added or removed
+        self.thought_s = 0.0  # time that the last look takes in Karpenter
+        self._known: dict[str, tuple[float, Candidate]] = {}  # by name, as of when a pod was last added or removed
 
     def find(self) -> Command | None:
         """Return the next command: empty nodes first, then several nodes together, then single ones."""
@@ -288,7 +288,7 @@ def _cheapen(claim: Claim, candidates: Sequence[Candidate]) -> bool:
     price = sum(each.price for each in candidates)
     has_spot = any(option.capacity_type == SPOT for option in claim.options)
     if has_spot and all(each.machine.offering.capacity_type == SPOT for each in candidates):
-        return False  # # spot to spot is behind a gate that is off
+        return False  # spot to spot is behind a gate that is off
     worst: dict[str, float] = {}
     for option in claim.options:  # of the capacity type that would be launched
         of_type = [each for each in claim.options if each.type == option.type]

@@ -15,7 +15,7 @@ from mooring.sim.autoscaler.node_groups import CHEAPEST, NodeGroup
 from mooring.sim.catalogue import GPU
 
 _GIB = 2**30
-_MEMORY_PER_CPU = 7.5 * _GIB  # # amount that costs as much as a CPU
+_MEMORY_PER_CPU = 7.5 * _GIB  # amount that costs as much as a CPU
 GPU_UNFITNESS = 1000.0
 _PREFERRED_CPUS = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))  # up to how many nodes -> of the preferred node
 
@@ -27,7 +27,7 @@ class Option:
     group: NodeGroup
     count: int
     pods: list[PodInfo] = field(default_factory=list)
-    placed: dict[str, str] = field(default_factory=dict)  # # uid -> node, as packed
+    placed: dict[str, str] = field(default_factory=dict)  # uid -> node, as packed
 
     @property
     def offering(self) -> Offering:

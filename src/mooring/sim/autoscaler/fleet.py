@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 100
 """Rounds of the event loop until the scheduler sees a new node."""
-REFUSED_S = 1.0  # # until the cloud reports that there is no capacity, or no quota
+REFUSED_S = 1.0  # until the cloud reports that there is no capacity, or no quota
 EVICT_AGAIN_S = 5.0
-IS_GONE_S = 2.0  # # between two checks whether the last pods of a node are gone
+IS_GONE_S = 2.0  # between two checks whether the last pods of a node are gone
 GATED = "gated"
 NO_CAPACITY, OVER_QUOTA = "no capacity", "quota"
 
@@ -53,11 +53,11 @@ class Machine:
     startup_taints: Sequence[Taint] = ()
     planned: tuple[str, ...] = ()  # the pods that it was ordered for
     ready_s: float | None = None
-    leaving: str = ""  # # reason of its removal
-    why_failed: str = ""  # # reason of its failed launch
-    settled: asyncio.Event = field(default_factory=asyncio.Event)  # # it joined, or failed for good
+    leaving: str = ""  # reason of its removal
+    why_failed: str = ""  # reason of its failed launch
+    settled: asyncio.Event = field(default_factory=asyncio.Event)  # it joined, or failed for good
     pods_seen: tuple[int, str] = (0, "")
-    pods_changed_s: float = 0.0  # # when a pod was last added or removed
+    pods_changed_s: float = 0.0  # when a pod was last added or removed
     is_there: bool = False  # the scheduler has seen it
 
     @property
@@ -83,10 +83,10 @@ class Fleet:
         self.machines: dict[str, Machine] = {}
         self.coming: dict[str, Machine] = {}  # of these, those that are not ready: each plan asks for them
         self.outcome = Outcome(clock)
-        self.refused = asyncio.Event()  # # a pod was rejected, other than those of the batch
+        self.refused = asyncio.Event()  # a pod was rejected, other than those of the batch
         self.batch: set[str] = set()
-        self.retry_s = 0.0  # # when a cloud without capacity is asked again
-        self.decisions_seen = -1  # # attempts of the scheduler at the last scan
+        self.retry_s = 0.0  # when a cloud without capacity is asked again
+        self.decisions_seen = -1  # attempts of the scheduler at the last scan
         self._draining = 0
         self._numbers: Counter[str] = Counter()
 
@@ -107,7 +107,7 @@ class Fleet:
             self.batch.add(uid)
             self.refused.set()
 
-    # # ---- state ---------------------------------------------------------------------------------------------------
+    # ---- state ---------------------------------------------------------------------------------------------------
 
     def of(self, pool: str) -> list[Machine]:
         """Return the existing and coming machines of a pool."""
@@ -133,7 +133,7 @@ class Fleet:
             info
             for info, place in self.scheduler.queue.places()
             if place != GATED
-            and info.attempts  # # also while it is retried
+            and info.attempts  # also while it is retried
             and not info.pod_info.pod.status.nominated_node_name
             and cluster.pod(info.uid) is None
         ]
@@ -180,13 +180,13 @@ class Fleet:
             if info is None or info.node is None:
                 self.plan(session, machine.node)
             else:
-                state.set_node(machine.node)  # # without its startup taints, as it will be
+                state.set_node(machine.node)  # without its startup taints, as it will be
         return session
 
     def plan(self, session: Session, node: Node) -> list[Pod]:
         """Add a node that does not exist yet to a fork, with its daemons, which are returned."""
         known = session.state.table.nodes.get(node.name)
-        if known is not None and known.node is not None:  # # the API server would return the same
+        if known is not None and known.node is not None:  # the API server would return the same
             pool = node.name.rpartition("-")[0]
             text = f'nodes "{node.name}" already exists'
             raise ApiError(f"node group {pool}: node {node.name}: {text}", code=409)
@@ -204,7 +204,7 @@ class Fleet:
         """Return the number in that name."""
         return self._numbers[pool] + ahead
 
-    # # ---- launches ------------------------------------------------------------------------------------------------
+    # ---- launches ------------------------------------------------------------------------------------------------
 
     def order(
         self,
@@ -301,14 +301,14 @@ class Fleet:
             return
         self.outcome.interrupted(machine)
         was_leaving, machine.leaving = bool(machine.leaving), machine.leaving or "Interrupted"
-        self.refused.set()  # # an autoscaler may replace it before its end
+        self.refused.set()  # an autoscaler may replace it before its end
         if not was_leaving:
             self.beside(self._drain(machine, "Interrupted", None))
         await asyncio.sleep(self.cloud.notice_s)
         if machine.name in self.machines:
             await self._delete(machine)
 
-    # # ---- removals ------------------------------------------------------------------------------------------------
+    # ---- removals ------------------------------------------------------------------------------------------------
 
     def remove(
         self,

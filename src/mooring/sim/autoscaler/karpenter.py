@@ -43,7 +43,7 @@ from mooring.sim.autoscaler.provisioning import Claim, Provisioning, Wish
 BATCH_IDLE_S, BATCH_MAX_S = 1.0, 10.0
 POLLING_S = 10.0
 VALIDATION_S = 15.0
-NO_CAPACITY_S = 180.0  # # for which an offering without capacity is left out
+NO_CAPACITY_S = 180.0  # for which an offering without capacity is left out
 DISRUPTED = Taint(key="karpenter.sh/disrupted", effect="NoSchedule")
 
 
@@ -55,8 +55,8 @@ class Karpenter:
         self._pools = {pool.name: pool for pool in pools}
         self._provisioning = Provisioning(fleet, pools, is_exact=is_exact)
         self._disruption = Disruption(fleet, self._pools, self._provisioning)
-        self._commands = 0  # # in progress
-        self._leaving: set[str] = set()  # # machines whose pods were included in the last plan
+        self._commands = 0  # in progress
+        self._leaving: set[str] = set()  # machines whose pods were included in the last plan
 
     @property
     def is_idle(self) -> bool:
@@ -108,7 +108,7 @@ class Karpenter:
                 fleet.refused.clear()
                 await asyncio.sleep(min(BATCH_IDLE_S, left_s))
         except TimeoutError:
-            pass  # # pending pods are considered again every ten seconds
+            pass  # pending pods are considered again every ten seconds
         fleet.refused.clear()
         fleet.batch.clear()
 

@@ -28,7 +28,7 @@ from mooring.sim.step_fields import described, fields_of, mapping, seconds, text
 
 KIND = "ClusterAutoscaler"
 EXPANDERS = ("random", "least-waste", "most-pods", "least-nodes", "price", "priority")
-CHEAPEST = "cheapest"  # # of the step nodeGroup: the lowest price of a node, regardless of its pods
+CHEAPEST = "cheapest"  # of the step nodeGroup: the lowest price of a node, regardless of its pods
 DEFAULT_IDLE_S, DEFAULT_STEP_DELAY_S = 600.0, 120.0
 
 
@@ -234,7 +234,7 @@ STEP_FLAGS = Flags(
     expander=(CHEAPEST,),
     salvo_scale_up=True,
     scale_down_delay_after_add=0.0,
-    scale_down_utilization_threshold=0.0,  # # only nodes that are empty
+    scale_down_utilization_threshold=0.0,  # only nodes that are empty
 )
 
 

@@ -126,9 +126,9 @@ class NodePool:
     consolidation: str = WHEN_UNDERUTILIZED
     consolidate_after_s: float | None = 0.0  # None: never
     expire_after_s: float | None = DEFAULT_EXPIRY_S
-    grace_s: float | None = None  # # after which a node is deleted with its remaining pods
+    grace_s: float | None = None  # after which a node is deleted with its remaining pods
     budgets: tuple[NodeBudget, ...] = ()
-    offerings: tuple[Offering, ...] = ()  # # those of the catalogue that meet its requirements
+    offerings: tuple[Offering, ...] = ()  # those of the catalogue that meet its requirements
 
     @staticmethod
     def read(value: Mapping[str, Any], where: str) -> NodePool:

@@ -13,7 +13,7 @@ from mooring.sim.catalogue import SPOT
 if TYPE_CHECKING:
     from mooring.sim.autoscaler.fleet import Machine
 
-MOST_MISMATCHES = 1000  # # kept one by one; all are counted
+MOST_MISMATCHES = 1000  # kept one by one; all are counted
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class NodeLife:
     price: float
     joined_s: float
     removed_s: float | None = None
-    reason: str = ""  # # reason of its removal
+    reason: str = ""  # reason of its removal
 
     def hours(self, end_s: float) -> float:
         """Return how long it existed."""
@@ -54,16 +54,16 @@ class Autoscaling:
     cost: float = 0.0
     hours: float = 0.0  # of the simulation
     ordered: int = 0
-    failed: dict[str, int] = field(default_factory=dict)  # # launches, by reason of the failure
+    failed: dict[str, int] = field(default_factory=dict)  # launches, by reason of the failure
     removed: dict[str, int] = field(default_factory=dict)  # nodes, by reason
     interrupted: int = 0
-    evicted: dict[str, int] = field(default_factory=dict)  # # pods, by the reason for which their node was removed
-    lost_hours: float = 0.0  # # run time of evicted pods that must run for a time and began again
+    evicted: dict[str, int] = field(default_factory=dict)  # pods, by the reason for which their node was removed
+    lost_hours: float = 0.0  # run time of evicted pods that must run for a time and began again
     node_hours: dict[str, float] = field(default_factory=dict)  # by type, spot ones apart
     nodes: list[NodeLife] = field(default_factory=list, repr=False)
-    planned: int = 0  # # pods for which nodes were bought, counted each time
+    planned: int = 0  # pods for which nodes were bought, counted each time
     mismatched: int = 0  # of these, pods that the scheduler placed elsewhere
-    unused: list[str] = field(default_factory=list)  # # nodes with none of the pods that they were bought for
+    unused: list[str] = field(default_factory=list)  # nodes with none of the pods that they were bought for
     mismatches: list[Mismatch] = field(default_factory=list)
 
     @property
@@ -106,8 +106,8 @@ class Outcome:
         self._clock = clock
         self._lives: dict[str, NodeLife] = {}
         self._planned: dict[str, str] = {}  # pod -> the machine that was ordered for it and that it does not have yet
-        self._as_planned: Counter[str] = Counter()  # # machine -> number of its planned pods that run on it
-        self._open: Counter[str] = Counter()  # # machine -> number of its planned pods without a node
+        self._as_planned: Counter[str] = Counter()  # machine -> number of its planned pods that run on it
+        self._open: Counter[str] = Counter()  # machine -> number of its planned pods without a node
         self._result = Autoscaling()
 
     def ordered(self, machine: Machine) -> None:

@@ -32,7 +32,7 @@ def kind_of(pod: PodInfo) -> Kind:
 
 def fits(session: Session, pod: PodInfo, node: str) -> ScheduleResult | None:
     """Return the decision that places this pod on this node; None if a filter rejects it."""
-    session.state.nodes()  # # fixes the row of each node
+    session.state.nodes()  # fixes the row of each node
     info = session.state.table.nodes.get(node)
     if info is None or info.row < 0:
         return None

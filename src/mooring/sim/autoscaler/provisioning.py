@@ -36,8 +36,8 @@ class Claim:
     pool: NodePool
     name: str
     options: list[Offering]
-    requests: dict[str, int]  # # of its pods and its daemons
-    shown: Offering  # # whose labels the node in the fork has
+    requests: dict[str, int]  # of its pods and its daemons
+    shown: Offering  # whose labels the node in the fork has
     pods: list[PodInfo] = field(default_factory=list)
     refused: set[Kind] = field(default_factory=set)
 
@@ -58,7 +58,7 @@ class Plan:
 
     claims: list[Claim] = field(default_factory=list)
     placed: dict[str, str] = field(default_factory=dict)  # uid -> node, existing or planned
-    left: list[PodInfo] = field(default_factory=list)  # # pods that no node would help
+    left: list[PodInfo] = field(default_factory=list)  # pods that no node would help
 
     def pods_on(self, claim: Claim, pods: Iterable[PodInfo]) -> list[str]:
         """Return the keys of the pods that are planned for a claim."""
@@ -70,8 +70,8 @@ class Wish:
     """Pods that need a place, in the order of the queue."""
 
     pods: Sequence[PodInfo]
-    without: Collection[str] = ()  # # nodes to be removed
-    keeps_off: Collection[str] = ()  # # nodes to which moving pods do not go
+    without: Collection[str] = ()  # nodes to be removed
+    keeps_off: Collection[str] = ()  # nodes to which moving pods do not go
     moving: Collection[str] = ()  # the uids of these pods
 
 
@@ -82,7 +82,7 @@ class Provisioning:
         # By weight; of equal weights the name that is later in the alphabet comes first, as upstream.
         self.pools = sorted(sorted(pools, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
         self.is_exact = is_exact
-        self.unavailable: dict[Offering, float] = {}  # # until when the cloud has no capacity
+        self.unavailable: dict[Offering, float] = {}  # until when the cloud has no capacity
         self._fleet = fleet
 
     def plan(self, wish: Wish) -> Plan:
@@ -131,7 +131,7 @@ class _Solver:
         before: Sequence[Claim] = (),
     ) -> None:
         self._fleet, self._pools, self._session = fleet, pools, session
-        self._prefers = prefers  # # whether preferences count as requirements while they can be met
+        self._prefers = prefers  # whether preferences count as requirements while they can be met
         self._keeps_off, self._moving = wish.keeps_off, wish.moving
         now_s = fleet.now_s
         self._missing = {offering for offering, until_s in unavailable.items() if until_s > now_s}
@@ -165,7 +165,7 @@ class _Solver:
         plan = Plan(self._claims)
         queue = deque(sorted(pods, key=_largest_first))
         last_length: dict[str, int] = {}
-        refused: dict[Kind, int] = {}  # # number of pods placed when an equal one was rejected
+        refused: dict[Kind, int] = {}  # number of pods placed when an equal one was rejected
         while queue:
             pod = queue.popleft()
             if last_length.get(pod.uid) == len(queue) + 1:
@@ -202,7 +202,7 @@ class _Solver:
             yield self._session.info(made)
         yield pod
 
-    # # ---- placement of a pod --------------------------------------------------------------------------------------
+    # ---- placement of a pod --------------------------------------------------------------------------------------
 
     def _on_existing(self, pod: PodInfo) -> str | None:
         kind = kind_of(pod)
@@ -258,7 +258,7 @@ class _Solver:
             self._take(claim, pod, options)
             self._claims.append(claim)
             remaining = self._remaining.get(pool.name)
-            if remaining is not None:  # # upstream assumes the largest of its types
+            if remaining is not None:  # upstream assumes the largest of its types
                 for resource in remaining:
                     remaining[resource] -= max(usage_of(option).get(resource, 0) for option in options)
             return True
@@ -331,9 +331,9 @@ def _largest_first(pod: PodInfo) -> tuple[int, int]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# # --------------------------------------------------------------------------------------------------------------------
-# # Preferences. Upstream plans with them as if they were requirements, and drops one after another while no node meets
-# # them: of pod affinity, of pod anti-affinity, of node affinity (the heaviest first), then ScheduleAnyway.
+# --------------------------------------------------------------------------------------------------------------------
+# Preferences. Upstream plans with them as if they were requirements, and drops one after another while no node meets
+# them: of pod affinity, of pod anti-affinity, of node affinity (the heaviest first), then ScheduleAnyway.
 
 
 def relaxations(pod: Pod) -> list[Pod]:

@@ -35,8 +35,8 @@ class Removable:
     pods_seen: tuple[int, str]
     pods: list[PodInfo]
     targets: dict[str, str] = field(default_factory=dict)  # uid -> node
-    terms: int = 0  # # the version of the pods' anti-affinity terms
-    is_plain: bool = True  # # its pods need only resources and properties of nodes
+    terms: int = 0  # the version of the pods' anti-affinity terms
+    is_plain: bool = True  # its pods need only resources and properties of nodes
 
 
 class ScaleDown:
@@ -46,7 +46,7 @@ class ScaleDown:
         self._fleet, self._flags, self._groups, self._is_exact = fleet, flags, groups, is_exact
         self._since: dict[str, float] = {}  # unneeded nodes
         self._removable: dict[str, Removable] = {}
-        self._not_before: dict[str, float] = {}  # # nodes that could not be removed, and the time of the next try
+        self._not_before: dict[str, float] = {}  # nodes that could not be removed, and the time of the next try
         self._grown_s = self._failed_s = self._deleted_s = float("-inf")
 
     def note_growth(self) -> None:
@@ -69,7 +69,7 @@ class ScaleDown:
             return
         self._remove(removable)
 
-    # # ---- candidates ----------------------------------------------------------------------------------------------
+    # ---- candidates ----------------------------------------------------------------------------------------------
 
     def _candidates(self) -> list[Machine]:
         """Return underused nodes of groups that may shrink; those that were unneeded at the last scan first."""
@@ -208,7 +208,7 @@ class _Scan:
         self._fleet, self._known, self._is_exact = fleet, known, is_exact
         self._gone: list[Removable] = []
         self._session: Session | None = None
-        self._free: dict[str, dict[str, int]] = {}  # # what the moves so far have left on their targets
+        self._free: dict[str, dict[str, int]] = {}  # what the moves so far have left on their targets
         self._rows = fleet.scheduler.cluster.nodes()
 
     def remove(self, machine: Machine) -> Removable | None:

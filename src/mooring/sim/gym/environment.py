@@ -111,7 +111,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         reward, terms = rewards.step(world)
         return self._seen(), float(reward), world.pod is None, False, self._info(terms)
 
-    # # ---- for learners ---------------------------------------------------------------------------------------------
+    # ---- for learners ---------------------------------------------------------------------------------------------
 
     def action_masks(self) -> NDArray[np.bool_]:
         """[node]: whether the filters let the pod run there; at the end of an episode every action is allowed."""
@@ -162,7 +162,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
     def _seen(self) -> Observation:
         world, _ = self._running()
-        nodes = node_features(world.cluster.nodes(), world.cluster.table)  # # a copy: the caller owns it
+        nodes = node_features(world.cluster.nodes(), world.cluster.table)  # a copy: the caller owns it
         if len(nodes) < self.max_nodes:
             nodes = np.concatenate((nodes, np.zeros((self.max_nodes - len(nodes), len(NODE_FEATURES)), np.float32)))
         pod = np.zeros(len(POD_FEATURES), np.float32) if world.pod is None else pod_features(world.pod)

@@ -30,14 +30,14 @@ from mooring.sim.gym.world import GymWorld
 Matrix = NDArray[np.float32]
 
 NODE_FEATURES = (
-    "cpu free",  # # relative to the node
-    "memory free",  # # relative to the node
-    "pods free",  # # relative to the node
-    "cpu free of the largest",  # # relative to a node with 128 cores
-    "gpu free",  # # relative to the node
-    "gpu free of the largest",  # # relative to a node with 8 GPUs
-    "largest gpu free",  # # relative to one GPU
-    "idle gpus",  # # relative to 8
+    "cpu free",  # relative to the node
+    "memory free",  # relative to the node
+    "pods free",  # relative to the node
+    "cpu free of the largest",  # relative to a node with 128 cores
+    "gpu free",  # relative to the node
+    "gpu free of the largest",  # relative to a node with 8 GPUs
+    "largest gpu free",  # relative to one GPU
+    "idle gpus",  # relative to 8
 )
 POD_FEATURES = ("cpu", "memory", "gpu share", "gpus", "shares a gpu", "priority")
 LARGEST_MEMORY, LARGEST_GPUS, LARGEST_PRIORITY = 1 << 40, 8, 1_000_000

@@ -21,7 +21,7 @@ from mooring.sim.gym.world import Episode, Episodes, GymWorld
 
 DEFAULT_REWARD: Mapping[str, float] = {"allocation": 1.0}
 GPU_CONFIG: Mapping[str, Any] = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "GpuShare"}]}}}]}
-MOST_NODES = 50  # # number of nodes that are shown with their amounts
+MOST_NODES = 50  # number of nodes that are shown with their amounts
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Turn:
 
     pod: str = ""  # namespace/name; empty at the end of the episode
     requests: dict[str, str] = field(default_factory=dict)
-    gpu_milli: int = 0  # # thousandths of GPUs, in total
+    gpu_milli: int = 0  # thousandths of GPUs, in total
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     feasible: list[str] = field(default_factory=list)  # nodes to choose from

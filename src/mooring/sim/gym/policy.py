@@ -65,8 +65,8 @@ class LinearPolicy:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# # --------------------------------------------------------------------------------------------------------------------
-# # LearnedScore: a policy that was learned in an environment, as a score plugin. # # ``--plugin
+# --------------------------------------------------------------------------------------------------------------------
+# LearnedScore: a policy that was learned in an environment, as a score plugin. # # ``--plugin
 # mooring.sim.gym.policy:LearnedScore`` loads it, for ``mooring run`` and ``mooring extender serve --watch``.
 
 
@@ -98,6 +98,6 @@ class LearnedScore:
         if high == low:
             return np.zeros(len(nodes), np.int64)
         scores = (MAX_NODE_SCORE * (values - low) / (high - low)).astype(np.int64)
-        scores[scores == MAX_NODE_SCORE] -= 1  # # only the best ones have the maximum
+        scores[scores == MAX_NODE_SCORE] -= 1  # only the best ones have the maximum
         scores[values == high] = MAX_NODE_SCORE
         return scores

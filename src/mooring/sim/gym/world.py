@@ -36,8 +36,8 @@ from mooring.sim.imports.read import import_files
 from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
-# # --------------------------------------------------------------------------------------------------------------------
-# # Episodes: a cluster and its arriving pods. They are drawn from traces and records, or generated.
+# --------------------------------------------------------------------------------------------------------------------
+# Episodes: a cluster and its arriving pods. They are drawn from traces and records, or generated.
 
 Random = np.random.Generator
 
@@ -177,15 +177,15 @@ class GymWorld:
         self.pod: PodInfo | None = None
         self.offer: Offer | None = None
         self.placed = self.refused = self.evicted = 0
-        self.waited_s = 0.0  # # total waiting time of all pods so far
+        self.waited_s = 0.0  # total waiting time of all pods so far
         self._arrivals = episode.arrivals
-        self._next = 0  # # index of the next arrival
+        self._next = 0  # index of the next arrival
         self._arrival: Arrival | None = None  # of the pod to be placed
         self._ends: list[tuple[float, int, str]] = []  # (time, number, uid)
         self._waiting: list[Arrival] = []
-        self._again: list[Arrival] = []  # # waiting pods to be tried now, the last first
+        self._again: list[Arrival] = []  # waiting pods to be tried now, the last first
         self._infos: dict[str, PodInfo] = {each.pod.uid: self.cluster.info(each.pod) for each in episode.arrivals}
-        self._come: set[str] = set()  # # uids of the pods that have arrived
+        self._come: set[str] = set()  # uids of the pods that have arrived
         self.advance()
 
     # ---- the pod to be placed ------------------------------------------------------------------------------------

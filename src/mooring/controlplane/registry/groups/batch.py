@@ -413,7 +413,7 @@ def _last_schedule(obj: Object, now: float) -> str:
 
 
 _POLICIES = ("Allow", "Forbid", "Replace")
-MAX_CRON_JOB_NAME = 52  # # the time is appended to it for the name of a Job
+MAX_CRON_JOB_NAME = 52  # the time is appended to it for the name of a Job
 
 CRON_JOBS = Kind(
     "CronJob",

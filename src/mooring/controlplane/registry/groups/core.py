@@ -233,7 +233,7 @@ def _from_core(obj: Object) -> Object:
 GROUPED_EVENTS = Kind("Event", "events.k8s.io", short_names=("ev",), view=View(EVENTS, _to_core, _from_core))
 
 
-# # Network policies: nothing here enforces them; they are served so that manifests with one can be applied
+# Network policies: nothing here enforces them; they are served so that manifests with one can be applied
 
 
 def _default_network_policy(obj: Object) -> None:
@@ -319,7 +319,7 @@ ROLE_BINDINGS = Kind("RoleBinding", _RBAC, **_BINDING)
 ROLES = Kind("Role", _RBAC, name_style="path")
 
 
-# # Questions about users: answered (by ``serving.access``) and not stored
+# Questions about users: answered (by ``serving.access``) and not stored
 
 
 def _review(kind: str, group: str, *, is_namespaced: bool = False) -> Kind:

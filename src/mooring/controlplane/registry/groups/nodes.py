@@ -79,7 +79,7 @@ def _validate_node(obj: Object) -> list[Cause]:
     state = obj.get("status") or {}
     for group in ("capacity", "allocatable"):
         for name, value in (state.get(group) or {}).items():
-            if quantities.parse(value).numerator < 0:  # # comparing fractions takes much longer
+            if quantities.parse(value).numerator < 0:  # comparing fractions takes much longer
                 where = f"status.{group}[{name}]"
                 found.append(invalid_value(where, value, "must be greater than or equal to 0"))
     return found

@@ -362,7 +362,7 @@ def _merge_term(term: Object, labels: dict[str, str]) -> None:
                 selector.setdefault("matchExpressions", []).append(requirement)
 
 
-# # Field selectors and columns
+# Field selectors and columns
 
 _SPEC_FIELDS = [(name, f"spec.{name}") for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")]
 _STATUS_FIELDS = [(name, f"status.{name}") for name in ("phase", "podIP", "nominatedNodeName")]

@@ -88,7 +88,7 @@ def _too_many(where: str, count: int, most: int) -> Cause:
 def _update_pod_group(new: Object, old: Object) -> list[Cause]:
     found = immutable(new, old, *_IMMUTABLE)
     policies = [sorted(get(obj, "spec.schedulingPolicy") or {}) for obj in (new, old)]
-    if policies[0] != policies[1]:  # # minCount may change, but not the kind of policy
+    if policies[0] != policies[1]:  # minCount may change, but not the kind of policy
         found += immutable(new, old, "spec.schedulingPolicy")
     return found
 

@@ -215,7 +215,7 @@ PERSISTENT_VOLUME_CLAIMS = Kind(
 )
 
 
-# # Drivers, and their state on nodes
+# Drivers, and their state on nodes
 
 
 def _default_csi_driver(obj: Object) -> None:

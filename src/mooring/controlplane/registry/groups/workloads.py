@@ -21,7 +21,7 @@ from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Column, Context, Fields, Kind, Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
-# # Shared by kinds with a pod template
+# Shared by kinds with a pod template
 
 _PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -171,7 +171,7 @@ REPLICATION_CONTROLLERS = _workload(
 )
 
 
-# # Deployments, DaemonSets, StatefulSets: these are updated in steps
+# Deployments, DaemonSets, StatefulSets: these are updated in steps
 
 
 def _default_rolling(spec: Object, name: str, **values: Any) -> None:

@@ -43,9 +43,9 @@ from mooring.core.state.cluster import ClusterState
 from mooring.core.state.node_info import NodeInfo
 from mooring.core.state.node_rows import NodeRows
 
-MOST_NODES = 200  # # whose devices an explanation examines
-MOST_DEVICES = 4  # # named for one reason
-TOLERATE, LESS, GIVE_UP, UNTAINT, ANOTHER_POD = 2.5, 3.0, 4.0, 2.0, 6.0  # # costs of changes, see Change.cost
+MOST_NODES = 200  # whose devices an explanation examines
+MOST_DEVICES = 4  # named for one reason
+TOLERATE, LESS, GIVE_UP, UNTAINT, ANOTHER_POD = 2.5, 3.0, 4.0, 2.0, 6.0  # costs of changes, see Change.cost
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Looked:
     request: RequestedDevices
     pool: Pool
     candidate: PublishedDevice
-    refusal: Refusal | None  # # None: it would serve
+    refusal: Refusal | None  # None: it would serve
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +151,7 @@ class DevicesExplained:
     def _nearest(self) -> Iterator[str]:
         """Yield the devices of the node with the fewest missing, each with its reason."""
         if len(self.nodes) == 1 and len(self.nodes[0].looked) == 1:
-            return  # # already named
+            return  # already named
         nearest = min((node for node in self.nodes if node.looked), key=lambda node: node.missing)
         for request, looked in nearest.by_request().items():
             by_reason: defaultdict[str, list[str]] = defaultdict(list)
@@ -217,7 +217,7 @@ class DevicesExplained:
     def _untaint(self, node: NodeDevices) -> Iterator[Remedy]:
         """Suggest to remove the taints of enough devices of the node."""
         for request, looked in node.by_request().items():
-            lacking = max(wanted_of(request, looked) - fit_for(looked), 1)  # # the node is rejected, even with these
+            lacking = max(wanted_of(request, looked) - fit_for(looked), 1)  # the node is rejected, even with these
             tainted = [each for each in looked if each.refusal is not None and each.refusal.why is Why.TAINT]
             if len(tainted) >= lacking:
                 yield tuple(_without_taints(node.node.name, each.candidate, request) for each in tainted[:lacking])
