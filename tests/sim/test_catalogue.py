@@ -57,6 +57,11 @@ def test_a_node_has_a_price_by_its_labels() -> None:
         pytest.param(HEAD + "a,four,16Gi,0,amd64,north,1,,\n", "cpu: found 'four'; expected a quantity", id="cpu"),
         pytest.param(HEAD + "a,0,16Gi,0,amd64,north,1,,\n", "expected a quantity above 0", id="no cpu"),
         pytest.param(HEAD + "a,4,16Gi,0.5,amd64,north,1,,\n", "expected a whole number", id="half a GPU"),
+        pytest.param(
+            '[{"type": "a", "cpu": 4, "memory": "1Gi", "price": 1, "gpus": 1' + 400 * "0" + "}]",
+            "gpus: found .*expected a number",
+            id="a number of 400 digits",
+        ),
         pytest.param(HEAD + "a,4\n", "expected 9 columns", id="a short line"),
         pytest.param(HEAD + "a,4,16Gi,0,amd64,north,1,,,,\n", "expected 9 columns", id="a long line"),
         pytest.param(HEAD + 2 * "a,4,1Gi,,,,1,,\n", "type a in every zone occurs twice", id="a type twice"),

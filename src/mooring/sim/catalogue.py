@@ -184,7 +184,7 @@ def _number(where: str, name: str, row: Mapping[str, Any]) -> float:
     value = row.get(name, 0)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 <= number < MAX_PRICE:
         raise InputError(f"{where}: {name}: found {value!r}; expected a number from 0 to below {MAX_PRICE:,}")

@@ -9,7 +9,6 @@ from xml.sax.saxutils import escape, quoteattr
 from mooring.bench.perf.report import PerfResult
 
 # --------------------------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------------------------
 # SVG elements of charts and flame graphs.
 
 FONT = "ui-sans-serif, system-ui, sans-serif"

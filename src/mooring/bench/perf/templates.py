@@ -186,7 +186,6 @@ def _operand(token: str, fields: dict[str, int]) -> Number:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------------------------
 # Objects of a workload in the API: their paths, creating many of them, and deleting all of them.
 
 T = TypeVar("T")
@@ -290,7 +289,6 @@ async def list_objects(client: RestClient, kind: Kind, namespace: str, selector:
     return items
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # --------------------------------------------------------------------------------------------------------------------
 # ResourceClaims for pods with claim templates: the work of kube-controller-manager, for the embedded control plane.
 

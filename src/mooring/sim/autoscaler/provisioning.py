@@ -331,7 +331,6 @@ def _largest_first(pod: PodInfo) -> tuple[int, int]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------------------------
 # Preferences. Upstream plans with them as if they were requirements, and drops one after another while no node meets
 # them: of pod affinity, of pod anti-affinity, of node affinity (the heaviest first), then ScheduleAnyway.
 

@@ -65,9 +65,9 @@ class LinearPolicy:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------------------------
-# LearnedScore: a policy that was learned in an environment, as a score plugin. # # ``--plugin
-# mooring.sim.gym.policy:LearnedScore`` loads it, for ``mooring run`` and ``mooring extender serve --watch``.
+# LearnedScore: a policy that was learned in an environment, as a score plugin.
+#
+# ``--plugin mooring.sim.gym.policy:LearnedScore`` loads it, for ``mooring run`` and ``mooring extender serve --watch``.
 
 
 class LearnedScoreArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):

@@ -36,7 +36,6 @@ from mooring.sim.imports.read import import_files
 from mooring.sim.workload import Arrival
 
 # --------------------------------------------------------------------------------------------------------------------
-# --------------------------------------------------------------------------------------------------------------------
 # Episodes: a cluster and its arriving pods. They are drawn from traces and records, or generated.
 
 Random = np.random.Generator
