@@ -69,7 +69,7 @@ def delete(
         obj.setdefault("status", {})["phase"] = "Terminating"
     if is_finished(kind, obj):
         # Watchers that saw the object terminating see a last state that says so too; one that is deleted immediately
-        # never # carries a deletion timestamp.
+        # never carries a deletion timestamp.
         if grace_s or b'"deletionTimestamp"' not in entry.raw:
             obj = entry.object()
         return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)

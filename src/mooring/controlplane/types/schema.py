@@ -96,7 +96,7 @@ def _clean(type_name: str, obj: dict[str, Any], body: bytes, kind: str, version:
     left = body.count(b"null")
     if left:
         # Events of clients written in Go have nulls, all of them in the object itself. These are dropped without a
-        # walk # through all fields, which is for the remaining objects.
+        # walk through all fields, which is for the remaining objects.
         nulls = [key for key, value in obj.items() if value is None]
         for key in nulls:
             del obj[key]
