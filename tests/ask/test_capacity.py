@@ -326,7 +326,7 @@ def test_a_pod_of_another_scheduler_is_placed_as_ours_would() -> None:
     [
         pytest.param([], None, "expected at least one pod", id="no pod"),
         pytest.param({"default/web": 0}, None, "a share of 1 or more", id="a share of nothing"),
-        pytest.param(["default/x", "default/x"], None, "is asked for twice", id="the same pod twice"),
+        pytest.param(["default/x", "default/x"], None, "is given twice", id="the same pod twice"),
         pytest.param("default/x", 0, "copies: 0; expected 1 or more", id="no copies"),
         pytest.param("default/nobody", None, "no such pod", id="a pod that is not there"),
     ],

@@ -231,10 +231,10 @@ async def test_long_names_stay_within_their_panels(tmp_path: Path, serve, browse
     async with serve(shown, files=page_files()) as server:
         link = f"{server.link}#lang=en&t=end&node={LONG}&tab=why"
         async with browser(link, width=width) as page:
-            for view in range(4):
+            for view in range(3 if width < 900 else 1):  # one instant has no view of time
                 if width < 900:
                     await page.locator(".tabs button").nth(view).click()
-                if view == 1:
+                if view == 1 or width >= 900:
                     await sees(page, ".whyPanel", LONG)
                 assert await page.evaluate(BEYOND) == []
                 assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

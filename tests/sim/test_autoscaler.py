@@ -110,7 +110,10 @@ def test_mistakes(group: str, says: str) -> None:
 
 
 def test_a_scenario_run_scales_no_group() -> None:
-    assert "mooring simulate only" in run_in_virtual_time(story("nodeGroup: {name: pool, max: 1}")).failure
+    assert (
+        "only mooring simulate autoscales nodes"
+        in run_in_virtual_time(story("nodeGroup: {name: pool, max: 1}")).failure
+    )
 
 
 def test_the_record_of_a_run_knows_what_nodes_cost() -> None:

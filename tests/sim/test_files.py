@@ -293,7 +293,7 @@ def test_expectations_of_measures_that_are_wrong(write: Write, expectation: str,
 
 def test_a_scenario_run_takes_no_measures(write: Write) -> None:
     story = "steps:\n- expect: {measure: pods.pending, is: 0}\n"
-    assert "mooring simulate only" in run_in_virtual_time(load_scenario_file(write(story))).failure
+    assert "only mooring simulate takes measures" in run_in_virtual_time(load_scenario_file(write(story))).failure
 
 
 # ---- the front door ------------------------------------------------------------------------------------------------

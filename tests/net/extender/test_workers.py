@@ -129,7 +129,7 @@ def test_hung_calls_that_come_back_make_it_healthy_again(calls: Calls) -> None:
         call.end()
     assert calls.workers.is_healthy
     running = [calls.started(), calls.started()]
-    with pytest.raises(Refused, match="too many"):
+    with pytest.raises(Refused, match="which is the limit"):
         calls.workers.run(lambda: None, lambda: None)
     assert [call.end() for call in running] == ["done", "done"], "there are as many places as before"
 

@@ -230,6 +230,19 @@ class AttachedVolumes:
                 self._write_limits(name)
         if self._limits:
             self._recount()
+        elif self._nodes or self._attached_to:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop all counts after the last limit has gone; with the next one everything is counted anew."""
+        self._pods = PodChanges(self._table)
+        for known in (self._nodes, self._claim_nodes, self._volume_nodes, self._users, self.failing):
+            known.clear()
+        self._attachments.clear()
+        self._attached_to.clear()
+        self._cursors = {kind: cursor for kind, cursor in self._cursors.items() if kind is CSINode}
+        for counts in self._counts.values():
+            counts[:] = 0
 
     def _recount(self) -> None:
         changed, gone = self._pods.take()
