@@ -79,10 +79,23 @@ class TestCounts:
 
     def test_nodes_come_and_go(self, world: Any, attached: AttachedVolumes) -> None:
         csi_claim(world, "one")
+        world.csi_node("b", {"csi.x": 3})
         world.pod("one", name="p", on="b")
         assert counts(attached) == [0, 1, 0]
         world.cluster.remove_node("a")
         world.settle()
+        assert counts(attached) == [1, 0]
+
+    def test_counts_are_dropped_with_the_last_limit_and_return_with_the_next(
+        self, world: Any, attached: AttachedVolumes
+    ) -> None:
+        csi_claim(world, "one")
+        world.pod("one", name="p", on="b")
+        assert (counts(attached), attached.users("csi.x/h-one")) == ([0, 1, 0], {"b"})
+        world.cluster.remove_node("a")
+        world.settle()
+        assert (counts(attached), attached.users("csi.x/h-one")) == ([0, 0], set())
+        world.csi_node("c", {"csi.x": 7})
         assert counts(attached) == [1, 0]
 
     def test_a_volume_that_does_not_exist_yet_counts_for_its_class(self, world: Any, attached: AttachedVolumes) -> None:
