@@ -127,18 +127,20 @@ async def test_pods_have_the_colours_that_the_legend_tells(tmp_path: Path, serve
         await sees(page, ".funnel", "no node fits")
         await page.get_by_label("colour", exact=False).first.select_option("namespace")
         await sees(page, ".legend", "search 2")
-        colours = await page.evaluate("""() => [...document.querySelectorAll(".legend .dot")]
-            .map((each) => getComputedStyle(each).backgroundColor.match(/\\d+/g).map(Number))""")
-        drawn = await page.evaluate("""() => {
+        # The map is drawn a frame later than the legend.
+        await page.wait_for_function(
+            """() => {
+            const colours = [...document.querySelectorAll(".legend .dot")]
+                .map((each) => getComputedStyle(each).backgroundColor.match(/\\d+/g).map(Number).join());
             const { width, height } = document.querySelector(".map canvas");
             const copy = new OffscreenCanvas(width, height).getContext("2d");
             copy.drawImage(document.querySelector(".map canvas"), 0, 0);
-            const { data } = copy.getImageData(0, 0, width, height), found = new Set();
-            for (let i = 0; i < data.length; i += 4) found.add([data[i], data[i + 1], data[i + 2]].join());
-            return [...found];
-        }""")
-        used = [colour for colour in colours if ",".join(map(str, colour)) in drawn]
-        assert len(used) >= 2, "each of the two namespaces with pods on the node"
+            const { data } = copy.getImageData(0, 0, width, height), drawn = new Set();
+            for (let i = 0; i < data.length; i += 4) drawn.add([data[i], data[i + 1], data[i + 2]].join());
+            return colours.filter((colour) => drawn.has(colour)).length >= 2; // each of the two namespaces
+        }""",
+            timeout=PATIENT_MS,
+        )
 
 
 async def test_escape_closes_stories_and_the_first_story_is_named(story, serve, browser):
